@@ -85,7 +85,7 @@ SURVIVORS = "WINDLASS_SURVIVORS"
 """1 for a rank that joins running ranks of the same generation: they hold the training state and broadcast it."""
 
 
-class ExitCode(IntEnum):
+class RankExitCode(IntEnum):
     """Exit codes by which a training process says how its end is to be treated."""
 
     PREEMPTED = 83
@@ -126,14 +126,18 @@ RETRYABLE_EXIT_CODE = EndClass("RetryableExitCode", INFRASTRUCTURE)
 LOST = EndClass("Lost", INFRASTRUCTURE)
 """An end that was not observed: the node or the process supervisor went away."""
 ASKED_FOR_RETRY = EndClass(
-    "AskedForRetry", INFRASTRUCTURE, requeue=True, codes=frozenset({ExitCode.RETRY}), phrase="asked to be started again"
+    "AskedForRetry",
+    INFRASTRUCTURE,
+    requeue=True,
+    codes=frozenset({RankExitCode.RETRY}),
+    phrase="asked to be started again",
 )
 END_CLASSES = (
     EndClass(
         "Preempted",
         PREEMPTION,
         requeue=True,
-        codes=frozenset({ExitCode.PREEMPTED}),
+        codes=frozenset({RankExitCode.PREEMPTED}),
         phrase="saved and left because it was asked to",
     ),
     ASKED_FOR_RETRY,
@@ -141,7 +145,7 @@ END_CLASSES = (
         "AskedForNoRetry",
         USER,
         fatal=True,
-        codes=frozenset({ExitCode.FATAL}),
+        codes=frozenset({RankExitCode.FATAL}),
         phrase="asked not to be started again",
     ),
     # Signals that a program rarely sends itself: the kernel's OOM killer, an operator, a machine that shuts down.
@@ -266,7 +270,7 @@ class Telemetry(NamedTuple):
     values: Mapping[str, float]
 
 
-class Member(NamedTuple):
+class MemberNode(NamedTuple):
     """A node of the gang. Its ranks are numbered after those of the members before it."""
 
     node: str
@@ -278,7 +282,7 @@ class Membership(NamedTuple):
     """Members of a generation, in order. Sent by a controller or the leading agent to agents, and by those to ranks."""
 
     generation: int
-    members: tuple[Member, ...]
+    members: tuple[MemberNode, ...]
     port: int
     """Port of this generation's store, at `address`."""
     address: str = ""
@@ -297,7 +301,7 @@ class Dump(NamedTuple):
     folder: str
 
 
-class Verdict(NamedTuple):
+class RankFailure(NamedTuple):
     """From an agent to its launcher: a rank of this generation has failed."""
 
     generation: int
@@ -311,7 +315,7 @@ class Verdict(NamedTuple):
     """Description of the error by the rank itself."""
 
 
-class Recovered(NamedTuple):
+class RankRecovery(NamedTuple):
     """From an agent to its launcher: all ranks of the agent run again, as this generation."""
 
     generation: int
@@ -320,9 +324,18 @@ class Recovered(NamedTuple):
     reason: str = ""
 
 
-Message = Union[Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict, Recovered]
-_MESSAGES = (Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict, Recovered)
-_TYPES: Mapping[str, Any] = {each.__name__.lower(): each for each in _MESSAGES}
+Message = Union[Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, RankFailure, RankRecovery]
+_TYPES: Mapping[str, Any] = {
+    "hello": Hello,
+    "heartbeat": Heartbeat,
+    "goodbye": Goodbye,
+    "telemetry": Telemetry,
+    "membership": Membership,
+    "dump": Dump,
+    "failure": RankFailure,
+    "recovery": RankRecovery,
+}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
 _JSON_TYPES: Mapping[Any, type] = {"int": int, "str": str, "bool": bool}
 """Type of a field's JSON value, by the text of its annotation."""
 
@@ -332,7 +345,7 @@ def encode(message: Message) -> bytes:
     fields = message._asdict()
     if isinstance(message, Membership):
         fields["members"] = [member._asdict() for member in message.members]
-    return json.dumps({"type": type(message).__name__.lower(), **fields}, separators=(",", ":")).encode()
+    return json.dumps({"type": _NAMES[type(message)], **fields}, separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> Message:
@@ -341,7 +354,7 @@ def decode(data: bytes) -> Message:
         fields = json.loads(data)
         kind = _TYPES[fields["type"]]
         if kind is Membership:
-            fields["members"] = tuple(_build(Member, member) for member in fields["members"])
+            fields["members"] = tuple(_build(MemberNode, member) for member in fields["members"])
         message: Message = _build(kind, fields)
     except (TypeError, KeyError, AttributeError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(f"not a message of Windlass: {data[:80]!r}") from error

@@ -13,7 +13,7 @@ import pytest
 
 from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import ranks_of
-from windlass.launch.torchrun import Rendezvous, environment
+from windlass.launch.torchrun import StoreAddress, environment
 
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is not installed: pip install windlass[train]"
@@ -64,9 +64,7 @@ def gang(launcher, command, **role):
 def processes_of(job, port):
     """One process for each rank, as a world would start it."""
     for rank in ranks_of(job):
-        told = environment(
-            job, rank, job_id="digits-1", generation=1, node="n1", rendezvous=Rendezvous("127.0.0.1", port)
-        )
+        told = environment(job, rank, job_id="digits-1", generation=1, node="n1", store=StoreAddress("127.0.0.1", port))
         yield job.roles[0].command, told
 
 

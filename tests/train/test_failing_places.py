@@ -30,7 +30,7 @@ def test_a_place_that_breaks_and_is_mended_costs_checkpoints_but_no_training(tmp
 def test_one_that_stays_broken_ends_the_run_and_the_last_good_one_stays(tmp_path: Path):
     place = tmp_path / "run"
     first, other = ranks(2, trained, str(place), 200, {"broken": [*range(3, 200)]})
-    assert first["code"] == other["code"] == wire.ExitCode.FATAL
+    assert first["code"] == other["code"] == wire.RankExitCode.FATAL
     assert 12 <= first["steps"] < 50
     assert "5 saves in a row have failed; the newest good checkpoint is of step 2" in first["err"]
     assert saved(tmp_path / "away") == [2]
@@ -39,7 +39,7 @@ def test_one_that_stays_broken_ends_the_run_and_the_last_good_one_stays(tmp_path
 def test_a_save_before_leaving_that_fails_does_not_look_like_an_end_in_good_order(tmp_path: Path):
     place = tmp_path / "run"
     first, other = ranks(2, trained, str(place), 200, {"broken": [*range(3, 200)], "asked": 5})
-    assert first["code"] == other["code"] == wire.ExitCode.RETRY
+    assert first["code"] == other["code"] == wire.RankExitCode.RETRY
     assert "the save before leaving has failed: " in first["err"]
     assert "the newest good checkpoint is of step 2: 4 steps will be trained again" in first["err"]
 
@@ -47,5 +47,5 @@ def test_a_save_before_leaving_that_fails_does_not_look_like_an_end_in_good_orde
 def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path: Path):
     (tmp_path / "file").write_text("")
     (alone,) = ranks(1, trained, str(tmp_path / "file/run"), 3, {"broken": []})
-    assert (alone["code"], alone["steps"]) == (wire.ExitCode.FATAL, 0)
+    assert (alone["code"], alone["steps"]) == (wire.RankExitCode.FATAL, 0)
     assert "part of its path is a file: name another place" in alone["err"]

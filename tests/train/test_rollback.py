@@ -42,14 +42,14 @@ def test_a_spike_can_be_left_out_alone(tmp_path: Path):
 
 def test_a_spike_ends_a_run_that_is_to_stop(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 12, {"asked": {"spike": "stop"}, "factors": {9: 100.0}})
-    assert told["code"] == wire.ExitCode.FATAL
+    assert told["code"] == wire.RankExitCode.FATAL
     assert 'spike="skip" for single bad batches, or "rollback"' in told["err"]
 
 
 def test_trouble_that_comes_again_each_time_ends_the_run(tmp_path: Path):
     how = {"asked": {"not_finite": "rollback"}, "factors": dict.fromkeys(range(13, 100), NAN)}
     (told,) = ranks(1, trained, str(tmp_path), 30, how)
-    assert told["code"] == wire.ExitCode.FATAL
+    assert told["code"] == wire.RankExitCode.FATAL
     assert told["err"].count("all go back from step") == 3
     assert "to the checkpoint of step 12" in told["err"]
     assert "to the checkpoint of step 8" in told["err"]
@@ -58,11 +58,11 @@ def test_trouble_that_comes_again_each_time_ends_the_run(tmp_path: Path):
 
 def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 9, {"asked": {"not_finite": "rollback"}, "factors": {1: NAN}})
-    assert told["code"] == wire.ExitCode.FATAL
+    assert told["code"] == wire.RankExitCode.FATAL
     assert "there is no checkpoint to go back to" in told["err"]
 
 
 def test_other_words_are_refused_at_the_start(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 9, {"asked": {"spike": "panic"}})
-    assert told["code"] == wire.ExitCode.FATAL
+    assert told["code"] == wire.RankExitCode.FATAL
     assert "spike='panic': one of stop, skip, rollback" in told["err"]

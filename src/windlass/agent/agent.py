@@ -16,7 +16,7 @@ from windlass.agent import messages, replica_memory
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.fork_server.client import ROOT
 from windlass.agent.launcher_settings import LauncherSettings, take_settings
-from windlass.agent.options import OptionError, Options, RendezvousOptions
+from windlass.agent.options import CommandLineError, Options, RendezvousOptions
 from windlass.agent.rank_events import RankEvent, RanksStopped
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.ranks.output import RankOutput
@@ -38,7 +38,7 @@ def run(options: Options) -> int:
     try:
         settings = take_settings(os.environ)
     except ValueError as error:
-        raise OptionError(str(error)) from None
+        raise CommandLineError(str(error)) from None
     folder = _create_folder()
     if len(str(folder)) > _LONGEST_FOLDER:
         folder.rmdir()
@@ -93,7 +93,7 @@ class _Agent:
         try:
             count = self._ranks.count(options.procs)
         except ValueError as error:
-            raise OptionError(str(error)) from None
+            raise CommandLineError(str(error)) from None
         if controller := os.environ.get(wire.CONTROLLER):
             return ControllerClient(self._loop, options, controller, count, self._ranks, self._close)
         node = os.environ.get(wire.NODE) or socket.gethostname()
@@ -138,14 +138,15 @@ class _Agent:
             self._close(EndRun(code, signal.Signals(self._end_signal).name))
 
     def _exit_code(self, ending: EndRun) -> int:
-        """1 for every failure, as torchrun; but codes of `wire.ExitCode`, and all codes where a launcher counts them.
+        """Exit code of the agent: 1 for each failure, as torchrun, with three exceptions.
 
-        After a signal that ends the agent it is that of the ranks, or the signal's.
+        Codes of `wire.RankExitCode` are passed on; so are all codes where a launcher counts failures, and after a
+        signal that ends the agent.
         """
         if ending.code and not self._end_signal:
             messages.print_message(f"the run has failed: {ending.why}")
             write_termination_message(ending.why)
-        if ending.code in set(wire.ExitCode):
+        if ending.code in set(wire.RankExitCode):
             return int(ending.code)
         is_counted = isinstance(self._source, ControllerClient) or self._settings.budget is not None
         if self._end_signal or is_counted:

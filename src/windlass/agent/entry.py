@@ -23,7 +23,7 @@ def _main(arguments: Sequence[str]) -> int:
         if list(arguments[:1]) == ["pack"]:
             return _pack(arguments[1:])
         return agent.run(options.parse_options(arguments, os.environ))
-    except options.OptionError as error:
+    except options.CommandLineError as error:
         messages.print_message(str(error))
         return _USAGE
     except OSError as error:

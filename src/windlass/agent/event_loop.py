@@ -18,7 +18,7 @@ Watched = Union[int, Any]
 """A descriptor, or an object with one."""
 
 
-class Timer:
+class DelayedCall:
     """A call at a later time, unless it is cancelled."""
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class EventLoop:
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[tuple[float, int, DelayedCall]] = []
         self._order = itertools.count()
         self._ended = False
 
@@ -49,9 +49,9 @@ class EventLoop:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(source)
 
-    def after(self, seconds: float, call: Callable[[], None]) -> Timer:
+    def after(self, seconds: float, call: Callable[[], None]) -> DelayedCall:
         """Calls once, so many seconds from now."""
-        timer = Timer(call)
+        timer = DelayedCall(call)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer
 

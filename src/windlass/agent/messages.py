@@ -15,7 +15,7 @@ console = Console()
 """The one console of this process, shared by the agent's lines and the output of ranks."""
 
 
-class Recovery(NamedTuple):
+class RestartTimes(NamedTuple):
     """Stages of one restart, in seconds of one clock."""
 
     why: str
@@ -41,7 +41,7 @@ def describe_exit(rank: int, pid: int, code: int, reason: str = "") -> str:
     return f"rank {rank} (pid {pid}) killed by {name}"
 
 
-def describe_recovery(generation: int, past: Recovery) -> str:
+def describe_recovery(generation: int, past: RestartTimes) -> str:
     """The start of a generation after another one, with the duration of each stage."""
     return (
         f"{past.why}; generation {generation} after {past.started - past.happened:.2f} s: "
@@ -50,7 +50,7 @@ def describe_recovery(generation: int, past: Recovery) -> str:
     )
 
 
-def describe_survivors(generation: int, past: Recovery, survivors: int, fresh: int) -> str:
+def describe_survivors(generation: int, past: RestartTimes, survivors: int, fresh: int) -> str:
     """The first step of a generation in which some ranks of this node were never stopped."""
     return (
         f"generation {generation} trains again after {past.started - past.happened:.2f} s: "

@@ -30,7 +30,7 @@ class Streams(NamedTuple):
         return self.by_rank.get(local_rank, self.everyone)
 
 
-class OptionError(Exception):
+class CommandLineError(Exception):
     """A wrong command line; the text says what to do instead."""
 
 
@@ -88,9 +88,11 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     parsed = parser(environment).parse_args(arguments)
     nodes = _parse_nodes(parsed.nnodes)
     if parsed.max_restarts < 0:
-        raise OptionError(f"--max-restarts {parsed.max_restarts}: 0 or more")
+        raise CommandLineError(f"--max-restarts {parsed.max_restarts}: 0 or more")
     if parsed.logs_specs:
-        raise OptionError("--logs-specs names a plugin of torchrun: leave it out and use --log-dir, --redirects, --tee")
+        raise CommandLineError(
+            "--logs-specs names a plugin of torchrun: leave it out and use --log-dir, --redirects, --tee"
+        )
     rendezvous = _choose_rendezvous(parsed, nodes)
     return Options(
         argv=(parsed.training_script, *parsed.training_script_args),
@@ -117,7 +119,7 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> O
 
 def _parse_how(parsed: Any) -> str:
     if parsed.no_python and parsed.module and not parsed.run_path:
-        raise OptionError("--no-python and --module contradict each other: leave one out")
+        raise CommandLineError("--no-python and --module contradict each other: leave one out")
     if parsed.no_python and not parsed.run_path:
         return "exec"
     return "module" if parsed.module and not parsed.run_path else "script"
@@ -128,9 +130,9 @@ def _parse_nodes(text: str) -> tuple[int, int]:
     try:
         pair = int(least), int(most or least)
     except ValueError:
-        raise OptionError(f"--nnodes {text}: a number, or MIN:MAX as in 1:4") from None
+        raise CommandLineError(f"--nnodes {text}: a number, or MIN:MAX as in 1:4") from None
     if not 0 < pair[0] <= pair[1]:
-        raise OptionError(f"--nnodes {text}: MIN is at least 1, and at most MAX")
+        raise CommandLineError(f"--nnodes {text}: MIN is at least 1, and at most MAX")
     return pair
 
 
@@ -138,15 +140,19 @@ def _choose_rendezvous(parsed: Any, nodes: tuple[int, int]) -> RendezvousOptions
     if parsed.standalone or nodes[1] == 1:
         return None
     if parsed.rdzv_backend not in {"c10d", "static"}:
-        raise OptionError(
+        raise CommandLineError(
             f"--rdzv-backend {parsed.rdzv_backend}: agents meet each other here, with c10d (or static), "
             "and need no other server; give --rdzv-endpoint HOST:PORT of one of the nodes"
         )
     static = parsed.rdzv_backend == "static"
     if static and nodes[0] != nodes[1]:
-        raise OptionError(f"--nnodes {parsed.nnodes} with static rendezvous: an elastic run takes --rdzv-backend c10d")
+        raise CommandLineError(
+            f"--nnodes {parsed.nnodes} with static rendezvous: an elastic run takes --rdzv-backend c10d"
+        )
     if static and not 0 <= parsed.node_rank < nodes[1]:
-        raise OptionError(f"--node-rank {parsed.node_rank}: from 0 to {nodes[1] - 1} with --nnodes {parsed.nnodes}")
+        raise CommandLineError(
+            f"--node-rank {parsed.node_rank}: from 0 to {nodes[1] - 1} with --nnodes {parsed.nnodes}"
+        )
     return _read_rendezvous(parsed, static=static)
 
 
@@ -172,7 +178,7 @@ def _parse_endpoint(endpoint: str) -> tuple[str, int]:
     if not colon or endpoint.endswith("]"):
         host, port = endpoint, str(_DEFAULT_PORT)
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise OptionError(
+        raise CommandLineError(
             f"--rdzv-endpoint {endpoint!r}: more than one node takes HOST:PORT of one of them, the same for all"
         )
     return host.strip("[]"), int(port)
@@ -182,7 +188,7 @@ def _parse_pairs(option: str, text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     for name, equals, _ in pairs:
         if not equals:
-            raise OptionError(f"{option} {text}: KEY=VALUE,KEY=VALUE,…; {name!r} has no value")
+            raise CommandLineError(f"{option} {text}: KEY=VALUE,KEY=VALUE,…; {name!r} has no value")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
@@ -192,9 +198,9 @@ def _get_number(pairs: Mapping[str, str], names: Sequence[str], default: float) 
             try:
                 value = float(pairs[name])
             except ValueError:
-                raise OptionError(f"{name}={pairs[name]}: a number is expected") from None
+                raise CommandLineError(f"{name}={pairs[name]}: a number is expected") from None
             if value < 0:
-                raise OptionError(f"{name}={pairs[name]}: not below 0")
+                raise CommandLineError(f"{name}={pairs[name]}: not below 0")
             return value
     return default
 
@@ -209,21 +215,21 @@ def _streams_of(option: str, text: str) -> Streams:
     try:
         return parse_streams(text)
     except ValueError:
-        raise OptionError(f"{option} {text}: 0 to 3, or LOCAL_RANK:0 to 3, as in 0:3,1:2") from None
+        raise CommandLineError(f"{option} {text}: 0 to 3, or LOCAL_RANK:0 to 3, as in 0:3,1:2") from None
 
 
 def _parse_ranks(text: str) -> frozenset[int] | None:
     try:
         return frozenset(int(part) for part in text.split(",")) if text else None
     except ValueError:
-        raise OptionError(f"--local-ranks-filter {text}: numbers, as in 0,1") from None
+        raise CommandLineError(f"--local-ranks-filter {text}: numbers, as in 0,1") from None
 
 
 def _parse_signals(text: str) -> tuple[int, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name in {"SIGKILL", "SIGSTOP", "SIGCHLD"} or not hasattr(signal, name) or not name.startswith("SIG"):
-            raise OptionError(f"--signals-to-handle {text}: {name} is no signal that a process may handle")
+            raise CommandLineError(f"--signals-to-handle {text}: {name} is no signal that a process may handle")
     return tuple(int(getattr(signal, name)) for name in names)
 
 
@@ -236,14 +242,16 @@ def _shutdown_timeout(parsed: int | None, environment: Mapping[str, str]) -> flo
             return max(1.0, float(environment[wire.GRACE]) - _RESERVE_S)
         return float(environment.get(_SHUTDOWN, "30"))
     except ValueError:
-        raise OptionError(f"{_SHUTDOWN}={environment[_SHUTDOWN]}: seconds") from None
+        raise CommandLineError(f"{_SHUTDOWN}={environment[_SHUTDOWN]}: seconds") from None
 
 
 def _parse_limits(text: str) -> HangLimits:
     pairs = _parse_pairs("--hang", text)
     default = HangLimits()
     if unknown := set(pairs) - set(default._fields):
-        raise OptionError(f"--hang {text}: there is {', '.join(default._fields)}, not {', '.join(sorted(unknown))}")
+        raise CommandLineError(
+            f"--hang {text}: there is {', '.join(default._fields)}, not {', '.join(sorted(unknown))}"
+        )
     return default._replace(**{name: _get_number(pairs, (name,), 0.0) for name in pairs})
 
 

@@ -1,4 +1,4 @@
-"""`windlass agent` in front of a command: the words after it, and by which Python its ranks run."""
+"""A command under `windlass agent`: the agent's arguments, and the Python interpreter of its ranks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
 class Entry(NamedTuple):
-    """What a command of Python begins with: `python train.py …` or `python -m pkg.train …`."""
+    """A Python command: `python train.py …` or `python -m pkg.train …`."""
 
     python: str
-    """The interpreter as it was written: a path, or a name to be looked up."""
+    """The interpreter as it is written: a path, or a name to be found in PATH."""
     module: bool
     words: tuple[str, ...]
     """The script or module, and its arguments."""
 
 
 def entry_of(command: Sequence[str]) -> Entry | None:
-    """None: no Python, no script, or an interpreter with options that a forked process could not have (-O, -X, -c).
+    """The entry of a command; None for other programs and for interpreter options that a forked process cannot have.
 
-    `-u` it has anyway.
+    Such options are -O, -X and -c; `-u` is in effect in any case.
     """
     if not command or not _PYTHON.fullmatch(PurePath(command[0]).name):
         return None
@@ -39,9 +39,9 @@ def entry_of(command: Sequence[str]) -> Entry | None:
 
 
 def agent_words(command: Sequence[str]) -> tuple[str, ...]:
-    """What comes after `windlass agent`, besides its options. What is no Python entry point is executed as it is.
+    """Arguments of `windlass agent` for a command, besides its options. Other programs than Python run as they are.
 
-    `--` comes before it: else the first `--` among its own arguments would be taken for the agent's.
+    `--` precedes the command: else the agent would take the first `--` among the command's arguments for its own.
     """
     entry = entry_of(command)
     if entry is None:

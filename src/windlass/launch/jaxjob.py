@@ -1,4 +1,4 @@
-"""JAXJob's contract: what jax.distributed.initialize is given by a script that reads it from its environment.
+"""JAXJob's contract: the variables from which a script reads the arguments of jax.distributed.initialize.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/jax/envvar.go.
 """

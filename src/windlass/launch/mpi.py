@@ -1,4 +1,4 @@
-"""MPI's contract: a hostfile, a script that tells who is there just now, and how mpirun reaches the others.
+"""MPI's contract: a hostfile, a script that lists the running hosts, and the remote shell of mpirun.
 
 Two ways: the training operator's MPIJob v1 reaches workers by `kubectl exec`, the mpi-operator's v2beta1 by SSH through
 one headless service. Sources: kubeflow/training-operator v1.9, pkg/controller.v1/mpi/{mpijob,mpijob_controller}.go;
@@ -12,14 +12,14 @@ from collections.abc import Container, Iterable
 OPEN_MPI, INTEL, MPICH = "OpenMPI", "Intel", "MPICH"
 IMPLEMENTATIONS = (OPEN_MPI, INTEL, MPICH)
 CONFIG = "/etc/mpi"
-"""Where the config map is mounted."""
+"""Mount path of the config map."""
 KUBECTL = "/opt/kube"
-"""Where v1's launcher finds a kubectl."""
+"""Folder of the kubectl of v1's launcher."""
 HOSTFILE = f"{CONFIG}/hostfile"
 KUBEXEC = f"{CONFIG}/kubexec.sh"
 
 _NO_GPUS = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
-"""A launcher that computes nothing must not take GPUs, which images made for GPUs do."""
+"""For a launcher that computes nothing: without these, an image made for GPUs makes all of them visible."""
 _RETRY = "-o ConnectionAttempts=10"
 
 
@@ -29,25 +29,25 @@ def host_name(pod: str, job: str, namespace: str, domain: str = "") -> str:
 
 
 def hostfile(hosts: Iterable[str], slots: int, implementation: str = OPEN_MPI) -> str:
-    """One host a line, in the words of the implementation."""
+    """The hostfile, one host a line, in the format of the implementation."""
     form = "{host} slots={slots}\n" if implementation == OPEN_MPI else "{host}:{slots}\n"
     return "".join(form.format(host=host, slots=slots) for host in hosts)
 
 
 def discover_hosts(hosts: Iterable[str], slots: int | None = None) -> str:
-    """`discover_hosts.sh` of Elastic Horovod: prints the hosts that run now; v1 writes their slots behind them."""
-    told = "" if slots is None else f":{slots}"
-    return "#!/bin/sh\n" + "".join(f"echo {host}{told}\n" for host in hosts)
+    """The script `discover_hosts.sh` of Elastic Horovod, which prints the running hosts; v1 appends their slots."""
+    suffix = "" if slots is None else f":{slots}"
+    return "#!/bin/sh\n" + "".join(f"echo {host}{suffix}\n" for host in hosts)
 
 
 def kubexec(container: str = "") -> str:
-    """v1's remote shell: `mpirun` calls it with a pod's name and a command. `container`: which one of the pod."""
+    """v1's remote shell: `mpirun` calls it with a pod's name and a command. `container`: its name in the pod."""
     into = f" --container {container}" if container else ""
     return f'#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{KUBECTL}/kubectl exec ${{POD_NAME}}{into} -- /bin/sh -c "$*"'
 
 
 def launcher_of_v1(*, computes: bool, own: Container[str] = ()) -> dict[str, str]:
-    """v1's launcher. `computes`: it has GPUs of its own. `own`: what the job sets itself; Intel's give way to it."""
+    """Variables of v1's launcher. `computes`: it has GPUs. `own`: names that the job sets; they override Intel's."""
     intel = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": KUBEXEC}
     return {
         "OMPI_MCA_plm_rsh_agent": KUBEXEC,
@@ -58,7 +58,7 @@ def launcher_of_v1(*, computes: bool, own: Container[str] = ()) -> dict[str, str
 
 
 def launcher_environment(implementation: str, slots: int, *, computes: bool) -> dict[str, str]:
-    """v2beta1's launcher. `computes`: runLauncherAsWorker."""
+    """Variables of v2beta1's launcher. `computes`: runLauncherAsWorker."""
     return {
         "K_MPI_JOB_ROLE": "launcher",
         **_IMPLEMENTATION[implementation],
@@ -68,7 +68,7 @@ def launcher_environment(implementation: str, slots: int, *, computes: bool) -> 
 
 
 def worker_environment() -> dict[str, str]:
-    """v2beta1's workers; those of v1 are told nothing."""
+    """Variables of v2beta1's workers; those of v1 have none."""
     return {"K_MPI_JOB_ROLE": "worker"}
 
 

@@ -1,7 +1,7 @@
-"""PyTorchJob's contract: what each of its pods is told, so that torchrun or a plain script finds the others.
+"""PyTorchJob's contract: the variables of its pods by which torchrun or a plain script finds the other pods.
 
-Source: kubeflow/training-operator v1.9, pkg/controller.v1/pytorch/{envvar,master,elastic}.go. RANK and WORLD_SIZE are
-of pods there, not of processes: what torchrun starts inside of a pod numbers itself.
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/pytorch/{envvar,master,elastic}.go. RANK and WORLD_SIZE
+count pods there, not processes: torchrun numbers the processes that it starts in a pod.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MASTER = "master"
 
 @dataclass(frozen=True, slots=True)
 class Elastic:
-    """The elasticPolicy of a job, defaults filled in; None is what is not told."""
+    """The elasticPolicy of a job with its defaults; fields that are None give no variable."""
 
     fewest: int
     most: int
@@ -37,9 +37,9 @@ class PyTorchGang:
     pods: int
     """Over all roles."""
     master_port: int | None = None
-    """The port that the Master listens on; None: the job has no Master."""
+    """Port of the Master; None: the job has no Master."""
     nproc_per_node: str | None = None
-    """A number, or auto, cpu, gpu; None: the elastic policy tells."""
+    """A number, or auto, cpu, gpu; None: the elastic policy gives it."""
     elastic: Elastic | None = None
 
 
@@ -68,13 +68,13 @@ def _with_a_master(gang: PyTorchGang, master_port: int, role: str, index: int) -
 
 
 def procs_of(nproc_per_node: str | None) -> int:
-    """Processes of a pod as far as the operator can know them: words count as one."""
+    """Processes of a pod as far as the operator can know them: a word such as auto counts as one."""
     plain = nproc_per_node or ""
     return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 10 else 1
 
 
 def _elastic(policy: Elastic) -> dict[str, str]:
-    told = {
+    variables = {
         "PET_RDZV_ENDPOINT": policy.endpoint,
         "PET_RDZV_BACKEND": policy.backend,
         "PET_NNODES": f"{policy.fewest}:{policy.most}",
@@ -84,4 +84,4 @@ def _elastic(policy: Elastic) -> dict[str, str]:
         "PET_RDZV_CONF": ",".join(f"{key}={value}" for key, value in policy.rdzv_conf) or None,
         "PET_STANDALONE": "" if policy.standalone else None,
     }
-    return {name: str(value) for name, value in told.items() if value is not None}
+    return {name: str(value) for name, value in variables.items() if value is not None}

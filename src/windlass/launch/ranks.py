@@ -1,4 +1,4 @@
-"""Every process of a gang, numbered: over the roles in their order, over replicas, over processes."""
+"""Numbers of a gang's processes: over the roles in their order, over replicas, over processes of a replica."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.model.job import Job, Launcher, Role
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process that Windlass starts. Unless the launcher is PLAIN it is what starts the ranks of a whole replica."""
+    """One process that Windlass starts: a rank, or the process that starts all ranks of a replica (unless PLAIN)."""
 
     number: int
     """Gang-wide, from 0: RANK, and the prefix of its log lines."""
@@ -39,19 +39,19 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
 
 
 def first_rank(job: Job, member: Rank) -> int:
-    """The number of a replica's first rank among all ranks, whoever starts them."""
+    """Number of a replica's first rank among all ranks of the gang, under every launcher."""
     names = [role.name for role in job.roles]
     earlier = job.roles[: names.index(member.role)]
     return sum(role.replicas * role.procs for role in earlier) + member.replica * role_named(job, member.role).procs
 
 
 def processes(job: Job, role: Role) -> int:
-    """How many processes Windlass starts in one replica of a role."""
+    """Number of processes that Windlass starts in one replica of a role."""
     return role.procs if job.launcher is Launcher.PLAIN else 1
 
 
 def role_named(job: Job, name: str) -> Role:
-    """Raises KeyError."""
+    """The role of this name. Raises KeyError."""
     for role in job.roles:
         if role.name == name:
             return role

@@ -1,4 +1,4 @@
-"""What a replica of a training operator's job is called: its pod and its service alike."""
+"""Names of the replicas of a training operator's job, which are those of their pods and services."""
 
 from __future__ import annotations
 

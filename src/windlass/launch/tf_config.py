@@ -1,4 +1,4 @@
-"""TF_CONFIG: how a TensorFlow process learns the cluster and its own task in it.
+"""TF_CONFIG: the variable that gives a TensorFlow process its cluster and its own task.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/tensorflow/tensorflow.go; the variable itself is
 TensorFlow's, tf.distribute.cluster_resolver.TFConfigClusterResolver.
@@ -34,14 +34,14 @@ def cluster_of(
 
 
 def tf_config(cluster: Cluster, role: str, index: int, *, dynamic: bool = False) -> str:
-    """The variable's value. `dynamic`: workers may come and go, so each is told of itself and the servers alone."""
-    told: dict[str, Any] = {
+    """The variable's value. `dynamic`: the number of workers changes, so each gets only itself and the servers."""
+    value: dict[str, Any] = {
         "cluster": _sparse(cluster, role, index) if dynamic else cluster,
         "task": {"type": role, "index": index},
     }
     if not dynamic:
-        told["environment"] = "cloud"  # for estimators up to TensorFlow 1.3, which took themselves for local else
-    return json.dumps(told, separators=(",", ":"))
+        value["environment"] = "cloud"  # else estimators up to TensorFlow 1.3 run locally
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _sparse(cluster: Cluster, role: str, index: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""How many threads the numeric libraries of one rank may use, and why.
+"""Number of threads of the numeric libraries in one rank, and the reason for it.
 
-Left alone, OpenMP takes every core of the machine in every rank, and the ranks of one node fight for them.
-torchrun sets 1 whatever was asked for; here a rank gets what its replica asked for.
+Without OMP_NUM_THREADS each rank uses all cores of the machine, and the ranks of one node compete for them. torchrun
+sets 1 in every case; here a rank gets its part of the CPUs that its replica requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIABLE = "OMP_NUM_THREADS"
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """`count` threads a rank; None if the variable is not to be touched."""
+    """Threads of each rank; `count` is None where the variable is set already."""
 
     count: int | None
     why: str
@@ -25,10 +25,10 @@ class Threads:
 
 
 def threads_of(role: Role, *, cpu_share: int, inherited: Mapping[str, str] | None = None) -> Threads:
-    """The threads of each rank of a replica.
+    """Threads of each rank of a replica.
 
-    `cpu_share`: milli-cores of the node that fall to a replica which asks for no CPU, usually the node's cores
-    divided by the replicas it can hold. `inherited`: variables the process gets from elsewhere.
+    `cpu_share`: milli-cores of the node for a replica that requests no CPU, usually the node's cores divided by the
+    replicas that it can hold. `inherited`: other variables of the process.
     """
     if VARIABLE in role.env:
         return Threads(None, f"{VARIABLE}={role.env[VARIABLE]} (set by the job)")

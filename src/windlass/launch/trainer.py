@@ -1,7 +1,7 @@
-"""What the pods of a TrainJob are told, by the framework that its runtime names.
+"""TrainJob's contract: the variables of its pods, by the framework that its runtime names.
 
 Source: kubeflow/trainer v2.3, pkg/runtime/framework/plugins/{torch,jax,xgboost,mpi}. A pod's rank is its index among
-the trainer's pods; a literal here, which the operator reads from an annotation.
+the trainer's pods: a literal here, where the operator reads it from an annotation.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class Nodes:
     """The trainer's pods."""
 
     master: str
-    """The first one, as the others reach it."""
+    """Host name of the first pod."""
     count: int
     procs: str
     """Ranks of each: a number, or auto."""
     workers: int = 1
-    """Of XGBoost, in each: one per GPU, one without."""
+    """XGBoost workers of each pod: one per GPU, or one without GPUs."""
 
 
 def torch(nodes: Nodes, index: int) -> dict[str, str]:
-    """The options of torchrun."""
+    """Options of torchrun."""
     return {
         "PET_NNODES": str(nodes.count),
         "PET_NPROC_PER_NODE": nodes.procs,
@@ -38,7 +38,7 @@ def torch(nodes: Nodes, index: int) -> dict[str, str]:
 
 
 def jax(nodes: Nodes, index: int) -> dict[str, str]:
-    """One process a pod."""
+    """Variables of JAX, with one process a pod."""
     return {
         "JAX_NUM_PROCESSES": str(nodes.count),
         "JAX_PROCESS_ID": str(index),
@@ -47,7 +47,7 @@ def jax(nodes: Nodes, index: int) -> dict[str, str]:
 
 
 def xgboost(nodes: Nodes, index: int) -> dict[str, str]:
-    """The first pod runs the tracker."""
+    """Variables of XGBoost's Rabit tracker, which the first pod runs."""
     return {
         "DMLC_TRACKER_URI": nodes.master,
         "DMLC_TRACKER_PORT": str(PORT),
@@ -57,7 +57,7 @@ def xgboost(nodes: Nodes, index: int) -> dict[str, str]:
 
 
 def mpi_launcher(slots: int) -> dict[str, str]:
-    """Open MPI's options; the other pods are told nothing."""
+    """Options of Open MPI for the launcher; the other pods get none."""
     return {
         "OMPI_MCA_orte_default_hostfile": f"{HOSTFILE_FOLDER}/{HOSTFILE}",
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
@@ -67,5 +67,5 @@ def mpi_launcher(slots: int) -> dict[str, str]:
 
 
 def mpi_hostfile(hosts: list[str], slots: int) -> str:
-    """Open MPI's form."""
+    """The hostfile in the format of Open MPI."""
     return "".join(f"{host} slots={slots}\n" for host in hosts)

@@ -18,7 +18,7 @@ def fail(error: Exception, rank: int) -> None:
     leave_with_others(error)
     ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and may_pass(error)
-    code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
+    code = (wire.RankExitCode.RETRY if passes else wire.RankExitCode.FATAL) if ours else 1
     why = str(error) if ours else wire.describe_error(error)
     wire.write_error_file(why, error)
     speaks = last_words.told(last_words.Words(rank, code, why))
@@ -42,7 +42,7 @@ def refuse_start(error: TrainError, teller: str) -> NoReturn:
     wire.write_error_file(str(error), error)
     if os.environ.get(teller, "0") == "0":
         sys.stderr.write(f"windlass: {error}\n")
-    sys.exit(wire.ExitCode.FATAL)
+    sys.exit(wire.RankExitCode.FATAL)
 
 
 def _say_that_one_is_gone(end: str, rank: int) -> NoReturn:
@@ -53,4 +53,4 @@ def _say_that_one_is_gone(end: str, rank: int) -> NoReturn:
 
 def in_good_order(error: BaseException) -> bool:
     """Whether all ranks leave together."""
-    return isinstance(error, SystemExit) and error.code in (None, 0, wire.ExitCode.PREEMPTED)
+    return isinstance(error, SystemExit) and error.code in (None, 0, wire.RankExitCode.PREEMPTED)

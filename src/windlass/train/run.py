@@ -240,7 +240,7 @@ class Run:
                     batches = data.batches()
                 elif self._agreed.stop:
                     self.say(f"asked to leave: all ranks leave after step {self.steps_done}", stream="stderr")
-                    sys.exit(wire.ExitCode.PREEMPTED)
+                    sys.exit(wire.RankExitCode.PREEMPTED)
         finally:
             self._survival.end()
 

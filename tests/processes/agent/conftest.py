@@ -1,4 +1,4 @@
-"""Agents that a test starts, what they say, and the promise that none of their processes outlives the test."""
+"""Agents that a test starts and their output; none of their processes outlives the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents of several nodes, here on one machine: they meet, lose each other, and go on."""
+"""Agents of several nodes, here on one machine: rendezvous, lost nodes, recovery."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def enough(tmp_path, *agents):
     assert [agent.ends() for agent in agents] == [0] * len(agents)
 
 
-def test_a_lost_node_0_is_survived_and_its_replacement_is_taken_in(bare, port, tmp_path):
+def test_the_run_survives_the_loss_of_node_0_and_takes_its_replacement_in(bare, port, tmp_path):
     agents = [bare(*elastic(port), script=WAITS) for _ in range(3)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
@@ -50,7 +50,7 @@ def test_a_lost_node_0_is_survived_and_its_replacement_is_taken_in(bare, port, t
     assert all("world 6" in agent.said for agent in others)
 
 
-def test_a_late_joiner_starts_a_new_generation_and_uses_up_no_restart(bare, port, tmp_path):
+def test_a_late_joiner_starts_a_new_generation_and_uses_no_restart(bare, port, tmp_path):
     early = bare(*elastic(port), script=WAITS)
     early.until("world 2", times=2)
     late = bare(*elastic(port), script=WAITS)
@@ -59,7 +59,7 @@ def test_a_late_joiner_starts_a_new_generation_and_uses_up_no_restart(bare, port
     enough(tmp_path, early, late)
 
 
-def test_a_late_joiner_leaves_the_others_the_time_to_save(bare, port, tmp_path):
+def test_a_late_joiner_gives_the_others_time_to_save(bare, port, tmp_path):
     early = bare(*elastic(port), script=SAVES + WAITS)
     early.until("world 2", times=2)
     late = bare(*elastic(port), script=WAITS)
@@ -68,7 +68,7 @@ def test_a_late_joiner_leaves_the_others_the_time_to_save(bare, port, tmp_path):
     enough(tmp_path, early, late)
 
 
-def test_a_rank_killed_on_one_node_restarts_all_and_all_know_why(bare, port, tmp_path):
+def test_a_rank_killed_on_one_node_restarts_all_and_all_print_the_reason(bare, port, tmp_path):
     agents = [bare(*elastic(port, "2"), script=WAITS) for _ in range(2)]
     owner = next(agent for agent in agents if "rank 3 generation" in agent.until("generation 1 pid", times=2))
     os.kill(owner.pid_of(3), signal.SIGKILL)
@@ -124,7 +124,7 @@ def test_agents_of_another_run_are_turned_away(bare, port, tmp_path):
     enough(tmp_path, agent)
 
 
-def test_nobody_comes(bare, port):
+def test_an_agent_without_a_leader_gives_up(bare, port):
     lonely = bare(*elastic(port, "2", join_timeout=0.3), script=WAITS)
     assert lonely.ends() == 1
     assert "1 of at least 2 nodes have come in 0 s" in lonely.said

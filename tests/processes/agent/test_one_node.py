@@ -1,4 +1,4 @@
-"""One agent and its ranks: started, watched, started again, ended. Most of these need no torch and so take no time."""
+"""One agent and its ranks: start, watch, restart, end. Most of these tests run without torch, which is fast."""
 
 import os
 import re
@@ -26,7 +26,7 @@ LEAVES_A_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WA
 # --- ends -----------------------------------------------------------------------------------------------
 
 
-def test_a_killed_rank_brings_a_new_generation_and_a_line_with_where_the_time_went(bare):
+def test_a_killed_rank_starts_a_new_generation_and_a_line_shows_its_stages(bare):
     agent = bare("--nproc-per-node=3", "--max-restarts=1", "SCRIPT", script=WAITS)
     pids = [agent.pid_of(rank) for rank in range(3)]
     os.kill(pids[1], signal.SIGKILL)
@@ -45,13 +45,13 @@ def test_a_script_that_fails_shows_its_own_traceback_and_the_run_fails(bare):
     assert re.search(r"the run has failed: rank 0 \(pid \d+\) exited with 1: ValueError: no such thing\n", agent.said)
 
 
-def test_what_a_script_says_when_it_leaves_is_said_with_how_it_ended(bare):
+def test_the_text_of_sys_exit_is_printed_with_the_ranks_end(bare):
     agent = bare("SCRIPT", script="import sys\nsys.exit('no data in /data')\n")
     assert agent.ends() == 1
     assert re.search(r"rank 0 \(pid \d+\) exited with 1: no data in /data\n", agent.said)
 
 
-def test_a_script_that_cannot_be_read_at_all(bare):
+def test_a_script_that_cannot_be_parsed_fails_with_its_error(bare):
     agent = bare("SCRIPT", script="x = = 1\n")
     assert agent.ends() == 1
     assert agent.said.count("File ") == 1
@@ -61,14 +61,14 @@ def test_a_script_that_cannot_be_read_at_all(bare):
     assert "there is no script" in missing.said
 
 
-def test_codes_say_how_an_end_is_to_be_taken(bare):
+def test_exit_codes_decide_what_follows_an_end(bare):
     script = "import os, sys\nsys.exit(int(sys.argv[int(os.environ['WINDLASS_GENERATION'])]))"
     assert bare("SCRIPT", "83", "84", "0", script=script).ends() == 0
     assert bare("--max-restarts=3", "SCRIPT", "1", "85", "0", script=script).ends() == 85
     assert bare("--max-restarts=1", "SCRIPT", "1", "1", "0", script=script).ends() == 1
 
 
-def test_the_process_that_ranks_are_forked_from_may_be_lost(bare, mark):
+def test_the_run_survives_the_loss_of_the_fork_server(bare, mark):
     agent = bare("--nproc-per-node=2", "SCRIPT", script=WAITS)
     agent.pid_of(0)
     parent = int(Path(f"/proc/{agent.pid_of(1)}/stat").read_text().rpartition(")")[2].split()[1])
@@ -77,7 +77,7 @@ def test_the_process_that_ranks_are_forked_from_may_be_lost(bare, mark):
     assert "generation 2 pid" in agent.said
 
 
-def test_when_the_agent_is_killed_no_rank_is_left_nor_what_it_started(bare):
+def test_a_killed_agent_leaves_no_rank_and_no_child_of_one(bare):
     agent = bare("--nproc-per-node=2", "SCRIPT", script=LEAVES_A_CHILD)
     agent.pid_of(0), agent.pid_of(1)
     agent.process.kill()
@@ -87,23 +87,23 @@ def test_when_the_agent_is_killed_no_rank_is_left_nor_what_it_started(bare):
 # --- signals --------------------------------------------------------------------------------------------
 
 
-def test_ranks_that_know_nothing_of_sigterm_end_by_it(bare):
+def test_ranks_without_a_handler_end_by_sigterm(bare):
     agent = bare("--nproc-per-node=2", "SCRIPT", script=WAITS)
     agent.pid_of(0), agent.pid_of(1)
     agent.process.terminate()
     assert agent.ends() == 128 + signal.SIGTERM
 
 
-def test_ranks_may_save_on_sigterm_and_say_how_they_end(bare):
+def test_ranks_may_save_on_sigterm_and_choose_the_exit_code(bare):
     script = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(83))\n" + WAITS
     agent = bare("--nproc-per-node=2", "--max-restarts=3", "SCRIPT", script=script)
     agent.pid_of(0), agent.pid_of(1)
     agent.process.terminate()
-    assert agent.ends() == wire.ExitCode.PREEMPTED
+    assert agent.ends() == wire.RankExitCode.PREEMPTED
     assert "generation 2" not in agent.said
 
 
-def test_deaf_ranks_are_killed_when_their_time_is_over(bare):
+def test_ranks_that_ignore_sigterm_are_killed_after_the_grace_period(bare):
     script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS
     agent = bare("--shutdown-timeout=0", "SCRIPT", script=script)
     agent.pid_of(0)
@@ -111,7 +111,7 @@ def test_deaf_ranks_are_killed_when_their_time_is_over(bare):
     assert agent.ends() == 128 + signal.SIGKILL
 
 
-def test_what_ranks_have_started_is_asked_to_end_with_them(bare):
+def test_children_of_ranks_get_sigterm_with_them(bare):
     child = (
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('the child may leave'), sys.exit()))"
     )
@@ -124,7 +124,7 @@ time.sleep(1000)
     agent = bare("SCRIPT", script=script)
     agent.until("it is there")
     agent.process.terminate()
-    assert agent.ends() == wire.ExitCode.PREEMPTED
+    assert agent.ends() == wire.RankExitCode.PREEMPTED
     assert (agent.said.count("the child may leave"), agent.said.count("asked")) == (1, 1)
 
 
@@ -165,14 +165,14 @@ def test_streams_go_to_files_in_torchruns_layout(bare, tmp_path):
     assert agent.said.count("err\n") == 1
 
 
-def test_without_torch_rank_0_hosts_the_store_and_people_are_told(bare):
+def test_without_torch_rank_0_hosts_the_store_and_a_line_says_so(bare):
     agent = bare("SCRIPT", script="import os\nprint('agent', os.environ['TORCHELASTIC_USE_AGENT_STORE'])")
     assert agent.ends() == 0
     assert "there is no torch here: rank 0 hosts the store" in agent.said
     assert "agent False" in agent.said
 
 
-def test_a_rank_imports_what_it_would_without_an_agent(bare, tmp_path):
+def test_a_rank_imports_the_same_modules_as_without_an_agent(bare, tmp_path):
     (tmp_path / "there/windlass").mkdir(parents=True)
     (tmp_path / "there/windlass/__init__.py").write_text("")
     (tmp_path / "there/windlass/train.py").write_text("print('the one beside the script')")
@@ -208,7 +208,7 @@ waits_for_a_lock_that_nobody_opens()
 """
 
 
-def test_a_rank_that_hangs_is_named_shows_where_and_all_start_again(bare):
+def test_a_rank_that_hangs_is_named_with_its_stacks_and_all_restart(bare):
     words = [
         "--nproc-per-node=2",
         "--max-restarts=1",
@@ -224,7 +224,7 @@ def test_a_rank_that_hangs_is_named_shows_where_and_all_start_again(bare):
     assert "in waits_for_a_lock_that_nobody_opens" in agent.said
 
 
-def test_silence_can_be_a_hang_where_there_are_no_heartbeats(bare):
+def test_missing_output_can_be_a_hang_without_heartbeats(bare):
     agent = bare("--hang=silence=0.5", "SCRIPT", script=WAITS)
     assert agent.ends() == 1
     assert "hang: no rank has printed anything for" in agent.said
@@ -250,7 +250,7 @@ def test_packed_into_one_file_it_needs_nothing_but_python(bare, tmp_path):
 
 
 @pytest.mark.parametrize("line", [["--nnodes", "0", "x.py"], ["--nproc-per-node", "many", "x.py"]])
-def test_what_makes_no_sense_is_refused_in_one_line(bare, line):
+def test_a_wrong_option_is_refused_in_one_line(bare, line):
     agent = bare(*line)
     assert agent.ends() == 2
     assert "windlass agent: --n" in agent.said

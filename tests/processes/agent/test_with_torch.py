@@ -1,4 +1,4 @@
-"""Unchanged scripts of torchrun under the agent, with torch and gloo."""
+"""Scripts written for torchrun run unchanged under the agent, with torch and gloo."""
 
 import json
 import os

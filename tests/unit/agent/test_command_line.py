@@ -1,4 +1,4 @@
-"""torchrun's command line, word for word."""
+"""The agent reads torchrun's command line."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def read(line, **environment):
 
 
 def refusal(line, **environment):
-    with pytest.raises(options.OptionError) as refused:
+    with pytest.raises(options.CommandLineError) as refused:
         read(line, **environment)
     return str(refused.value)
 
@@ -47,7 +47,7 @@ def test_agents_meet_at_the_endpoint():
     assert (said.node_rank, said.max_restarts) == (-1, 3)
 
 
-def test_static_rendezvous_knows_who_is_who():
+def test_static_rendezvous_takes_its_endpoint_from_the_master():
     said = read("--nnodes 2 --node-rank 1 --master-addr 10.0.0.1 --master-port 1234 t.py")
     assert (said.rendezvous.host, said.rendezvous.port, said.rendezvous.is_host, said.node_rank) == (
         "10.0.0.1",
@@ -59,18 +59,18 @@ def test_static_rendezvous_knows_who_is_who():
 
 
 @pytest.mark.parametrize("line", ["--standalone --nnodes 1 t.py", "--nnodes 1 --rdzv-endpoint h:1 t.py"])
-def test_one_node_meets_nobody(line):
+def test_a_run_on_one_node_has_no_rendezvous(line):
     assert read(line).rendezvous is None
 
 
-def test_rdzv_conf_says_how_long_agents_wait():
+def test_rdzv_conf_sets_the_timeouts():
     conf = "timeout=90,last_call_timeout=7,keep_alive_interval=2,keep_alive_max_attempt=5,is_host=true,other=1"
     said = read(f"--nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint [::1]:5 --rdzv-conf {conf} t.py").rendezvous
     assert (said.host, said.port, said.is_host) == ("::1", 5, True)
     assert (said.join_timeout, said.last_call, said.interval, said.attempts) == (90.0, 7.0, 2.0, 5)
 
 
-def test_variables_stand_in_for_options_and_lose_to_them():
+def test_options_override_their_variables():
     told = {"PET_NNODES": "2:4", "PET_NPROC_PER_NODE": "8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "h:1"}
     said = read("--nproc-per-node 3 t.py", **told, PET_MAX_RESTARTS="5", PET_STANDALONE="0")
     assert (said.nodes, said.procs, said.max_restarts, said.rendezvous.host) == ((2, 4), "3", 5, "h")
@@ -83,7 +83,7 @@ def test_streams_of_all_ranks_or_of_some():
     assert read("--local-ranks-filter 0,2 t.py").shown == {0, 2}
 
 
-def test_what_does_nothing_here_is_taken_with_a_note():
+def test_an_option_without_effect_is_accepted_with_a_note():
     assert read("--monitor-interval 5 --start-method fork --numa-binding node t.py").notes == (
         "--monitor-interval: ends of ranks are reported at once, without polling",
         "--start-method: ranks are always forked from a process that has imported torch",
@@ -92,7 +92,7 @@ def test_what_does_nothing_here_is_taken_with_a_note():
     assert read("t.py").notes == ()
 
 
-def test_when_ranks_hang():
+def test_hang_limits_are_parsed():
     said = read("--hang factor=3,silence=60 t.py").limits
     assert (said.factor, said.silence, said.floor) == (3.0, 60.0, 10.0)
 
@@ -115,7 +115,7 @@ def test_when_ranks_hang():
         ("--nnodes 2 --rdzv-conf a t.py", "'a' has no value"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_what_to_do(line, said):
+def test_a_wrong_option_is_refused_with_a_remedy(line, said):
     assert said in refusal(line)
 
 
@@ -133,10 +133,10 @@ def test_ranks_get_the_grace_that_the_agent_has(environment, seconds):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
-def test_agents_of_one_machine_are_not_called_from_others(host):
+def test_agents_that_meet_at_a_loopback_address_listen_only_there(host):
     assert sockets.choose_interface(host) == host
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "node-0.example", ""])
-def test_agents_of_several_listen_on_all_addresses(host):
+def test_agents_of_several_machines_listen_on_all_addresses(host):
     assert sockets.choose_interface(host) == ""

@@ -1,4 +1,4 @@
-"""What a rank has written down of its end, and how it reads in a line."""
+"""The error file of a rank, and its reason in one line."""
 
 import json
 
@@ -29,12 +29,12 @@ def file(tmp_path, monkeypatch):
         (RuntimeError("long " * 100), ("RuntimeError: " + "long " * 100)[:300]),
     ],
 )
-def test_an_error_is_left_and_read_as_one_line(file, error, said):
+def test_an_error_is_written_and_read_as_one_line(file, error, said):
     error_file.write_error(error)
     assert error_file.read_reason(str(file)) == said
 
 
-def test_what_the_script_has_written_itself_stays_where_it_only_gives_a_code(file):
+def test_an_exit_with_a_code_keeps_the_error_that_the_script_has_written(file):
     said = {"message": {"message": "ValueError: by torch's record", "extraInfo": {"timestamp": "1"}}}
     file.write_text(json.dumps(said))
     error_file.write_error(SystemExit(1))
@@ -50,7 +50,7 @@ def test_the_last_error_counts_and_one_that_was_caught_does_not(file):
     assert error_file.read_reason(str(file)) == "OSError: the disk is full"
 
 
-def test_an_error_that_cannot_be_put_into_words_is_not_made_worse(file):
+def test_an_error_that_cannot_be_printed_is_left_out(file):
     class MuteError(Exception):
         def __str__(self):
             raise ValueError
@@ -60,17 +60,17 @@ def test_an_error_that_cannot_be_put_into_words_is_not_made_worse(file):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"message": {}}', '{"message": ""}', "null"])
-def test_what_says_nothing_is_nothing(file, text):
+def test_a_file_without_a_message_has_no_reason(file, text):
     file.write_text(text)
     assert error_file.read_reason(str(file)) == ""
 
 
-def test_a_message_may_be_plain(file):
+def test_a_message_may_be_a_text(file):
     file.write_text('{"message": "killed by its own watchdog"}')
     assert error_file.read_reason(str(file)) == "killed by its own watchdog"
 
 
-def test_where_there_is_no_file_nothing_is_left(monkeypatch, tmp_path):
+def test_no_error_is_written_without_a_path(monkeypatch, tmp_path):
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
     error_file.write_error(ValueError("unheard"))
     assert error_file.read_reason(str(tmp_path / "none")) == ""

@@ -1,4 +1,4 @@
-"""Whether ranks hang, and who is missing: no clock, no sleep."""
+"""Hang detection, without a clock."""
 
 import pytest
 
@@ -39,18 +39,18 @@ def passed(phase, spans):
     return heartbeats
 
 
-def test_a_phase_may_take_so_many_times_what_it_took():
+def test_a_phase_may_last_a_multiple_of_its_usual_time():
     heartbeats = trained()
     assert phase_limit(heartbeats, 0, "forward", LIMITS) == 4.0
     assert phase_limit(heartbeats, 0, "backward", LIMITS) == 8.0
 
 
-def test_it_may_take_longer_while_it_is_new_and_never_less_than_the_floor():
+def test_a_new_phase_may_last_longer_and_a_known_one_at_least_the_floor():
     assert phase_limit(passed("data", [0.1] * 3), 0, "data", LIMITS) == 100.0
     assert phase_limit(passed("data", [0.1] * 30), 0, "data", LIMITS) == 1.0
 
 
-def test_each_rank_has_to_be_through_its_first_steps_and_again_after_a_restart():
+def test_a_phase_is_known_after_several_steps_and_unknown_again_after_a_restart():
     heartbeats = trained(ranks=8, steps=3)
     assert phase_limit(heartbeats, 0, "forward", LIMITS) == 100.0
     heartbeats = trained()
@@ -59,7 +59,7 @@ def test_each_rank_has_to_be_through_its_first_steps_and_again_after_a_restart()
 
 
 @pytest.mark.parametrize("phase", ["outside", "save", "evaluate"])
-def test_what_a_script_does_between_phases_is_never_short_of_patience(phase):
+def test_an_open_phase_keeps_the_limit_of_an_unknown_one(phase):
     assert phase_limit(passed(phase, [0.001] * 300), 0, phase, LIMITS) == 100.0
     assert phase_limit(passed(phase, [0.001] * 300 + [50.0] * 30), 0, phase, LIMITS) == 200.0
 
@@ -69,7 +69,7 @@ def test_one_slow_step_among_hundreds_does_not_count():
 
 
 @pytest.mark.parametrize(("waited", "hangs"), [(7.9, False), (8.1, True)])
-def test_all_in_one_phase_for_too_long_is_a_hang(waited, hangs):
+def test_ranks_in_one_phase_for_too_long_hang(waited, hangs):
     heartbeats = trained()
     verdict = detect_hang([find_slowest_rank(heartbeats, LIMITS, 58.0 + waited)], LIMITS)
     assert (verdict is not None) == hangs
@@ -84,7 +84,7 @@ def test_the_rank_that_is_behind_is_named_and_not_those_that_wait_for_it():
     assert why == "rank 1 is in forward of step 20 for 10.0 s (at most 4.0); rank 0 is in backward of step 20"
 
 
-def test_who_waits_for_somebody_that_may_take_his_time_does_not_hang():
+def test_a_rank_that_waits_for_one_in_an_open_phase_does_not_hang():
     heartbeats = trained()
     beats(heartbeats, 0, ("forward", 0.0), step=20, start=60.0)
     beats(heartbeats, 1, ("save", 0.0), step=19, start=60.0)
@@ -92,7 +92,7 @@ def test_who_waits_for_somebody_that_may_take_his_time_does_not_hang():
     assert detect_hang([find_slowest_rank(heartbeats, LIMITS, 161.0)], LIMITS)[0] == 1
 
 
-def test_the_one_behind_may_be_on_another_node():
+def test_the_rank_that_is_behind_may_be_on_another_node():
     here = SlowestRank(0, step=20, phase="backward", beat=9, waited=50.0, limit=8.0)
     there = SlowestRank(5, step=20, phase="data", beat=8, waited=50.0, limit=100.0)
     assert detect_hang([here, there], LIMITS) is None
@@ -107,7 +107,7 @@ def test_a_rank_that_has_ended_is_not_waited_for():
     assert find_slowest_rank(heartbeats, LIMITS, 1000.0).rank == -1
 
 
-def test_without_heartbeats_only_silence_speaks_and_only_when_asked_to():
+def test_without_heartbeats_missing_output_is_a_hang_if_it_is_limited():
     nodes = [SlowestRank(silent=700.0), SlowestRank(silent=650.0)]
     assert detect_hang(nodes, LIMITS) is None
     assert detect_hang(nodes, LIMITS._replace(silence=600.0)) == (-1, "no rank has printed anything for 650 s")

@@ -1,4 +1,4 @@
-"""What an agent is given by whoever started it, and what it leaves to him."""
+"""Settings of an agent's launcher: restart budget, streams, reports, rank status file."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_a_code_that_the_job_calls_retryable_is_not_left_to_the_launcher():
     assert failure_limit(84, BUDGET._replace(retryable=(84,))) == "infrastructure"
 
 
-def test_it_is_taken_out_of_the_environment_that_ranks_inherit(tmp_path):
+def test_the_settings_are_removed_from_the_environment_of_ranks(tmp_path):
     given = {
         wire.STREAMS: json.dumps([{"out": 4, "err": 5, "log": "/x/0"}]),
         wire.RECORDS: str(tmp_path / "node-0"),
@@ -61,16 +61,16 @@ def test_it_is_taken_out_of_the_environment_that_ranks_inherit(tmp_path):
     assert (tmp_path / "node-0").is_dir()
 
 
-def test_nonsense_is_refused():
+def test_settings_that_cannot_be_read_are_refused():
     with pytest.raises(ValueError, match="cannot read the settings"):
         launcher_settings.take_settings({wire.RESTART_BUDGET: "{}"})
 
 
 def test_reports_are_lines(tmp_path):
-    told = launcher_settings.take_settings({wire.REPORTS: str(tmp_path / "reports")})
-    told.report(wire.Recovered(2, 0.25, "rank 1 killed"))
-    os.close(told.reports)
-    assert wire.decode((tmp_path / "reports").read_bytes().strip()) == wire.Recovered(2, 0.25, "rank 1 killed")
+    settings = launcher_settings.take_settings({wire.REPORTS: str(tmp_path / "reports")})
+    settings.report(wire.RankRecovery(2, 0.25, "rank 1 killed"))
+    os.close(settings.reports)
+    assert wire.decode((tmp_path / "reports").read_bytes().strip()) == wire.RankRecovery(2, 0.25, "rank 1 killed")
 
 
 def running(limit):
@@ -80,11 +80,11 @@ def running(limit):
         AgentJoined(Peer("a", "n1", "", 0, 2, generation=5)),
         0.0,
     )
-    assert state.generation == 6, "the count goes on over agents"
+    assert state.generation == 6, "generations continue over agents"
     return state
 
 
-def test_failures_of_machines_have_a_limit_of_their_own():
+def test_failures_of_infrastructure_have_their_own_limit():
     state, [halt] = state_machine.step(running(1), RankFailed("a", 6, -9, "killed", "infrastructure"), 1.0)
     assert isinstance(halt, StopRanks)
     state, [start] = state_machine.step(state, RanksStopped("a", 6), 1.1)
@@ -93,19 +93,19 @@ def test_failures_of_machines_have_a_limit_of_their_own():
     assert state_machine.step(state, RanksStopped("a", 7), 2.1)[1] == (EndRun(-9, "killed"),)
 
 
-def test_a_final_code_ends_the_run_whatever_is_left():
+def test_a_final_failure_ends_the_run_whatever_restarts_are_left():
     state, _ = state_machine.step(running(9), RankFailed("a", 6, 84, "asked to", "final"), 1.0)
     assert state_machine.step(state, RanksStopped("a", 6), 1.1)[1] == (EndRun(84, "asked to"),)
 
 
-def test_the_board_has_what_ranks_say_of_themselves(tmp_path):
-    board = RankStatusFile(EventLoop(), str(tmp_path))
-    board.begin(3)
-    board.started(0, 77)
-    board.record(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
-    board.record(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
-    board.close()
-    said = json.loads((tmp_path / "ranks.json").read_text())
-    [rank] = said["ranks"]
-    assert (said["generation"], rank["pid"], rank["step"], rank["phase"]) == (3, 77, 12, "forward")
+def test_the_status_file_has_heartbeats_and_telemetry_of_ranks(tmp_path):
+    status_file = RankStatusFile(EventLoop(), str(tmp_path))
+    status_file.begin(3)
+    status_file.started(0, 77)
+    status_file.record(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
+    status_file.record(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
+    status_file.close()
+    content = json.loads((tmp_path / "ranks.json").read_text())
+    [rank] = content["ranks"]
+    assert (content["generation"], rank["pid"], rank["step"], rank["phase"]) == (3, 77, 12, "forward")
     assert rank["values"] == {"loss": 1.5}

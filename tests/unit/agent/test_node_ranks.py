@@ -1,4 +1,4 @@
-"""One node's ranks from one generation to the next, told as stories: no process, no clock."""
+"""The ranks of one node over several generations, without processes and without a clock."""
 
 import json
 import signal
@@ -9,7 +9,7 @@ import pytest
 
 from windlass import wire
 from windlass.agent import messages
-from windlass.agent.event_loop import Timer
+from windlass.agent.event_loop import DelayedCall
 from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import Options
 from windlass.agent.rank_events import RankFailed, RanksReady, RanksStopped
@@ -19,16 +19,16 @@ from windlass.agent.ranks.output import Files
 
 
 class Clock:
-    """A loop in which time passes when it is told to."""
+    """An event loop with a virtual clock."""
 
     def __init__(self):
         self.now, self.calls = 0.0, []
 
     def after(self, seconds, call):
-        self.calls.append((self.now + seconds, timer := Timer(call)))
+        self.calls.append((self.now + seconds, timer := DelayedCall(call)))
         return timer
 
-    def passes(self, seconds=0.0):
+    def advance(self, seconds=0.0):
         until = self.now + seconds
         while due := [each for each in self.calls if each[0] <= until]:
             self.calls.remove(first := min(due, key=lambda each: each[0]))
@@ -38,8 +38,8 @@ class Clock:
         self.now = until
 
 
-class Forks:
-    """Starts nothing, and remembers what of."""
+class FakeForkServer:
+    """Records requests and starts no process."""
 
     def __init__(self, _loop, _python, _environment, tell):
         self.tell, self.started, self.killed = tell, {}, []
@@ -52,15 +52,15 @@ class Forks:
             self.killed = [int(self.started[number]["RANK"]) for number in numbers]
 
 
-class Ears:
-    """Hears what a test says, and has nobody to tell."""
+class FakeReceiver:
+    """Receives messages from the test, and sends none."""
 
     def __init__(self, _loop, _folder, hear):
-        self.path, self.hear, self.notes = "", lambda message: hear(message, time.monotonic()), []
+        self.path, self.hear, self.ring = "", lambda message: hear(message, time.monotonic()), []
 
     def read_rings(self):
-        while self.notes:
-            self.hear(self.notes.pop(0))
+        while self.ring:
+            self.hear(self.ring.pop(0))
 
     def send(self, _ranks, _message):
         pass
@@ -69,8 +69,8 @@ class Ears:
         pass
 
 
-class Paper:
-    """Output that nobody reads."""
+class FakeOutput:
+    """Output without files."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -79,7 +79,7 @@ class Paper:
         return self.folder / str(generation)
 
     def open(self, *_where):
-        return Nothing(-1, -1, -1, "")
+        return NoFiles(-1, -1, -1, "")
 
     def drain(self):
         pass
@@ -88,7 +88,7 @@ class Paper:
         return 0.0
 
 
-class Nothing(Files):
+class NoFiles(Files):
     def close(self):
         pass
 
@@ -97,292 +97,302 @@ class Node:
     """An agent's node, whose other nodes have one rank each."""
 
     def __init__(self, folder, budget=None):
-        self.clock, self.said = Clock(), []
+        self.clock, self.events = Clock(), []
         supervised = LauncherSettings(records=str(folder), budget=budget)
         options = Options(("train.py",), "script", "1")
-        self.local = NodeRanks(self.clock, options, Paper(folder), folder, supervised, self.said.append)
-        self.forks, self.ears, self.folder = self.local._fork_server, self.local._receiver, folder
+        self.local = NodeRanks(self.clock, options, FakeOutput(folder), folder, supervised, self.events.append)
+        self.forks, self.receiver, self.folder = self.local._fork_server, self.local._receiver, folder
         self.forks.tell({"event": "ready", "torch": "", "why": ""})
 
-    def starts(self, generation, ranks, *, nodes=1, me=0, keep=False):
-        members = tuple(wire.Member(f"n{at}", "10.0.0.1", ranks if at == me else 1) for at in range(nodes))
+    def start(self, generation, ranks, *, nodes=1, me=0, keep=False):
+        members = tuple(wire.MemberNode(f"n{at}", "10.0.0.1", ranks if at == me else 1) for at in range(nodes))
         membership = wire.Membership(generation, members, 4000, me=me)
         if keep:
             self.local.reform(membership, None, "rank 9 killed")
         else:
             self.local.start(membership, None)
-        self.clock.passes()
+        self.clock.advance()
 
-    def greets(self, *ranks):
+    def greet(self, *ranks):
         for rank in ranks:
-            self.ears.hear(wire.Hello(rank, self.local.generation, 1, reforms=True))
-        self.clock.passes()
+            self.receiver.hear(wire.Hello(rank, self.local.generation, 1, reforms=True))
+        self.clock.advance()
 
-    def loses(self, rank, code=-9):
+    def lose(self, rank, code=-9):
         number = max(number for number, env in self.forks.started.items() if env["RANK"] == str(rank))
         self.forks.tell({"event": "exit", "id": number, "code": code, "at": 0.0})
 
-    def goes_on_without_rank_1(self):
-        """Of three: generation 2 has another one, and 0 and 2 are to come into it."""
-        self.starts(1, 3)
-        self.greets(0, 1, 2)
-        self.loses(1)
-        self.starts(2, 3, keep=True)
+    def replace_rank_1(self):
+        """Generation 2 replaces rank 1 of three; ranks 0 and 2 are to enter it."""
+        self.start(1, 3)
+        self.greet(0, 1, 2)
+        self.lose(1)
+        self.start(2, 3, keep=True)
 
-    def broken(self):
-        return [each for each in self.said if isinstance(each, RankFailed)]
+    def failures(self):
+        return [each for each in self.events if isinstance(each, RankFailed)]
 
     def survivors(self):
-        """What each rank that was started was told of others that go on."""
+        """Value of SURVIVORS of each started rank."""
         return {int(env["RANK"]): env[wire.SURVIVORS] for env in self.forks.started.values()}
 
-    def board(self):
-        self.clock.passes(1.0)
+    def status(self):
+        self.clock.advance(1.0)
         return {each["rank"]: each for each in json.loads((self.folder / "ranks.json").read_text())["ranks"]}
 
 
 @pytest.fixture
 def node(monkeypatch, tmp_path):
-    monkeypatch.setattr(node_ranks, "ForkServerClient", Forks)
-    monkeypatch.setattr(node_ranks, "HeartbeatReceiver", Ears)
+    monkeypatch.setattr(node_ranks, "ForkServerClient", FakeForkServer)
+    monkeypatch.setattr(node_ranks, "HeartbeatReceiver", FakeReceiver)
     return lambda **more: Node(tmp_path, **more)
 
 
-def test_a_spare_that_is_taken_into_a_kept_generation_knows_that_others_have_the_state(node):
+def test_a_spare_node_that_joins_survivors_gets_the_state_from_them(node):
     spare = node()
-    spare.starts(7, 2, nodes=3, me=2, keep=True)
+    spare.start(7, 2, nodes=3, me=2, keep=True)
     assert spare.survivors() == {2: "1", 3: "1"}
 
 
-def test_all_of_a_new_generation_know_that_nobody_has_the_state(node):
+def test_ranks_of_a_new_generation_know_that_none_has_the_state(node):
     here = node()
-    here.starts(1, 2, nodes=2)
+    here.start(1, 2, nodes=2)
     assert here.survivors() == {0: "0", 1: "0"}
 
 
 def test_a_node_without_survivors_takes_its_time_to_start_them_anew(node):
     here = node()
-    here.starts(1, 1, nodes=2)
-    here.greets(0)
-    here.loses(0)
-    here.starts(2, 1, nodes=2, keep=True)
-    here.said.clear()
-    here.clock.passes(100.0)
-    assert not here.said
-    here.greets(0)
-    assert here.said == [RanksReady("", 2)]
+    here.start(1, 1, nodes=2)
+    here.greet(0)
+    here.lose(0)
+    here.start(2, 1, nodes=2, keep=True)
+    here.events.clear()
+    here.clock.advance(100.0)
+    assert not here.events
+    here.greet(0)
+    assert here.events == [RanksReady("", 2)]
 
 
-def test_a_survivor_that_does_not_answer_is_started_anew_beside_those_that_do(node, capsys):
+def test_a_survivor_that_does_not_answer_is_replaced_beside_those_that_do(node, capsys):
     here = node()
-    here.goes_on_without_rank_1()
-    here.greets(2)
-    here.said.clear()
-    here.clock.passes(4.9)
+    here.replace_rank_1()
+    here.greet(2)
+    here.events.clear()
+    here.clock.advance(4.9)
     assert not here.forks.killed
-    here.clock.passes(0.2)
+    here.clock.advance(0.2)
     assert here.forks.killed == [0]
-    here.loses(0)
-    assert not here.said
+    here.lose(0)
+    assert not here.events
     assert sorted(env["RANK"] for env in here.forks.started.values()) == ["0", "0", "1", "1", "2"]
     newest = here.forks.started[max(here.forks.started)]
     assert (newest["RANK"], newest["WINDLASS_GENERATION"], newest[wire.SURVIVORS]) == ("0", "2", "1")
-    here.greets(0, 1)
-    assert here.said == [RanksReady("", 2)]
+    here.greet(0, 1)
+    assert here.events == [RanksReady("", 2)]
 
 
-def test_where_no_other_can_have_the_state_a_survivor_that_does_not_answer_is_named(node):
+def test_a_late_survivor_fails_the_generation_where_no_other_rank_can_have_the_state(node):
     here = node()
-    here.starts(1, 2)
-    here.greets(0, 1)
-    here.loses(1)
-    here.starts(2, 2, keep=True)
-    here.said.clear()
-    here.clock.passes(5.1)
+    here.start(1, 2)
+    here.greet(0, 1)
+    here.lose(1)
+    here.start(2, 2, keep=True)
+    here.events.clear()
+    here.clock.advance(5.1)
     assert not here.forks.killed
-    assert here.said == [RankFailed("", 2, wire.ExitCode.RETRY, "rank 0 is not in generation 2 after 5 s", "uncounted")]
+    assert here.events == [
+        RankFailed("", 2, wire.RankExitCode.RETRY, "rank 0 is not in generation 2 after 5 s", "uncounted")
+    ]
 
 
-def test_who_was_started_instead_keeps_its_place_when_ranks_are_lost_again(node):
+def test_a_replacement_keeps_its_position_when_ranks_are_lost_again(node):
     here = node()
-    here.goes_on_without_rank_1()
-    here.greets(2)
-    here.clock.passes(5.1)
-    here.loses(0)
-    here.greets(0, 1)
-    here.loses(2)
-    here.starts(3, 3, keep=True)
+    here.replace_rank_1()
+    here.greet(2)
+    here.clock.advance(5.1)
+    here.lose(0)
+    here.greet(0, 1)
+    here.lose(2)
+    here.start(3, 3, keep=True)
     newest = here.forks.started[max(here.forks.started)]
     assert (newest["RANK"], newest["LOCAL_RANK"]) == ("2", "2")
 
 
-def test_a_late_word_of_a_rank_that_is_being_killed_is_not_heard(node):
+def test_a_late_message_of_a_rank_that_is_being_killed_is_ignored(node):
     here = node()
-    here.goes_on_without_rank_1()
-    here.greets(1, 2)
-    here.said.clear()
-    here.clock.passes(5.1)
-    here.greets(0)
-    assert not here.said
-    here.loses(0)
-    here.greets(0)
-    assert here.said == [RanksReady("", 2)]
+    here.replace_rank_1()
+    here.greet(1, 2)
+    here.events.clear()
+    here.clock.advance(5.1)
+    here.greet(0)
+    assert not here.events
+    here.lose(0)
+    here.greet(0)
+    assert here.events == [RanksReady("", 2)]
 
 
-def test_a_rank_that_is_being_killed_is_lost_to_a_membership_that_comes_meanwhile(node):
+def test_a_rank_that_is_being_killed_is_no_survivor_of_the_next_membership(node):
     here = node()
-    here.goes_on_without_rank_1()
-    here.greets(1, 2)
-    here.clock.passes(5.1)
-    here.starts(3, 3, keep=True)
+    here.replace_rank_1()
+    here.greet(1, 2)
+    here.clock.advance(5.1)
+    here.start(3, 3, keep=True)
     newest = here.forks.started[max(here.forks.started)]
     assert (newest["RANK"], newest["WINDLASS_GENERATION"]) == ("0", "3")
-    here.said.clear()
-    here.greets(0, 1, 2)
-    assert here.said == [RanksReady("", 3)]
+    here.events.clear()
+    here.greet(0, 1, 2)
+    assert here.events == [RanksReady("", 3)]
 
 
 def test_ranks_past_their_loop_are_asked_to_end_and_not_killed(node):
     here = node()
-    here.starts(1, 2, nodes=2)
-    here.greets(0, 1)
-    here.ears.hear(wire.Goodbye(0, 1))
-    here.starts(2, 2, nodes=2, keep=True)
-    here.clock.passes(0.1)
+    here.start(1, 2, nodes=2)
+    here.greet(0, 1)
+    here.receiver.hear(wire.Goodbye(0, 1))
+    here.start(2, 2, nodes=2, keep=True)
+    here.clock.advance(0.1)
     assert not here.forks.killed
-    assert [each.code for each in here.broken()] == [wire.ExitCode.RETRY]
+    assert [each.code for each in here.failures()] == [wire.RankExitCode.RETRY]
 
 
-def test_other_nodes_may_have_the_state(node):
+def test_a_late_survivor_is_killed_where_other_nodes_may_have_the_state(node):
     here = node()
-    here.starts(1, 1, nodes=3)
-    here.greets(0)
-    here.starts(2, 1, nodes=2, keep=True)
-    here.said.clear()
-    here.clock.passes(5.1)
+    here.start(1, 1, nodes=3)
+    here.greet(0)
+    here.start(2, 1, nodes=2, keep=True)
+    here.events.clear()
+    here.clock.advance(5.1)
     assert here.forks.killed == [0]
-    here.loses(0)
-    assert not here.said
+    here.lose(0)
+    assert not here.events
 
 
-def test_a_rank_that_is_killed_for_being_late_ends_with_all_where_they_are_stopped_meanwhile(node):
+def test_a_late_survivor_is_not_replaced_once_all_ranks_are_stopped(node):
     here = node()
-    here.goes_on_without_rank_1()
-    here.greets(2)
-    here.clock.passes(5.1)
+    here.replace_rank_1()
+    here.greet(2)
+    here.clock.advance(5.1)
     here.local.halt(2, "node n2 is lost")
-    here.said.clear()
-    here.loses(0)
-    here.loses(1)
-    here.loses(2)
-    here.clock.passes()
-    assert [type(each) for each in here.said] == [RanksStopped]
+    here.events.clear()
+    here.lose(0)
+    here.lose(1)
+    here.lose(2)
+    here.clock.advance()
+    assert [type(each) for each in here.events] == [RanksStopped]
 
 
-def test_survivors_in_long_steps_have_the_time_for_one(node):
+def test_survivors_with_long_steps_get_the_time_of_one_step(node):
     here = node()
-    here.starts(1, 2)
-    here.greets(0, 1)
+    here.start(1, 2)
+    here.greet(0, 1)
     here.local.heartbeats.durations = {
         "forward": deque([2.0, 8.0, 3.0]),
         "backward": deque([12.0]),
         "save": deque([500.0]),
     }
-    here.loses(1)
-    here.starts(2, 2, keep=True)
-    here.said.clear()
-    here.clock.passes(29.0)
-    assert not here.said
-    here.clock.passes(2.0)
-    assert [each.why for each in here.said] == ["rank 0 is not in generation 2 after 30 s"]
+    here.lose(1)
+    here.start(2, 2, keep=True)
+    here.events.clear()
+    here.clock.advance(29.0)
+    assert not here.events
+    here.clock.advance(2.0)
+    assert [each.why for each in here.events] == ["rank 0 is not in generation 2 after 30 s"]
 
 
-def test_nobody_waits_for_an_earlier_membership_any_more(node):
+def test_a_new_membership_ends_the_wait_for_an_earlier_one(node):
     here = node()
-    here.starts(1, 2)
-    here.greets(0, 1)
-    here.loses(1)
-    here.starts(2, 2, keep=True)
-    here.clock.passes(3.0)
-    here.starts(3, 2, keep=True)  # they have not even taken that one: this is said once, and at once
-    assert [each.generation for each in here.broken()] == [1, 3]
-    here.greets(0, 1)
-    here.clock.passes(60.0)
-    assert [each.generation for each in here.broken()] == [1, 3]
+    here.start(1, 2)
+    here.greet(0, 1)
+    here.lose(1)
+    here.start(2, 2, keep=True)
+    here.clock.advance(3.0)
+    here.start(3, 2, keep=True)  # they have not even taken that one: this is said once, and at once
+    assert [each.generation for each in here.failures()] == [1, 3]
+    here.greet(0, 1)
+    here.clock.advance(60.0)
+    assert [each.generation for each in here.failures()] == [1, 3]
 
 
-def test_notes_of_ranks_are_read_before_they_are_judged(node):
+def test_heartbeat_rings_are_read_before_the_slowest_rank_is_found(node):
     here = node()
-    here.starts(1, 2)
-    here.ears.notes = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
+    here.start(1, 2)
+    here.receiver.ring = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
     assert here.local.slowest_rank(0.0).rank == 1
 
 
-def test_what_a_lost_rank_noted_last_does_not_bring_it_back(node):
+def test_the_last_heartbeats_of_a_lost_rank_do_not_bring_it_back(node):
     here = node()
-    here.starts(1, 2)
-    here.ears.notes = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
-    here.loses(1)
+    here.start(1, 2)
+    here.receiver.ring = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
+    here.lose(1)
     assert here.local.slowest_rank(0.0).rank == 0
 
 
 def test_ranks_that_are_lost_together_are_one_failure(node):
     here = node(budget=wire.RestartBudget(9, (), (), 0, 1.0, 300.0, 600.0))
-    here.starts(1, 3)
-    here.greets(0, 1, 2)
-    here.loses(0)
-    here.clock.passes()
-    here.starts(2, 3, keep=True)
-    here.loses(1)
-    here.clock.passes()
-    here.greets(0)
-    failures = [(each.generation, each.code, each.counts_as) for each in here.broken()]
-    assert failures == [
+    here.start(1, 3)
+    here.greet(0, 1, 2)
+    here.lose(0)
+    here.clock.advance()
+    here.start(2, 3, keep=True)
+    here.lose(1)
+    here.clock.advance()
+    here.greet(0)
+    found = [(each.generation, each.code, each.counts_as) for each in here.failures()]
+    assert found == [
         (1, -9, "infrastructure"),
         (2, 84, "uncounted"),
     ]
 
 
 @pytest.mark.parametrize(("answered", "code"), [(True, -9), (False, 1)])
-def test_a_rank_that_is_lost_later_or_gives_up_itself_is_another_failure(node, answered, code):
+def test_a_rank_that_is_lost_later_or_exits_by_itself_is_another_failure(node, answered, code):
     here = node()
-    here.starts(1, 2)
-    here.greets(0, 1)
-    here.loses(0)
-    here.starts(2, 2, keep=True)
+    here.start(1, 2)
+    here.greet(0, 1)
+    here.lose(0)
+    here.start(2, 2, keep=True)
     if answered:
-        here.greets(1)
-    here.loses(1, code=code)
-    here.clock.passes()
-    assert [each.code for each in here.broken()] == [-9, code]
+        here.greet(1)
+    here.lose(1, code=code)
+    here.clock.advance()
+    assert [each.code for each in here.failures()] == [-9, code]
 
 
-def test_the_board_shows_the_rank_that_was_started_and_not_how_the_last_one_ended(node):
+def test_the_status_file_shows_the_replacement_and_not_the_end_of_the_lost_rank(node):
     here = node()
-    here.starts(1, 2)
-    here.greets(0, 1)
-    here.loses(1)
-    assert here.board()[1]["code"] == -9
-    here.starts(2, 2, keep=True)
-    assert "code" not in here.board()[1]
-    assert here.board()[1]["env"][wire.GENERATION] == "2"
+    here.start(1, 2)
+    here.greet(0, 1)
+    here.lose(1)
+    assert here.status()[1]["code"] == -9
+    here.start(2, 2, keep=True)
+    assert "code" not in here.status()[1]
+    assert here.status()[1]["env"][wire.GENERATION] == "2"
 
 
-def test_the_board_follows_ranks_that_are_numbered_anew(node):
+def test_the_status_file_follows_ranks_that_get_new_numbers(node):
     here = node()
-    here.starts(1, 2, nodes=2, me=1)
-    here.greets(1, 2)
+    here.start(1, 2, nodes=2, me=1)
+    here.greet(1, 2)
     for number, rank in ((1, 1), (2, 2)):
         here.forks.tell({"event": "started", "id": number, "pid": 70 + rank})
-        here.ears.hear(wire.Telemetry(rank, 1, 5, {"loss": float(rank)}))
-    here.starts(2, 2, keep=True)
-    board = here.board()
-    assert {rank: (said["pid"], said["values"]["loss"]) for rank, said in board.items()} == {0: (71, 1.0), 1: (72, 2.0)}
-    told = board[0]["env"]
-    assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"], told[wire.GENERATION]) == ("0", "2", "0", "2")
+        here.receiver.hear(wire.Telemetry(rank, 1, 5, {"loss": float(rank)}))
+    here.start(2, 2, keep=True)
+    status = here.status()
+    assert {rank: (entry["pid"], entry["values"]["loss"]) for rank, entry in status.items()} == {
+        0: (71, 1.0),
+        1: (72, 2.0),
+    }
+    variables = status[0]["env"]
+    assert (variables["RANK"], variables["WORLD_SIZE"], variables["LOCAL_RANK"], variables[wire.GENERATION]) == (
+        "0",
+        "2",
+        "0",
+        "2",
+    )
 
 
-@pytest.mark.parametrize(("survivors", "said"), [(1, "1 rank went on, 2 started anew"), (2, "2 ranks went on, 1")])
-def test_one_rank_goes_on_and_two_ranks_do(survivors, said):
-    past = messages.Recovery("", 0.0, 0.0, 0.0, 1.0)
-    assert said in messages.describe_survivors(2, past, survivors, 3 - survivors)
+@pytest.mark.parametrize(("survivors", "text"), [(1, "1 rank went on, 2 started anew"), (2, "2 ranks went on, 1")])
+def test_the_line_about_survivors_has_a_singular_and_a_plural(survivors, text):
+    past = messages.RestartTimes("", 0.0, 0.0, 0.0, 1.0)
+    assert text in messages.describe_survivors(2, past, survivors, 3 - survivors)

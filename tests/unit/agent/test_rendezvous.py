@@ -1,4 +1,4 @@
-"""Who makes up the next generation: the rules of a crew, told as stories."""
+"""The rules of the rendezvous, event by event."""
 
 from windlass import wire
 from windlass.agent.rank_events import FINAL, UNCOUNTED, RankFailed, RanksReady, RanksStopped, RanksSucceeded
@@ -8,7 +8,7 @@ from windlass.agent.rendezvous.state_machine import (
     AgentLost,
     EndRun,
     Peer,
-    Phase,
+    RendezvousPhase,
     RendezvousRules,
     RendezvousState,
     StopRanks,
@@ -23,7 +23,7 @@ def peer(name, place=-1, generation=0):
 
 
 def after(state, *events):
-    """(what is true, every action) after (event, time) pairs."""
+    """(state, all actions) after (event, time) pairs."""
     actions = []
     for event, now in events:
         state, done = state_machine.step(state, event, now)
@@ -36,7 +36,7 @@ def begun(rules=ELASTIC, **more):
 
 
 def running(rules=ELASTIC, names="abc"):
-    """All have come; generation 1 runs since second 1."""
+    """The state in which all agents have come and generation 1 runs since second 1."""
     joined = [(AgentJoined(peer(name)), 1.0) for name in names]
     state, actions = after(begun(rules._replace(least=len(names), most=len(names))), *joined)
     assert [action.generation for action in actions] == [1]
@@ -52,15 +52,15 @@ def names(action):
 
 def test_one_agent_alone_starts_at_once():
     state, [start] = after(begun(RendezvousRules()), (AgentJoined(peer("a")), 0.0))
-    assert (start.generation, names(start), state.phase) == (1, "a", Phase.RUNNING)
+    assert (start.generation, names(start), state.phase) == (1, "a", RendezvousPhase.RUNNING)
 
 
-def test_it_starts_as_soon_as_all_are_here():
+def test_a_generation_starts_as_soon_as_all_agents_are_here():
     _, [start] = after(begun(), *[(AgentJoined(peer(name)), 0.1) for name in "abc"])
     assert names(start) == "abc"
 
 
-def test_with_enough_but_not_all_it_waits_for_a_last_call_after_the_last_arrival():
+def test_enough_agents_wait_for_the_last_call_after_the_last_arrival():
     state, actions = after(begun(), (AgentJoined(peer("a")), 1.0), (AgentJoined(peer("b")), 3.0))
     assert not actions
     assert state_machine.deadline(state) == 6.0
@@ -68,7 +68,7 @@ def test_with_enough_but_not_all_it_waits_for_a_last_call_after_the_last_arrival
     assert names(start) == "ab"
 
 
-def test_too_few_wait_for_the_join_timeout_and_then_say_how_many_came():
+def test_too_few_agents_wait_for_the_join_timeout_and_report_how_many_came():
     state, actions = after(begun(ELASTIC._replace(least=2)), (AgentJoined(peer("a")), 1.0))
     assert not actions
     assert state_machine.deadline(state) == 60.0
@@ -76,7 +76,7 @@ def test_too_few_wait_for_the_join_timeout_and_then_say_how_many_came():
     assert close == EndRun(1, "1 of at least 2 nodes have come in 60 s")
 
 
-def test_node_ranks_say_the_order_else_arrival_does():
+def test_node_ranks_give_the_order_and_arrival_does_without_them():
     _, [start] = after(
         begun(), *[(AgentJoined(peer(name, place)), 0.1) for name, place in (("a", 2), ("b", 0), ("c", 1))]
     )
@@ -101,7 +101,7 @@ def test_a_failed_rank_stops_all_and_the_next_generation_starts_when_all_have_st
     assert (start.generation, names(start), start.restarts) == (2, "abc", 1)
 
 
-def test_restarts_run_out():
+def test_a_failure_without_restarts_left_ends_the_run():
     state = running(ELASTIC._replace(max_restarts=0))
     state, actions = after(state, (RankFailed("b", 1, 1, "rank 3 exited with 1"), 20.0))
     assert actions == [StopRanks(1, "rank 3 exited with 1")]
@@ -109,8 +109,8 @@ def test_restarts_run_out():
     assert actions == [EndRun(1, "rank 3 exited with 1")]
 
 
-def test_what_was_nobodys_fault_uses_up_no_restart():
-    for code in (wire.ExitCode.PREEMPTED, wire.ExitCode.RETRY):
+def test_an_uncounted_failure_uses_no_restart():
+    for code in (wire.RankExitCode.PREEMPTED, wire.RankExitCode.RETRY):
         state = running(ELASTIC._replace(max_restarts=0))
         _, actions = after(
             state, (RankFailed("b", 1, code, "asked to", UNCOUNTED), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"]
@@ -118,14 +118,14 @@ def test_what_was_nobodys_fault_uses_up_no_restart():
         assert (actions[-1].generation, actions[-1].restarts) == (2, 0)
 
 
-def test_fatal_ends_the_run_however_many_restarts_are_left():
+def test_a_fatal_code_ends_the_run_however_many_restarts_are_left():
     _, actions = after(
         running(), (RankFailed("b", 1, 85, "bad mesh", FINAL), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"]
     )
     assert actions[-1] == EndRun(85, "bad mesh")
 
 
-def test_fatal_is_heard_also_from_a_rank_that_ended_second():
+def test_a_fatal_code_of_a_rank_that_ended_second_ends_the_run():
     state, _ = after(running(), (RankFailed("b", 1, 1, "lost its peer"), 20.0))
     _, actions = after(
         state, (RanksStopped("a", 1, 85), 20.1), (RanksStopped("b", 1), 20.1), (RanksStopped("c", 1), 20.1)
@@ -133,7 +133,7 @@ def test_fatal_is_heard_also_from_a_rank_that_ended_second():
     assert actions[-1].code == 85
 
 
-def test_news_of_an_older_generation_change_nothing():
+def test_events_of_an_older_generation_change_nothing():
     state, _ = after(running(), (RankFailed("b", 1, 1, "x"), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"])
     assert after(
         state, (RankFailed("c", 1, 1, "late"), 20.2), (RanksSucceeded("c", 1), 20.3), (RanksStopped("c", 1), 20.4)
@@ -149,13 +149,13 @@ def test_generations_that_end_quickly_wait_longer_each_time():
             (RanksStopped("a", generation), now + 1),
         )
         at = state_machine.deadline(state)
-        waits.append(0.0 if state.phase is Phase.RUNNING else at - now - 1)
+        waits.append(0.0 if state.phase is RendezvousPhase.RUNNING else at - now - 1)
         state, _ = after(state, (TimePassed(), at or now + 1))
         now = state.since
     assert waits == [0.0, 0.0, 2.0, 4.0, 8.0]
 
 
-def test_a_jobs_backoff_is_waited_for_from_the_second_restart_in_a_row_on():
+def test_a_launchers_backoff_delays_the_second_restart_in_a_row():
     rules = RendezvousRules(max_restarts=9, immediate=1, backoff_base=1.0, backoff_max=3.0, healthy_after=600.0)
     state, now, waits = running(names="a", rules=rules), 1.0, []
     for generation, lived in enumerate([700.0, 400.0, 400.0, 400.0, 600.0, 1.0], 1):
@@ -164,13 +164,13 @@ def test_a_jobs_backoff_is_waited_for_from_the_second_restart_in_a_row_on():
             state, (RankFailed("a", generation, 1, "again"), ended), (RanksStopped("a", generation), ended)
         )
         at = state_machine.deadline(state)
-        waits.append(0.0 if state.phase is Phase.RUNNING else at - ended)
+        waits.append(0.0 if state.phase is RendezvousPhase.RUNNING else at - ended)
         state, _ = after(state, (TimePassed(), at or ended))
         now = state.since
     assert waits == [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]
 
 
-def test_survivors_that_re_form_wait_for_nothing():
+def test_survivors_re_form_without_a_delay():
     rules = RendezvousRules(max_restarts=9, immediate=1, backoff_base=100.0, backoff_max=300.0, healthy_after=600.0)
     state = running(names="a", rules=rules)._replace(in_a_row=5)
     _, [start] = after(state, (RanksReady("a", 1), 2.0), (RankFailed("a", 1, 1, "again"), 3.0))
@@ -195,19 +195,19 @@ def test_a_node_that_is_lost_while_all_stop_is_not_waited_for():
     assert names(start) == "ab"
 
 
-def test_with_too_few_left_it_waits_for_others():
+def test_too_few_remaining_agents_wait_for_others():
     state, _ = after(
         running(ELASTIC._replace(least=3)),
         (AgentLost("b"), 20.0),
         (RanksStopped("a", 1), 20.1),
         (RanksStopped("c", 1), 20.1),
     )
-    assert (state.phase, state_machine.deadline(state)) == (Phase.GATHERING, 80.1)
+    assert (state.phase, state_machine.deadline(state)) == (RendezvousPhase.GATHERING, 80.1)
     _, [start] = after(state, (AgentJoined(peer("d")), 30.0))
     assert names(start) == "acd"
 
 
-def test_a_newcomer_starts_a_new_generation_together_with_others_right_behind_it():
+def test_newcomers_that_follow_each_other_join_in_one_generation():
     state, actions = after(running(names="a"), (AgentJoined(peer("b")), 20.0), (AgentJoined(peer("c")), 20.3))
     assert not actions
     assert state_machine.deadline(state) == 20.8
@@ -217,21 +217,21 @@ def test_a_newcomer_starts_a_new_generation_together_with_others_right_behind_it
     assert (start.generation, names(start), start.restarts) == (2, "abc", 0)
 
 
-def test_beyond_the_largest_crew_a_newcomer_is_a_spare_until_one_is_lost():
+def test_a_surplus_newcomer_is_a_spare_until_an_agent_is_lost():
     state, actions = after(running(), (AgentJoined(peer("d")), 20.0), (TimePassed(), 30.0))
     assert not actions
     _, actions = after(state, (AgentLost("a"), 40.0), (RanksStopped("b", 1), 40.1), (RanksStopped("c", 1), 40.1))
     assert names(actions[-1]) == "bcd"
 
 
-def test_nobody_is_restarted_for_a_newcomers_sake_when_some_are_done():
+def test_a_newcomer_restarts_no_ranks_once_some_have_succeeded():
     _, actions = after(
         running(names="ab"), (RanksSucceeded("a", 1), 20.0), (AgentJoined(peer("c")), 21.0), (TimePassed(), 30.0)
     )
     assert not actions
 
 
-def test_an_agent_that_comes_back_before_it_was_missed_has_stopped_its_ranks():
+def test_an_agent_that_returns_before_it_was_missed_counts_as_lost():
     state, actions = after(running(), (AgentJoined(peer("b", generation=1)), 20.0))
     assert actions == [StopRanks(1, "node node-b is lost")]
     _, [start] = after(state, (RanksStopped("a", 1), 20.1), (RanksStopped("c", 1), 20.1))
@@ -241,7 +241,7 @@ def test_an_agent_that_comes_back_before_it_was_missed_has_stopped_its_ranks():
 # --- another leader -------------------------------------------------------------------------------------
 
 
-def test_a_new_leader_starts_as_soon_as_all_it_knows_of_have_come_over():
+def test_a_new_leader_starts_as_soon_as_all_expected_agents_have_come():
     taken_over = begun(expected=frozenset("bc"), seen=7, restarts=1)
     state, actions = after(taken_over, (AgentJoined(peer("b")), 0.1))
     assert not actions
@@ -250,14 +250,14 @@ def test_a_new_leader_starts_as_soon_as_all_it_knows_of_have_come_over():
     assert (start.generation, start.restarts) == (8, 1)
 
 
-def test_generations_only_grow_whoever_has_seen_them():
+def test_a_generation_follows_the_newest_that_any_agent_has_seen():
     _, [start] = after(
         begun(), *[(AgentJoined(peer(name, generation=seen)), 0.1) for name, seen in (("a", 0), ("b", 5), ("c", 2))]
     )
     assert start.generation == 6
 
 
-def test_after_the_end_nothing_happens_any_more():
+def test_events_after_the_end_change_nothing():
     state, _ = after(running(names="a"), (RanksSucceeded("a", 1), 2.0))
     assert after(state, (AgentLost("a"), 3.0), (AgentJoined(peer("b")), 3.0), (TimePassed(), 99.0)) == (state, [])
     assert state_machine.deadline(state) is None
@@ -270,31 +270,31 @@ def able(state, names="abc", generation=1):
     return after(state, *[(RanksReady(name, generation), 2.0) for name in names])[0]
 
 
-def test_where_all_ranks_can_re_form_a_lost_one_is_replaced_and_nobody_is_stopped():
+def test_a_lost_rank_is_replaced_without_a_stop_where_all_ranks_can_re_form():
     state, [start] = after(able(running()), (RankFailed("b", 1, -9, "rank 3 killed by SIGKILL"), 20.0))
     assert (start.keep, start.generation, names(start), start.restarts) == (True, 2, "abc", 1)
     assert start.why == "rank 3 killed by SIGKILL"
-    assert state.phase is Phase.RUNNING
+    assert state.phase is RendezvousPhase.RUNNING
 
 
-def test_where_a_node_is_lost_the_others_re_form_if_they_are_enough():
+def test_the_agents_that_remain_re_form_if_they_are_enough():
     _, [start] = after(able(running()), (AgentLost("b"), 20.0))
     assert (start.keep, names(start), start.restarts) == (True, "ac", 0)
     _, actions = after(able(running(ELASTIC._replace(least=3))), (AgentLost("b"), 20.0))
     assert actions == [StopRanks(1, "node node-b is lost")]
 
 
-def test_one_rank_that_cannot_is_enough_for_all_to_start_anew():
+def test_one_rank_that_cannot_re_form_makes_all_start_anew():
     _, actions = after(able(running(), "ab"), (RankFailed("b", 1, 1, "x"), 20.0))
     assert actions == [StopRanks(1, "x")]
 
 
-def test_a_rank_that_hangs_can_take_no_membership_so_all_start_anew():
+def test_a_hang_makes_all_ranks_start_anew():
     _, actions = after(able(running()), (RankFailed("b", 1, 1, "hang: rank 3", hangs=True), 20.0))
     assert actions == [StopRanks(1, "hang: rank 3")]
 
 
-def test_ranks_that_have_not_re_formed_in_time_are_started_anew():
+def test_ranks_that_do_not_re_form_in_time_are_started_anew():
     state, _ = after(able(running()), (RankFailed("b", 1, -9, "killed"), 20.0))
     _, actions = after(state, (RankFailed("c", 2, 84, "rank 5 is not in generation 2", UNCOUNTED), 25.0))
     assert actions == [StopRanks(2, "rank 5 is not in generation 2")]

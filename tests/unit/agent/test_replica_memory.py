@@ -5,7 +5,7 @@ from pathlib import Path
 from windlass.agent import replica_memory
 
 
-def test_a_folder_that_is_gone_at_the_end(tmp_path):
+def test_the_folder_is_removed_at_the_end(tmp_path):
     with replica_memory.create_folder(str(tmp_path)) as made:
         Path(made, "copy").write_bytes(b"state")
         assert [str(path) for path in tmp_path.iterdir()] == [made]
@@ -13,7 +13,7 @@ def test_a_folder_that_is_gone_at_the_end(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_agent_left_is_removed_by_the_next_and_nobody_elses(tmp_path):
+def test_the_folder_of_a_killed_agent_is_removed_and_one_in_use_is_not(tmp_path):
     left, held = (tmp_path / f"windlass-memory-{os.getuid()}-{name}" for name in ("left", "held"))
     for each in (left, held):
         each.mkdir()
@@ -24,6 +24,6 @@ def test_what_a_killed_agent_left_is_removed_by_the_next_and_nobody_elses(tmp_pa
             assert sorted(tmp_path.iterdir()) == sorted([Path(made), held])
 
 
-def test_where_there_is_no_shared_memory_there_is_none(tmp_path):
+def test_no_folder_is_made_without_shared_memory(tmp_path):
     with replica_memory.create_folder(str(tmp_path / "nowhere")) as made:
         assert made == ""

@@ -1,4 +1,4 @@
-"""Messages between ranks, agents and controllers survive the way, and nothing else is taken for one."""
+"""Messages between ranks, agents and controllers, and the heartbeat ring."""
 
 import signal
 
@@ -7,7 +7,7 @@ import pytest
 from windlass import wire
 from windlass.agent.ranks import environment
 
-MEMBERS = (wire.Member("n1", "10.0.0.1", 2), wire.Member("n2", "10.0.0.2", 3))
+MEMBERS = (wire.MemberNode("n1", "10.0.0.1", 2), wire.MemberNode("n2", "10.0.0.2", 3))
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,14 @@ MEMBERS = (wire.Member("n1", "10.0.0.1", 2), wire.Member("n2", "10.0.0.2", 3))
         wire.Telemetry(3, 1, 12, {"loss": 1.5, "backward": 0.2}),
         wire.Membership(2, MEMBERS, 29500, "10.0.0.2", me=1, restarts=1),
         wire.Dump("/tmp/x"),
-        wire.Verdict(2, "failed", 3, -9, "rank 3 killed by SIGKILL"),
+        wire.RankFailure(2, "failed", 3, -9, "rank 3 killed by SIGKILL"),
     ],
 )
-def test_what_is_said_is_heard(message):
+def test_a_decoded_message_equals_the_encoded_one(message):
     assert wire.decode(wire.encode(message)) == message
 
 
-def test_a_newer_sender_may_say_more():
+def test_fields_of_a_newer_sender_are_left_out():
     assert wire.decode(b'{"type": "dump", "folder": "x", "since": 2030}') == wire.Dump("x")
 
 
@@ -37,7 +37,7 @@ def test_a_newer_sender_may_say_more():
         b'{"type": "membership", "generation": 1, "members": [{}], "port": 1}',
     ],
 )  # fmt: skip
-def test_anything_else_is_no_message(data):
+def test_other_data_are_refused(data):
     with pytest.raises(ValueError, match=r"not a message of Windlass|Expecting"):
         wire.decode(data)
 
@@ -53,7 +53,7 @@ def told(**more):
     return environment.RankSettings("r1", "default", 3, agent_store=True, socket="/s", dumps="/d", **more)
 
 
-def test_a_rank_is_told_what_torchrun_tells_it():
+def test_a_rank_gets_the_variables_of_torchruns_workers():
     membership = wire.Membership(3, MEMBERS, 29500, me=1)
     said = environment.rank_variables(environment.rank_positions(membership)[0], membership, told(), "/e.json", {})
     assert (said["RANK"], said["LOCAL_RANK"], said["WORLD_SIZE"], said["GROUP_RANK"]) == ("2", "0", "5", "1")
@@ -84,7 +84,7 @@ def noted_in_turn(track, each):
         wire.write_heartbeat(track, heartbeat, at)
 
 
-def test_what_is_noted_in_a_track_is_read_once_and_in_order():
+def test_heartbeats_of_a_ring_are_read_once_and_in_order():
     track = bytearray(wire.RING_SIZE)
     assert wire.read_heartbeats(track, 0) == (0, [])
     noted_in_turn(track, beats(0, 5))
@@ -94,7 +94,7 @@ def test_what_is_noted_in_a_track_is_read_once_and_in_order():
     assert wire.read_heartbeats(track, 7) == (7, [])
 
 
-def test_who_looks_too_seldom_has_the_newest_of_a_track():
+def test_a_slow_reader_of_a_ring_gets_the_newest_heartbeats():
     track = bytearray(wire.RING_SIZE)
     noted_in_turn(track, beats(0, 20_000))
     count, found = wire.read_heartbeats(track, 3)
@@ -127,6 +127,6 @@ def test_an_end_is_classified_by_its_code_or_signal(code, by_signal, kind, reaso
     assert (found.kind, found.reason, found.fatal) == (kind, reason, fatal)
 
 
-def test_the_exit_codes_that_a_job_lists_precede_what_the_program_asks_for():
+def test_exit_codes_that_a_job_lists_precede_the_programs_request():
     assert wire.classify_end(85, None, retryable=(85,)) == wire.RETRYABLE_EXIT_CODE
     assert wire.classify_end(83, None, fatal=(83,)) == wire.FATAL_EXIT_CODE

@@ -1,4 +1,4 @@
-"""How a command becomes one of `windlass agent`."""
+"""The command of `windlass agent` for a job's command."""
 
 import pytest
 
@@ -18,11 +18,11 @@ from windlass.launch.agent import agent_words, entry_of
         ("./train.sh 1", "--no-python -- ./train.sh 1"),
     ],
 )
-def test_python_runs_its_script_in_ranks_and_anything_else_is_executed(command, words):
+def test_a_python_script_runs_in_forked_ranks_and_another_program_is_executed(command, words):
     assert agent_words(command.split()) == tuple(words.split())
 
 
-def test_the_interpreter_is_the_one_that_was_written():
+def test_the_interpreter_is_the_one_of_the_command():
     entry = entry_of(["/opt/venv/bin/python", "train.py"])
     assert entry is not None
     assert (entry.python, entry.module, entry.words) == ("/opt/venv/bin/python", False, ("train.py",))

@@ -1,4 +1,4 @@
-"""What mpirun finds: hosts, and the way to them."""
+"""The files and variables of mpirun: hosts, and the remote shell."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_hosts_end_with_the_clusters_domain_where_there_is_one():
     assert mpi.host_name("pi-launcher", "pi", "team", "cluster.local") == "pi-launcher.pi.team.svc.cluster.local"
 
 
-def test_discovery_prints_who_runs_and_v1_their_slots():
+def test_the_discovery_script_prints_running_hosts_and_v1_their_slots():
     assert mpi.discover_hosts(["a", "b"]) == "#!/bin/sh\necho a\necho b\n"
     assert mpi.discover_hosts(["a"], slots=2) == "#!/bin/sh\necho a:2\n"
     assert mpi.discover_hosts([]) == "#!/bin/sh\n"
@@ -64,7 +64,7 @@ def test_each_implementation_reads_its_own_variables():
     }
 
 
-def test_v1_leaves_intels_bootstrap_to_a_job_that_sets_it():
+def test_a_job_overrides_intels_bootstrap_of_v1():
     told = mpi.launcher_of_v1(computes=True, own={"I_MPI_HYDRA_BOOTSTRAP"})
     assert told == {
         "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",

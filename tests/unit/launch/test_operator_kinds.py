@@ -1,4 +1,4 @@
-"""What pods of the training operator's smaller kinds are told."""
+"""The variables of pods of the training operator's smaller kinds."""
 
 from windlass.launch import jaxjob, paddlejob, xgboostjob
 from windlass.launch.xgboostjob import XGBoostGang
@@ -28,7 +28,7 @@ def test_xgboost_workers_rank_behind_the_master():
     }
 
 
-def test_a_lone_xgboost_master_is_told_of_no_workers():
+def test_a_single_xgboost_master_gets_no_worker_variables():
     told = xgboostjob.environment(XGBoostGang("iris", 0, 9991, 9992), "master", 0)
     assert not {"WORKER_PORT", "WORKER_ADDRS"} & set(told)
 

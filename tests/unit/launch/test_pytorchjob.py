@@ -1,4 +1,4 @@
-"""What the pods of a PyTorchJob are told, variable by variable."""
+"""The variables of a PyTorchJob's pods."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_the_world_counts_processes_where_their_number_is_known(nproc, world_siz
     assert environment(gang, "worker", 0)["WORLD_SIZE"] == world_size
 
 
-def test_workers_alone_are_told_no_rank():
+def test_workers_without_a_master_get_no_rank():
     told = environment(PyTorchGang("digits", pods=2, nproc_per_node="2"), "worker", 1)
     assert told == {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": "2", "PET_NNODES": "2"}
 
@@ -46,7 +46,7 @@ def test_an_elastic_job_meets_at_worker_0():
     }
 
 
-def test_every_option_of_the_rendezvous_is_told():
+def test_every_rendezvous_option_becomes_a_variable():
     conf = (("timeout", "300"), ("is_host", "1"))
     policy = Elastic(1, 2, "etcd:2379", backend="etcd-v2", rdzv_id="7", rdzv_conf=conf, standalone=True)
     told = environment(PyTorchGang("digits", pods=2, nproc_per_node="auto", elastic=policy), "worker", 0)

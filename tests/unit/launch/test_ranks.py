@@ -1,4 +1,4 @@
-"""Who is who in a gang."""
+"""The numbers of a gang's processes."""
 
 from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import Rank, ranks_of

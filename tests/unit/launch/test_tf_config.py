@@ -1,4 +1,4 @@
-"""What a TensorFlow process is told of its cluster."""
+"""The cluster and task of a TensorFlow process."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_the_variable_is_compact_json():
     )
 
 
-def test_dynamic_workers_know_themselves_and_the_servers():
+def test_dynamic_workers_get_themselves_and_the_servers():
     assert json.loads(tf_config(CLUSTER, "worker", 1, dynamic=True)) == {
         "cluster": {"worker": {"1": "mnist-worker-1.team.svc:2222"}, "ps": ["mnist-ps-0.team.svc:2222"]},
         "task": {"type": "worker", "index": 1},

@@ -1,11 +1,11 @@
-"""What a rank is told, variable by variable."""
+"""The variables of a rank."""
 
 import pytest
 
 from windlass.core.model.job import ArrayMember, Job, Launcher, RestartPolicy, Role
 from windlass.launch.ranks import ranks_of
 from windlass.launch.threads import threads_of
-from windlass.launch.torchrun import Rendezvous, environment
+from windlass.launch.torchrun import StoreAddress, environment
 
 GANG = (Role("ps", replicas=1, procs=1), Role("worker", replicas=2, procs=2))
 OPTIONS = {
@@ -21,11 +21,11 @@ OPTIONS = {
 
 
 def environments(job, **more):
-    told = {"job_id": "j-7", "generation": 3, "node": "n1", "rendezvous": Rendezvous("10.0.0.1", 20_001), **more}
+    told = {"job_id": "j-7", "generation": 3, "node": "n1", "store": StoreAddress("10.0.0.1", 20_001), **more}
     return [environment(job, rank, **told) for rank in ranks_of(job)]
 
 
-def test_a_rank_is_told_what_torchruns_agent_tells_its_workers():
+def test_a_plain_rank_gets_the_variables_of_torchruns_workers():
     last = environments(Job("j", GANG, restart=RestartPolicy(user_limit=5)))[4]
     assert last == {
         "RANK": "4",
@@ -58,7 +58,7 @@ def test_a_rank_is_told_what_torchruns_agent_tells_its_workers():
     }
 
 
-def test_torchrun_is_told_its_options():
+def test_torchrun_gets_its_options_as_variables():
     last = environments(Job("j", GANG, launcher=Launcher.TORCHRUN))[2]
     assert {name: value for name, value in last.items() if name.startswith("PET_")} == OPTIONS
     assert "RANK" not in last  # it is no rank; its children are
@@ -69,19 +69,19 @@ def test_all_ranks_of_a_replica_see_its_devices():
     assert first["CUDA_VISIBLE_DEVICES"] == second["CUDA_VISIBLE_DEVICES"] == "2,5"
 
 
-def test_an_array_member_is_told_its_index():
+def test_an_array_member_gets_its_index():
     (told,) = environments(Job("j", (Role(),), array=ArrayMember("j-7", 4)))
     assert told["JOB_COMPLETION_INDEX"] == "4"
 
 
-def test_the_jobs_env_wins_over_defaults_and_loses_to_identity():
+def test_the_jobs_env_overrides_defaults_and_not_identity():
     env = {"OMP_NUM_THREADS": "3", "PYTHONUNBUFFERED": "0", "RANK": "9", "CUDA_VISIBLE_DEVICES": "0", "MINE": "x"}
     (told,) = environments(Job("j", (Role(env=env),)))
     assert (told["OMP_NUM_THREADS"], told["PYTHONUNBUFFERED"], told["MINE"]) == ("3", "0", "x")
     assert (told["RANK"], told["CUDA_VISIBLE_DEVICES"]) == ("0", "")
 
 
-def test_what_is_set_already_is_left_alone():
+def test_variables_that_are_set_already_are_kept():
     (told,) = environments(Job("j", (Role(),)), inherited={"OMP_NUM_THREADS": "8", "PYTHONUNBUFFERED": ""})
     assert "OMP_NUM_THREADS" not in told
     assert "PYTHONUNBUFFERED" not in told
@@ -97,6 +97,6 @@ def test_what_is_set_already_is_left_alone():
         (Role(env={"OMP_NUM_THREADS": "7"}), 1000, None, "OMP_NUM_THREADS=7 (set by the job)"),
     ],
 )
-def test_threads_are_what_was_asked_for_shared_by_the_ranks(role, share, count, why):
+def test_threads_of_a_rank_are_its_part_of_the_requested_cpus(role, share, count, why):
     threads = threads_of(role, cpu_share=share)
     assert (threads.count, threads.why) == (count, why)

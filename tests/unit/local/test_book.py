@@ -82,7 +82,7 @@ def test_of_an_unknown_gang_only_the_end_can_be_told():
 
 
 def failed(rank: int, code: int) -> dict[str, object]:
-    return {"type": "verdict", "generation": 1, "kind": "failed", "rank": rank, "code": code, "reason": "x"}
+    return {"type": "failure", "generation": 1, "kind": "failed", "rank": rank, "code": code, "reason": "x"}
 
 
 def by_agents() -> LaunchedGang:
@@ -93,7 +93,7 @@ def test_a_recovery_is_told_when_all_agents_have_and_took_as_long_as_the_slowest
     gang = by_agents()
     assert gang.receive_agent_message(1, failed(3, -9)) == []
     assert gang.receive_agent_message(0, failed(0, 1)) == [], "it has lost its peer"
-    back = {"type": "recovered", "generation": 2, "reason": "x"}
+    back = {"type": "recovery", "generation": 2, "reason": "x"}
     assert gang.receive_agent_message(0, {**back, "seconds": 0.25}) == []
     killed = Exit(signal=9, detail="rank 3 (worker/1) on n2 killed by SIGKILL")
     assert gang.receive_agent_message(1, {**back, "seconds": 1.5}) == [JobEvent("job-1", Recovered(3, 2, killed, 1500))]
@@ -102,10 +102,10 @@ def test_a_recovery_is_told_when_all_agents_have_and_took_as_long_as_the_slowest
 def test_a_recovery_that_was_overtaken_by_the_next_failure_still_counts():
     gang = by_agents()
     gang.receive_agent_message(
-        0, {"type": "recovered", "generation": 2, "seconds": 0.5, "reason": "the store has ended"}
+        0, {"type": "recovery", "generation": 2, "seconds": 0.5, "reason": "the store has ended"}
     )
     lost = Exit(signal=9, detail="the store has ended")
-    told = gang.receive_agent_message(1, {"type": "recovered", "generation": 3, "seconds": 0.5, "reason": "x"})
+    told = gang.receive_agent_message(1, {"type": "recovery", "generation": 3, "seconds": 0.5, "reason": "x"})
     assert told == [JobEvent("job-1", Recovered(3, 2, lost, 500))]
 
 
@@ -122,10 +122,10 @@ def test_what_agents_could_not_put_right_is_told_as_it_was():
 def test_a_new_controller_knows_what_went_wrong_and_who_is_back():
     before = by_agents()
     before.receive_agent_message(1, failed(3, 7))
-    before.receive_agent_message(0, {"type": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
+    before.receive_agent_message(0, {"type": "recovery", "generation": 2, "seconds": 0.25, "reason": "x"})
     kept = msgspec.json.decode(msgspec.json.encode(before.agent_record), type=AgentRecord)
     after = remembered_gang(KEY, before.job, tasks_of(before), kept)
-    told = after.receive_agent_message(1, {"type": "recovered", "generation": 2, "seconds": 0.1, "reason": "x"})
+    told = after.receive_agent_message(1, {"type": "recovery", "generation": 2, "seconds": 0.1, "reason": "x"})
     by_itself = Exit(code=7, detail="rank 3 (worker/1) on n2 exited with code 7")
     assert told == [JobEvent("job-1", Recovered(3, 2, by_itself, 250))]
     assert after.agent_record == AgentRecord()
@@ -134,7 +134,7 @@ def test_a_new_controller_knows_what_went_wrong_and_who_is_back():
 def test_a_recovery_counts_even_if_the_gang_ends_before_all_agents_have_told():
     gang = by_agents()
     gang.receive_agent_message(1, failed(3, 7))
-    gang.receive_agent_message(0, {"type": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
+    gang.receive_agent_message(0, {"type": "recovery", "generation": 2, "seconds": 0.25, "reason": "x"})
     [event] = gang.report_recovery()
     assert isinstance(event.event, Recovered)
     assert gang.report_recovery() == []

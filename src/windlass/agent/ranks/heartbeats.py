@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable
 
 from windlass import wire
-from windlass.agent.event_loop import EventLoop, Timer
+from windlass.agent.event_loop import DelayedCall, EventLoop
 
 _LARGEST = 65536
 _READ_INTERVAL_S = 0.5
@@ -31,7 +31,7 @@ class HeartbeatReceiver:
         self._addresses: dict[int, str] = {}
         self._rings: dict[int, _Ring] = {}
         """By the memory's inode: a process may train twice, and pids differ between PID namespaces."""
-        self._timer: Timer | None = None
+        self._timer: DelayedCall | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
         self._socket.setblocking(False)

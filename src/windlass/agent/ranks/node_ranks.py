@@ -14,7 +14,7 @@ from typing import Any, Callable
 from windlass import wire
 from windlass.agent import hang_detection, messages
 from windlass.agent.error_file import read_reason
-from windlass.agent.event_loop import EventLoop, Timer
+from windlass.agent.event_loop import DelayedCall, EventLoop
 from windlass.agent.fork_server.client import ForkServerClient
 from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import Options
@@ -78,15 +78,15 @@ class NodeRanks:
         """Arguments of `start`, until the fork server is ready."""
         self._membership: wire.Membership | None = None
         self._stopping = False
-        self._kill: Timer | None = None
-        self._reforming: Timer | None = None
+        self._kill: DelayedCall | None = None
+        self._reforming: DelayedCall | None = None
         self._torch: str | None = None
         self._lost_fork_servers = 0
-        self._recovery: messages.Recovery | None = None
-        self._awaited: dict[int, messages.Recovery] = {}
+        self._recovery: messages.RestartTimes | None = None
+        self._awaited: dict[int, messages.RestartTimes] = {}
         """Ranks of a generation with survivors, until their first step."""
         self.heartbeats = hang_detection.HeartbeatTracker()
-        self.recovered: wire.Recovered | None = None
+        self.recovered: wire.RankRecovery | None = None
         """The last restart after which all ranks ran."""
         self.telemetry: wire.Telemetry | None = None
         """Newest measurements of the first rank of this node that sends any."""
@@ -127,7 +127,7 @@ class NodeRanks:
             return
         self._receiver.read_rings()
         now = time.monotonic()
-        past = (self._recovery or messages.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
+        past = (self._recovery or messages.RestartTimes(why, now, now, 0.0, 0.0))._replace(stopped=now)
         self._recovery, self._membership, self.telemetry = past, membership, None
         self.heartbeats.forget()
         self._kill_store()
@@ -170,7 +170,7 @@ class NodeRanks:
             self._cancel_reform_timer()
             now = time.monotonic()
             if self._recovery is None or self._recovery.stopped:
-                self._recovery = messages.Recovery(why, now, now, 0.0, 0.0)
+                self._recovery = messages.RestartTimes(why, now, now, 0.0, 0.0)
             self._fork_server.signal(self._alive(), number, group=planned)
             grace = self._options.shutdown_timeout if planned else _FAILURE_GRACE_S
             self._kill = self._loop.after(grace, self._kill_all)
@@ -246,7 +246,7 @@ class NodeRanks:
         try:
             self._fork_rank(membership, position, survivors=survivors)
         except (OSError, ValueError) as error:
-            self._fail(wire.ExitCode.FATAL, f"cannot start ranks: {error}")
+            self._fail(wire.RankExitCode.FATAL, f"cannot start ranks: {error}")
 
     def _fork_rank(self, membership: wire.Membership, position: environment.RankPosition, *, survivors: bool) -> None:
         files = self._output.open(position.local, position.rank, membership.generation)
@@ -305,7 +305,7 @@ class NodeRanks:
         if past is not None and past.stopped and is_up:
             past = past._replace(started=time.monotonic())
             messages.print_message(messages.describe_recovery(self.generation, past))
-            self.recovered = wire.Recovered(self.generation, past.started - past.happened, past.why)
+            self.recovered = wire.RankRecovery(self.generation, past.started - past.happened, past.why)
             self.settings.report(self.recovered)
             self._recovery = None
 
@@ -313,7 +313,7 @@ class NodeRanks:
         if number == self._store:
             self._store = 0
             if not self._stopping:
-                self._fail(wire.ExitCode.RETRY, "the store has ended")
+                self._fail(wire.RankExitCode.RETRY, "the store has ended")
         elif (rank := self._ranks.get(number)) is not None:
             if rank.replaced and code and not self._stopping:
                 self._start_replacement(number)
@@ -331,8 +331,8 @@ class NodeRanks:
             reason = read_reason(rank.error_file) if code > 0 else ""
             why = messages.describe_exit(rank.number, rank.pid, code, reason)
             if self._recovery is None or self._recovery.stopped:
-                self._recovery = messages.Recovery(why, at, time.monotonic(), 0.0, 0.0)
-            self.settings.report(wire.Verdict(self.generation, "failed", rank.number, code, why, reason))
+                self._recovery = messages.RestartTimes(why, at, time.monotonic(), 0.0, 0.0)
+            self.settings.report(wire.RankFailure(self.generation, "failed", rank.number, code, why, reason))
             self._report_failed_rank(rank, code, why)
         elif not self._alive():
             self._output.drain()
@@ -340,21 +340,21 @@ class NodeRanks:
 
     def _report_failed_rank(self, rank: _Rank, code: int, why: str) -> None:
         if code < 0 and rank.survives and not rank.ready:  # lost with the rank whose failure was counted already
-            self._fail(wire.ExitCode.RETRY, why)
+            self._fail(wire.RankExitCode.RETRY, why)
         else:
             limit = failure_limit(code, self.settings.budget)
             self._report_soon(RankFailed("", self.generation, code, why, limit))
 
-    def _fail(self, code: wire.ExitCode, why: str) -> None:
+    def _fail(self, code: wire.RankExitCode, why: str) -> None:
         """Reports a failure that is not a rank's own end."""
-        limit = FINAL if code is wire.ExitCode.FATAL else UNCOUNTED
+        limit = FINAL if code is wire.RankExitCode.FATAL else UNCOUNTED
         self._report_soon(RankFailed("", self.generation, int(code), why, limit))
 
     def _on_fork_server_lost(self) -> None:
         """Treats all ranks as killed: they die with the fork server."""
         self._lost_fork_servers += 1
         self._torch = None
-        code = wire.ExitCode.RETRY if self._lost_fork_servers < _MOST_FORK_SERVERS else wire.ExitCode.FATAL
+        code = wire.RankExitCode.RETRY if self._lost_fork_servers < _MOST_FORK_SERVERS else wire.RankExitCode.FATAL
         for rank in self._ranks.values():
             rank.code = -signal.SIGKILL if rank.code is None else rank.code
         self._store = 0
@@ -362,7 +362,7 @@ class NodeRanks:
             self._finish_if_stopped()
         elif self._membership is not None:
             self._fail(code, "the process that ranks are forked from is gone")
-        if code == wire.ExitCode.RETRY:
+        if code == wire.RankExitCode.RETRY:
             self._fork_server = self._start_fork_server()
 
     # --- messages of ranks -----------------------------------------------------------------------------
@@ -421,7 +421,7 @@ class NodeRanks:
         why = messages.describe_late_ranks([rank.number for rank in late.values()], self.generation, waited)
         here = any(rank.survives and rank.ready for rank in self._ranks.values())
         if not waited or not (here or len(self._membership.members) > 1):
-            self._fail(wire.ExitCode.RETRY, why)
+            self._fail(wire.RankExitCode.RETRY, why)
             return
         messages.print_message(f"{why}: started anew")
         for rank in late.values():
@@ -471,7 +471,7 @@ class NodeRanks:
 
 def _decisive(codes: list[int]) -> int:
     """The exit code that decides what follows: one of Windlass's own, else the first that is not 0."""
-    for wanted in (wire.ExitCode.FATAL, wire.ExitCode.PREEMPTED, wire.ExitCode.RETRY):
+    for wanted in (wire.RankExitCode.FATAL, wire.RankExitCode.PREEMPTED, wire.RankExitCode.RETRY):
         if wanted in codes:
             return int(wanted)
     return next((code for code in codes if code), 0)

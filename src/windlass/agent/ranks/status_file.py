@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass import wire
-from windlass.agent.event_loop import EventLoop, Timer
+from windlass.agent.event_loop import DelayedCall, EventLoop
 
 _WRITE_INTERVAL_S = 0.5
 
@@ -28,7 +28,7 @@ class RankStatusFile:
         self._path = Path(folder, wire.STATUS_FILE) if folder else None
         self._generation = 0
         self._ranks: dict[int, dict[str, Any]] = {}
-        self._timer: Timer | None = None
+        self._timer: DelayedCall | None = None
 
     def begin(self, generation: int) -> None:
         """Starts a generation of new processes."""

@@ -14,15 +14,15 @@ _MOST_BYTES = 1 << 20
 Message = dict[str, Any]
 
 
-class Connection:
+class AgentConnection:
     """Calls `receive` with each message, and `on_lost` once when the other side is gone or was never there."""
 
     def __init__(
         self,
         loop: EventLoop,
         link: socket.socket,
-        receive: Callable[[Connection, Message], None],
-        on_lost: Callable[[Connection], None],
+        receive: Callable[[AgentConnection, Message], None],
+        on_lost: Callable[[AgentConnection], None],
     ) -> None:
         self._loop, self._link, self._receive, self._on_lost = loop, link, receive, on_lost
         self._unread, self._unsent = b"", b""

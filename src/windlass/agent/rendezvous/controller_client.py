@@ -18,11 +18,11 @@ from typing import Callable
 from windlass import wire
 from windlass.agent import messages
 from windlass.agent.event_loop import EventLoop
-from windlass.agent.options import OptionError, Options
+from windlass.agent.options import CommandLineError, Options
 from windlass.agent.rank_events import RankEvent, RankFailed, RanksStopped, RanksSucceeded, message_of
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import sockets
-from windlass.agent.rendezvous.connection import Connection, Message
+from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.leader import interrogate, start_ranks
 from windlass.agent.rendezvous.state_machine import EndRun
 
@@ -52,14 +52,14 @@ class ControllerClient:
         self._loop, self._options, self._ranks, self._close = loop, options, ranks, close
         self._host, _, port = address.rpartition(":")
         if not self._host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise OptionError(f"{wire.CONTROLLER}={address}: HOST:PORT is expected")
+            raise CommandLineError(f"{wire.CONTROLLER}={address}: HOST:PORT is expected")
         self._port = int(port)
         self._identity = {"name": os.environ.get(wire.AGENT_NAME, ""), "token": os.environ.get(wire.AGENT_TOKEN, "")}
         self._identity |= {"id": uuid.uuid4().hex, "node": os.environ.get(wire.NODE, "")}
         self._count = count
         self._listener = sockets.listen()
         self._attempt: sockets.ConnectAttempt | None = None
-        self._connection: Connection | None = None
+        self._connection: AgentConnection | None = None
         self._welcome = False
         self._delay = _RECONNECT_MIN_S
         self._away_since = time.monotonic()
@@ -105,7 +105,7 @@ class ControllerClient:
         if link is None:
             self._connect_later()
             return
-        self._connection = Connection(self._loop, link, self._receive, lambda _lost: self._connect_later())
+        self._connection = AgentConnection(self._loop, link, self._receive, lambda _lost: self._connect_later())
         self._connection.send({
             "type": "hello",
             **self._identity,
@@ -158,11 +158,11 @@ class ControllerClient:
         elif not self._newest and away > _AWAY_LIMIT_S:
             where = f"{self._host}:{self._port}"
             why = f"nothing answers at {where} after {away:.0f} s: is the operator there, may this pod reach it?"
-            self._close(EndRun(wire.ExitCode.RETRY, why))
+            self._close(EndRun(wire.RankExitCode.RETRY, why))
 
     # --- orders --------------------------------------------------------------------------------------------
 
-    def _receive(self, connection: Connection, message: Message) -> None:
+    def _receive(self, connection: AgentConnection, message: Message) -> None:
         try:
             self._obey(message)
         except (KeyError, TypeError, ValueError):  # the sender is no controller

@@ -9,7 +9,7 @@ from typing import Any, Callable, Protocol
 
 from windlass import wire
 from windlass.agent import hang_detection, messages
-from windlass.agent.event_loop import EventLoop, Timer
+from windlass.agent.event_loop import DelayedCall, EventLoop
 from windlass.agent.rank_events import RankEvent, RankFailed
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import sockets, state_machine
@@ -47,7 +47,7 @@ class Leader:
     ) -> None:
         self._loop, self._state, self._me, self._ranks, self._followers = loop, state, me, ranks, followers
         self._limits, self._close = limits, close
-        self._timer: Timer | None = None
+        self._timer: DelayedCall | None = None
         self._hanging_generation = 0
         """The last generation that was found to hang."""
         self.apply(state_machine.AgentJoined(me))
@@ -97,7 +97,7 @@ class Leader:
         listener = sockets.listen(sockets.choose_interface(self._me.address))
         membership = wire.Membership(
             action.generation,
-            tuple(wire.Member(peer.node, peer.address, peer.ranks) for peer in action.members),
+            tuple(wire.MemberNode(peer.node, peer.address, peer.ranks) for peer in action.members),
             listener.getsockname()[1],
             address=self._me.address,
             restarts=action.restarts,
@@ -114,7 +114,7 @@ class Leader:
         """Looks for a hang once a second; ranks of a gang that hangs write their stacks before they are stopped."""
         self._hang_timer = self._loop.after(_HANG_CHECK_INTERVAL_S, self._check_for_hang)
         generation = self._state.generation
-        if self._state.phase is not state_machine.Phase.RUNNING or self._hanging_generation == generation:
+        if self._state.phase is not state_machine.RendezvousPhase.RUNNING or self._hanging_generation == generation:
             return
         nodes = [self._ranks.slowest_rank(time.monotonic()), *self._followers.slowest_ranks()]
         hang = hang_detection.detect_hang(nodes, self._limits)
@@ -123,7 +123,7 @@ class Leader:
             self._hanging_generation = generation
             self._followers.send_to_all({"type": "interrogate", "rank": rank})
             interrogate(self._loop, self._ranks, rank)
-            self._ranks.settings.report(wire.Verdict(generation, "hang", rank, 1, f"hang: {why}"))
+            self._ranks.settings.report(wire.RankFailure(generation, "hang", rank, 1, f"hang: {why}"))
             failed = RankFailed(self._me.id, generation, 1, f"hang: {why}", hangs=True)
             self._loop.after(_DUMP_TIME_S, lambda: self.apply(failed))
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from typing import Callable, NamedTuple
 
-from windlass.agent.event_loop import EventLoop, Timer
+from windlass.agent.event_loop import DelayedCall, EventLoop
 from windlass.agent.rendezvous.sockets import ConnectAttempt
 
 _RETRY_S = 0.2
@@ -42,7 +42,7 @@ class LeaderSearch:
         self._loop, self._endpoints, self._ask, self._nobody_answers = loop, list(endpoints), ask, nobody_answers
         self._next = 0
         self._attempt: ConnectAttempt | None = None
-        self._timer: Timer | None = loop.after(0, self._try)
+        self._timer: DelayedCall | None = loop.after(0, self._try)
         self._end = loop.after(timeout, gave_up)
 
     def cancel(self) -> None:

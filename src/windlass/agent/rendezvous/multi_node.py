@@ -20,7 +20,7 @@ from windlass.agent.options import Options, RendezvousOptions
 from windlass.agent.rank_events import NAMES, RankEvent, RanksStopped, message_of
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import sockets, state_machine
-from windlass.agent.rendezvous.connection import Connection, Message
+from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.leader import Leader, interrogate, start_ranks
 from windlass.agent.rendezvous.leader_search import Endpoint, LeaderSearch
 
@@ -46,10 +46,10 @@ class MultiNode:
         self._ranks, self._close = ranks, close
         self._leader: Leader | None = None
         """Set while this agent leads."""
-        self._to_leader: Connection | None = None
+        self._to_leader: AgentConnection | None = None
         """Set while another agent leads."""
         self._search: LeaderSearch | None = None
-        self._followers: dict[str, Connection] = {}
+        self._followers: dict[str, AgentConnection] = {}
         self._slowest: dict[str, tuple[int, hang_detection.SlowestRank]] = {}
         """Generation and slowest rank of each follower, by its id."""
         self._roster: tuple[state_machine.Peer, ...] = ()
@@ -109,7 +109,7 @@ class MultiNode:
         for connection in self._connections():
             connection.close()
 
-    def _connections(self) -> list[Connection]:
+    def _connections(self) -> list[AgentConnection]:
         return [*self._followers.values(), *([self._to_leader] if self._to_leader else [])]
 
     # --- leading -------------------------------------------------------------------------------------------
@@ -153,9 +153,9 @@ class MultiNode:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             link, _ = listener.accept()
-            Connection(self._loop, link, self._receive_as_server, self._on_follower_lost)
+            AgentConnection(self._loop, link, self._receive_as_server, self._on_follower_lost)
 
-    def _receive_as_server(self, connection: Connection, message: Message) -> None:
+    def _receive_as_server(self, connection: AgentConnection, message: Message) -> None:
         try:
             if message["type"] == "hello":
                 self._on_hello(connection, message)
@@ -166,7 +166,7 @@ class MultiNode:
         except (KeyError, TypeError, ValueError):  # the sender is no agent
             connection.lose()
 
-    def _on_hello(self, connection: Connection, message: Message) -> None:
+    def _on_hello(self, connection: AgentConnection, message: Message) -> None:
         peer = state_machine.Peer(**message["peer"])
         if message["run"] != self._rendezvous.id:
             why = f"here is run {self._rendezvous.id}, not {message['run']} (--rdzv-id)"
@@ -192,7 +192,7 @@ class MultiNode:
             return {"type": "wait"}
         return {"type": "elsewhere", "host": self._roster[0].address, "port": self._roster[0].port}
 
-    def _on_follower_message(self, connection: Connection, message: Message) -> None:
+    def _on_follower_message(self, connection: AgentConnection, message: Message) -> None:
         agent = self._agent_of(connection)
         if agent is None or self._leader is None:
             return
@@ -202,7 +202,7 @@ class MultiNode:
         event = NAMES[message.pop("type")]
         self._leader.apply(event(**{**message, "id": agent}))
 
-    def _on_follower_lost(self, connection: Connection) -> None:
+    def _on_follower_lost(self, connection: AgentConnection) -> None:
         agent = self._agent_of(connection)
         if agent is None:
             return
@@ -214,7 +214,7 @@ class MultiNode:
             self._leader.apply(state_machine.AgentLost(agent))
             self._send_roster()
 
-    def _agent_of(self, connection: Connection) -> str | None:
+    def _agent_of(self, connection: AgentConnection) -> str | None:
         return next((agent for agent, each in self._followers.items() if each is connection), None)
 
     def _send_roster(self) -> None:
@@ -239,7 +239,7 @@ class MultiNode:
         self._attempt = None
         if link is None or self._leader is None:
             return
-        connection = Connection(self._loop, link, self._receive_from_endpoint, lambda _lost: None)
+        connection = AgentConnection(self._loop, link, self._receive_from_endpoint, lambda _lost: None)
         address = self._me.address or connection.own_address
         generation = self._leader.state.generation
         connection.send({
@@ -248,7 +248,7 @@ class MultiNode:
         })  # fmt: skip
         self._loop.after(_ENDPOINT_INTERVAL_S, connection.close)
 
-    def _on_other_leader(self, connection: Connection, message: Message) -> None:
+    def _on_other_leader(self, connection: AgentConnection, message: Message) -> None:
         """Settles which of two leaders stays: the one with the newer generation."""
         if message["run"] != self._rendezvous.id or message["id"] == self._me.id:
             return
@@ -259,7 +259,7 @@ class MultiNode:
         else:
             connection.send({"type": "elsewhere", "host": self._me.address, "port": self._me.port})
 
-    def _receive_from_endpoint(self, connection: Connection, message: Message) -> None:
+    def _receive_from_endpoint(self, connection: AgentConnection, message: Message) -> None:
         connection.close()
         if message["type"] == "elsewhere" and message["port"] != self._me.port and self._leader is not None:
             self._yield_to(Endpoint(str(message["host"]), int(message["port"])))
@@ -292,7 +292,7 @@ class MultiNode:
             lost = self._roster[0].id if self._roster else ""
             self._take_lead(frozenset(peer.id for peer in self._roster) - {lost})
             return
-        connection = Connection(self._loop, link, self._receive_as_follower, self._on_leader_lost)
+        connection = AgentConnection(self._loop, link, self._receive_as_follower, self._on_leader_lost)
         if not self._options.local_addr:
             self._me = self._me._replace(address=connection.own_address)
         self._to_leader = connection
@@ -305,13 +305,13 @@ class MultiNode:
             if self._at_endpoint is not None:
                 self._take_lead(frozenset())
 
-    def _receive_as_follower(self, connection: Connection, message: Message) -> None:
+    def _receive_as_follower(self, connection: AgentConnection, message: Message) -> None:
         try:
             self._obey(connection, message)
         except (KeyError, TypeError, ValueError):
             connection.lose()
 
-    def _obey(self, connection: Connection, message: Message) -> None:
+    def _obey(self, connection: AgentConnection, message: Message) -> None:
         kind = message["type"]
         if kind == "roster":
             self._roster = tuple(state_machine.Peer(**peer) for peer in message["peers"])
@@ -340,7 +340,7 @@ class MultiNode:
             self._search.cancel()
             self._search = None
 
-    def _on_redirection(self, connection: Connection, message: Message) -> None:
+    def _on_redirection(self, connection: AgentConnection, message: Message) -> None:
         connection.close()
         self._to_leader = None
         elsewhere = message["type"] == "elsewhere"
@@ -350,7 +350,7 @@ class MultiNode:
         elif leader is not None:  # a leader that yields to another one
             self._stop_then("another agent leads", lambda: self._search_leader([leader]))
 
-    def _on_leader_lost(self, _connection: Connection) -> None:
+    def _on_leader_lost(self, _connection: AgentConnection) -> None:
         self._to_leader = None
         if self._search is not None:
             self._search.redirect(None)

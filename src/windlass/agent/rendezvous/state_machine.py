@@ -22,7 +22,7 @@ from windlass.agent.rank_events import (
     RanksReady,
     RanksStopped,
 )
-from windlass.wire import ExitCode, restart_delay
+from windlass.wire import RankExitCode, restart_delay
 
 
 class Peer(NamedTuple):
@@ -64,7 +64,7 @@ class RendezvousRules(NamedTuple):
     """Life of a generation after which its failure is the first in a row."""
 
 
-class Phase(Enum):
+class RendezvousPhase(Enum):
     """Phases of a rendezvous."""
 
     GATHERING = "gathering"
@@ -86,7 +86,7 @@ class RendezvousState(NamedTuple):
     rules: RendezvousRules
     since: float
     """Begin of this phase."""
-    phase: Phase = Phase.GATHERING
+    phase: RendezvousPhase = RendezvousPhase.GATHERING
     present: tuple[Peer, ...] = ()
     expected: frozenset[str] = frozenset()
     generation: int = 0
@@ -154,7 +154,7 @@ Decision = tuple[RendezvousState, tuple[Action, ...]]
 
 def step(state: RendezvousState, event: Event, now: float) -> Decision:
     """The state after the event, and the actions to take."""
-    if state.phase is Phase.CLOSED:
+    if state.phase is RendezvousPhase.CLOSED:
         return state, ()
     if isinstance(event, AgentJoined):
         return _join(state, event.peer, now)
@@ -173,16 +173,16 @@ def _take_rank_event(state: RendezvousState, event: RankEvent, now: float) -> De
     if isinstance(event, RanksReady):
         return state._replace(able=state.able | {event.id}), ()
     state = state._replace(done=state.done | {event.id})
-    if state.phase is Phase.RUNNING and state.members <= state.done:
+    if state.phase is RendezvousPhase.RUNNING and state.members <= state.done:
         return _close(state, EndRun(0, "all ranks have ended well"), now)
     return state, ()
 
 
 def deadline(state: RendezvousState) -> float | None:
     """Time of the next step with TimePassed if no event comes before."""
-    if state.phase is Phase.GATHERING:
+    if state.phase is RendezvousPhase.GATHERING:
         return _forms_at(state) if len(state.present) >= state.rules.least else state.since + state.rules.join_timeout
-    if state.phase is Phase.RUNNING and _wants_newcomers(state):
+    if state.phase is RendezvousPhase.RUNNING and _wants_newcomers(state):
         return state.arrived + state.rules.gather
     return None
 
@@ -209,11 +209,11 @@ def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
         expected=state.expected - {agent},
         unstopped=state.unstopped - {agent},
     )
-    if left.phase is Phase.RUNNING and agent in left.members - left.done:
+    if left.phase is RendezvousPhase.RUNNING and agent in left.members - left.done:
         if _can_reform(left, left.members - {agent}):
             return _start(left, now, keep=True, why=f"node {node} is lost")
         return _stop(left, f"node {node} is lost", now)
-    if left.phase is Phase.STOPPING and not left.unstopped:
+    if left.phase is RendezvousPhase.STOPPING and not left.unstopped:
         return _gather(left, now)
     return _review(left, now)
 
@@ -221,7 +221,7 @@ def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
 def _fail(state: RendezvousState, event: RankFailed, now: float) -> Decision:
     if event.counts_as == FINAL:
         state = state._replace(verdict=EndRun(event.code, event.why))
-    if state.phase is not Phase.RUNNING:
+    if state.phase is not RendezvousPhase.RUNNING:
         return state, ()
     if event.counts_as == UNCOUNTED:
         return _stop(state, event.why, now)
@@ -254,7 +254,7 @@ def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False
     in_a_row = 0 if planned else 1 if was_healthy else state.in_a_row + 1
     delay = restart_delay(in_a_row - rules.immediate + 1, rules.backoff_base, rules.backoff_max)
     stopping = state._replace(
-        phase=Phase.STOPPING, since=now, unstopped=here, in_a_row=in_a_row, not_before=now + delay
+        phase=RendezvousPhase.STOPPING, since=now, unstopped=here, in_a_row=in_a_row, not_before=now + delay
     )
     if not here:
         return _gather(stopping, now)
@@ -262,11 +262,11 @@ def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False
 
 
 def _stopped(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
-    if event.code == ExitCode.FATAL and state.verdict is None:
+    if event.code == RankExitCode.FATAL and state.verdict is None:
         why = "a rank said that starting it again would fail in the same way"
         state = state._replace(verdict=EndRun(event.code, why))
     state = state._replace(unstopped=state.unstopped - {event.id})
-    if state.phase is Phase.STOPPING and not state.unstopped:
+    if state.phase is RendezvousPhase.STOPPING and not state.unstopped:
         return _gather(state, now)
     return state, ()
 
@@ -276,19 +276,21 @@ def _gather(state: RendezvousState, now: float) -> Decision:
     if state.verdict is not None:
         return _close(state, state.verdict, now)
     here = frozenset(peer.id for peer in state.present)
-    again = state._replace(phase=Phase.GATHERING, since=now, expected=here, members=frozenset(), done=frozenset())
+    again = state._replace(
+        phase=RendezvousPhase.GATHERING, since=now, expected=here, members=frozenset(), done=frozenset()
+    )
     return _review(again, now)
 
 
 def _close(state: RendezvousState, verdict: EndRun, now: float) -> Decision:
-    return state._replace(phase=Phase.CLOSED, since=now, verdict=verdict), (verdict,)
+    return state._replace(phase=RendezvousPhase.CLOSED, since=now, verdict=verdict), (verdict,)
 
 
 def _review(state: RendezvousState, now: float) -> Decision:
     """Starts a generation if enough agents are present; stops one if newcomers are to be taken in."""
-    if state.phase is Phase.RUNNING and _wants_newcomers(state) and now >= state.arrived + state.rules.gather:
+    if state.phase is RendezvousPhase.RUNNING and _wants_newcomers(state) and now >= state.arrived + state.rules.gather:
         return _stop(state, "more nodes have come", now, planned=True)
-    if state.phase is not Phase.GATHERING:
+    if state.phase is not RendezvousPhase.GATHERING:
         return state, ()
     if len(state.present) < state.rules.least:
         return _wait_for_more(state, now)
@@ -322,7 +324,7 @@ def _start(state: RendezvousState, now: float, *, keep: bool = False, why: str =
     chosen = state.present[: state.rules.most]
     generation = max(state.generation, state.seen) + 1
     running = state._replace(
-        phase=Phase.RUNNING,
+        phase=RendezvousPhase.RUNNING,
         since=now,
         generation=generation,
         members=frozenset(peer.id for peer in chosen),

@@ -20,7 +20,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.resources import CPU, GPU
 from windlass.launch.agent import agent_words, entry_of
 from windlass.launch.ranks import Rank, first_rank, role_named
-from windlass.launch.torchrun import Rendezvous, environment
+from windlass.launch.torchrun import StoreAddress, environment
 
 _LOOPBACK = "127.0.0.1"
 _BOOT = (
@@ -72,7 +72,7 @@ def _rank(gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: 
         job_id=job_id,
         generation=generation,
         node=node,
-        rendezvous=Rendezvous(_LOOPBACK, gang.port),
+        store=StoreAddress(_LOOPBACK, gang.port),
         devices=gang.devices.get((rank.role, rank.replica), ()),
         cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
         inherited=inherited,

@@ -39,7 +39,7 @@ class AgentRecord:
     """Messages of a gang's agents that the controller has not turned into events yet. They outlive controllers."""
 
     fault: dict[str, Any] | None = None
-    """The fault that no agent has recovered from yet, as `wire.Verdict`."""
+    """The fault that no agent has recovered from yet, as `wire.RankFailure`."""
     back: RecoveryInPlace | None = None
     """A recovery that not all agents have reported yet."""
 
@@ -86,11 +86,11 @@ class LaunchedGang:
 
     def receive_agent_message(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
         """Handles an agent's message: a fault, or a recovery, which counts once all agents have reported it."""
-        if said.get("type") == "verdict":  # the first of several: the others then lost their peer
+        if said.get("type") == "failure":  # the first of several: the others then lost their peer
             fault = self.agent_record.fault
             known = fault is not None and fault["generation"] == said["generation"]
             self.agent_record.fault = fault if known else dict(said)
-        if said.get("type") != "recovered":
+        if said.get("type") != "recovery":
             return []
         crew, events = int(said["generation"]), []
         back = self.agent_record.back

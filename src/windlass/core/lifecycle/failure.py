@@ -9,7 +9,7 @@ from __future__ import annotations
 from windlass.core.lifecycle.events import Exit
 from windlass.core.model.job import RestartPolicy
 from windlass.core.model.status import Failure, FailureClass, Status
-from windlass.wire import ASKED_FOR_RETRY, INFRASTRUCTURE, PREEMPTION, USER, EndClass, classify_end
+from windlass.wire import ASKED_FOR_RETRY, INFRASTRUCTURE, PREEMPTION, USER, EndClass, classify_end, restart_delay
 
 OUT_OF_MEMORY = EndClass("OutOfMemory", USER)
 """Killed for exceeding the memory limit of its own container."""
@@ -112,6 +112,4 @@ def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> di
 
 def backoff(step: int, policy: RestartPolicy) -> int:
     """Wait before the next start, in ms: nothing after a first failure, then base, doubling up to the maximum."""
-    if step <= 1:
-        return 0
-    return min(policy.backoff_base << min(step - 2, 30), policy.backoff_max)
+    return restart_delay(step, policy.backoff_base, policy.backoff_max)

@@ -76,7 +76,7 @@ class Survival:
         self._heart.close()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(wire.ExitCode.RETRY)
+        os._exit(wire.RankExitCode.RETRY)
 
 
 def _is_of_others(error: BaseException) -> bool:

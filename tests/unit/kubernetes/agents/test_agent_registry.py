@@ -143,6 +143,6 @@ def test_what_was_put_right_is_told_before_the_next_run_is_led(monkeypatch: pyte
         before, operator.gangs["a"].run = operator.gangs["a"].run, Run(1, ())
         operator.call("a-0")
         assert ended == [before]
-        assert operator.meeting("a").crew.phase is rules.Phase.GATHERING
+        assert operator.meeting("a").crew.phase is rules.RendezvousPhase.GATHERING
 
     told(story)

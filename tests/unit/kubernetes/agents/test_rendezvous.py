@@ -286,7 +286,7 @@ def test_an_end_that_makes_no_sense_is_none(wrong: dict[str, Any]) -> None:
     failed = {"type": "failed", "id": "", "generation": 1, "code": 1, "why": "rank 1 exited with 1", **wrong}
     with pytest.raises((ValueError, TypeError, KeyError)):
         room.meeting.hear("w-0", failed, 50.0)
-    assert room.meeting.crew.phase is rules.Phase.RUNNING
+    assert room.meeting.crew.phase is rules.RendezvousPhase.RUNNING
 
 
 def test_a_member_that_has_left_well_while_nobody_led_is_missed_until_its_end_is_known() -> None:

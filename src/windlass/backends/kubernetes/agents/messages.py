@@ -70,9 +70,9 @@ def measured(said: Any) -> wire.Telemetry | None:
     return wire.Telemetry(integer(said["rank"]), integer(said["generation"]), integer(said["step"]), values)
 
 
-def recovered(said: Any) -> wire.Recovered | None:
+def recovered(said: Any) -> wire.RankRecovery | None:
     """When ranks ran again, the last time."""
-    return None if said is None else wire.Recovered(integer(said["generation"]), _number(said["seconds"]))
+    return None if said is None else wire.RankRecovery(integer(said["generation"]), _number(said["seconds"]))
 
 
 def event(name: str, said: Message) -> rank_events.RankEvent:

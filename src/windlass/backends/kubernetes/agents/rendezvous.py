@@ -46,7 +46,7 @@ class Participant:
     """Of its ranks, as it said last on this connection."""
     silence: float = 0.0
     measured: wire.Telemetry | None = None
-    recovered: wire.Recovered | None = None
+    recovered: wire.RankRecovery | None = None
     """When its ranks ran again, the last time."""
 
 
@@ -160,7 +160,7 @@ class Rendezvous:
 
     def missing(self) -> list[str]:
         """Members of a crew that runs who have not said that they are done, and cannot say it just now."""
-        if self.crew.phase is not rules.Phase.RUNNING:
+        if self.crew.phase is not rules.RendezvousPhase.RUNNING:
             return []
         here = {name for name, each in self.attendees.items() if each.line is not None}
         return [name for name in self._places if name in self.crew.members - self.crew.done - here]
@@ -180,7 +180,9 @@ class Rendezvous:
 
     def _counts(self, event: RankFailed) -> bool:
         crew = self.crew
-        return crew.phase is rules.Phase.RUNNING and event.generation == crew.generation and crew.verdict is None
+        return (
+            crew.phase is rules.RendezvousPhase.RUNNING and event.generation == crew.generation and crew.verdict is None
+        )
 
     def _do(self, action: rules.Action) -> None:
         if isinstance(action, rules.StartGeneration):
@@ -203,7 +205,7 @@ class Rendezvous:
         self._begun = True
 
     def _membership(self, members: tuple[rules.Peer, ...]) -> wire.Membership:
-        told = tuple(wire.Member(peer.node, peer.address, peer.ranks) for peer in members)
+        told = tuple(wire.MemberNode(peer.node, peer.address, peer.ranks) for peer in members)
         first = members[0]
         return wire.Membership(
             self.crew.generation, told, first.port, address=first.address, restarts=self.crew.restarts
@@ -227,12 +229,12 @@ class Rendezvous:
     def _takes_up(self, name: str, generation: int, now: float) -> bool:
         """Whether ranks that run under somebody who led before us may go on."""
         crew, peer = self.crew, self.attendees[name].peer
-        if not self._begun and crew.phase is rules.Phase.GATHERING and not crew.present:
+        if not self._begun and crew.phase is rules.RendezvousPhase.GATHERING and not crew.present:
             members = frozenset(self._places)
-            running = rules.Phase.RUNNING
+            running = rules.RendezvousPhase.RUNNING
             crew = crew._replace(phase=running, since=now, generation=generation, seen=generation, members=members)
             self._begun = True
-        if crew.phase is not rules.Phase.RUNNING or crew.generation != generation:
+        if crew.phase is not rules.RendezvousPhase.RUNNING or crew.generation != generation:
             return False
         others = tuple(each for each in crew.present if each.id != name)
         self.crew = crew._replace(present=rules.sort_by_place((*others, peer)))
@@ -241,21 +243,25 @@ class Rendezvous:
     def _gather_anew(self, now: float) -> None:
         """A run that was over begins again: kubelets may start containers again that have failed."""
         crew = self.crew
-        if crew.phase is rules.Phase.CLOSED:
+        if crew.phase is rules.RendezvousPhase.CLOSED:
             self.crew = rules.RendezvousState(crew.rules, now, arrived=now, seen=crew.generation)
 
     def _came_back(self, name: str, hello: Message, now: float) -> None:
         """The same agent on another connection: it may have missed what it was told last."""
         crew, generation = self.crew, hello["generation"]
         self._know(self.attendees[name].peer)
-        if crew.phase is rules.Phase.CLOSED and crew.verdict is not None:
+        if crew.phase is rules.RendezvousPhase.CLOSED and crew.verdict is not None:
             self._say(name, {"type": "close", "code": crew.verdict.code, "why": crew.verdict.why})
-        elif crew.phase is rules.Phase.RUNNING and hello["seen"] < crew.generation and self._published is not None:
+        elif (
+            crew.phase is rules.RendezvousPhase.RUNNING
+            and hello["seen"] < crew.generation
+            and self._published is not None
+        ):
             place = [peer.id for peer in crew.present].index(name)
             self._start(name, place, "it was away", keep=self._kept)
-        elif crew.phase is rules.Phase.STOPPING and generation:
+        elif crew.phase is rules.RendezvousPhase.STOPPING and generation:
             self._say(name, _halt(generation, "its gang is being stopped"))
-        elif crew.phase is rules.Phase.STOPPING:
+        elif crew.phase is rules.RendezvousPhase.STOPPING:
             self.feed(RanksStopped(name, crew.generation), now)
 
     # --- speaking -----------------------------------------------------------------------------------------
@@ -275,7 +281,7 @@ class Rendezvous:
         crew = self.crew
         here = self.attendees.values()
         heard = [each.behind for each in here if each.behind is not None]
-        asked = crew.phase is rules.Phase.RUNNING and self._accused != crew.generation
+        asked = crew.phase is rules.RendezvousPhase.RUNNING and self._accused != crew.generation
         if not asked or len(heard) < len(self._places):  # whoever is not heard may be the one
             return
         verdict = detect_hang(heard, HangLimits(silence=max(each.silence for each in here)))

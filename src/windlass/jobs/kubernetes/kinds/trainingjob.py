@@ -43,7 +43,7 @@ from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.jobs.syntax.names import DNS_LABEL, MAX_DNS_LABEL, is_name
 from windlass.launch.ranks import Rank, ranks_of, role_named
 from windlass.launch.replica_names import replica_name
-from windlass.launch.torchrun import Rendezvous, environment
+from windlass.launch.torchrun import StoreAddress, environment
 
 API_VERSION, KIND, PLURAL = "windlass.dev/v1alpha1", "TrainingJob", "trainingjobs"
 _PORT = 29_500
@@ -90,7 +90,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     replicas = {each.type: each for each in parsed.replicas}
     specs = {each.type: pod_spec(parsed, each) for each in parsed.replicas}
     first = replica_name(parsed.name, job.roles[0].name, 0)
-    meeting = Rendezvous(f"{first}.{parsed.name}", _PORT)
+    meeting = StoreAddress(f"{first}.{parsed.name}", _PORT)
     made = []
     for rank in ranks_of(job):
         name = replica_name(parsed.name, rank.role, rank.replica)
@@ -259,7 +259,7 @@ def _policy(job: Job, queue: str) -> RunPolicy:
     )
 
 
-def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting: Rendezvous) -> list[dict[str, Any]]:
+def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting: StoreAddress) -> list[dict[str, Any]]:
     """What a rank is told everywhere. Inside of a pod its GPUs count from 0; its node is known once it is bound."""
     role = role_named(parsed.job, rank.role)
     main = next(each for each in spec["containers"] if each["name"] == CONTAINER)
@@ -270,7 +270,7 @@ def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting
         job_id=parsed.name,
         generation=generation,
         node="",
-        rendezvous=meeting,
+        store=meeting,
         devices=[str(number) for number in range(devices or 0)],
         inherited=dict.fromkeys((each.get("name", "") for each in main.get("env") or []), ""),
     )

@@ -1,4 +1,4 @@
-"""Ranks that can take a new membership while they run are not stopped for another one's sake."""
+"""Ranks that can take a new membership while they run survive the loss of others."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ while not os.path.exists("enough"):
 """
 
 
-def test_a_killed_rank_is_replaced_beside_those_that_go_on(bare, tmp_path):
+def test_a_killed_rank_is_replaced_beside_the_survivors(bare, tmp_path):
     agent = bare("--nproc-per-node=3", "--max-restarts=1", "SCRIPT", SOURCE, script=REFORMS)
     before = [agent.pid_of(rank) for rank in range(3)]
     os.kill(before[1], signal.SIGKILL)
@@ -55,7 +55,7 @@ def test_survivors_of_a_lost_node_go_on_without_it(bare, port, tmp_path):
     assert other.ends() == 0
 
 
-def test_survivors_that_do_not_answer_in_time_are_started_anew_with_all(bare, tmp_path):
+def test_survivors_that_do_not_answer_in_time_restart_with_all(bare, tmp_path):
     agent = bare("--nproc-per-node=2", "--max-restarts=1", "SCRIPT", SOURCE, "deaf", script=REFORMS)
     pids = [agent.pid_of(rank) for rank in range(2)]
     os.kill(pids[1], signal.SIGKILL)
@@ -65,7 +65,7 @@ def test_survivors_that_do_not_answer_in_time_are_started_anew_with_all(bare, tm
     assert agent.ends() == 0
 
 
-def test_two_that_are_killed_before_one_could_answer_use_up_one_restart(bare, tmp_path):
+def test_two_ranks_that_are_killed_together_use_one_restart(bare, tmp_path):
     agent = bare("--nproc-per-node=3", "--max-restarts=1", "SCRIPT", SOURCE, script=REFORMS)
     pids = [agent.pid_of(rank) for rank in range(3)]
     os.kill(pids[2], signal.SIGSTOP)
