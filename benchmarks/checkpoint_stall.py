@@ -78,15 +78,15 @@ def measured(folder: Path, rank: int) -> Seen:
     import torch  # noqa: PLC0415 - each rank its own: what is forked must not have worked with threads
     import torch.distributed as dist  # noqa: PLC0415
 
-    from windlass.train.checkpoint.saver import Saver  # noqa: PLC0415
-    from windlass.train.checkpoint.store.places import place_of  # noqa: PLC0415
+    from windlass.train.checkpoint.rank_group import new_rank_group  # noqa: PLC0415
+    from windlass.train.checkpoint.saver import CheckpointSaver  # noqa: PLC0415
     from windlass.train.checkpoint.store.retention import Retention  # noqa: PLC0415
-    from windlass.train.checkpoint.together import all_ranks  # noqa: PLC0415
+    from windlass.train.checkpoint.store.storage import open_storage  # noqa: PLC0415
 
     dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), RANKS), rank=rank, world_size=RANKS)
     model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    seen, everybody = Seen([], [], [], [], []), all_ranks()
+    seen, everybody = Seen([], [], [], [], []), new_rank_group()
     state = {"model": {f"of.{rank}.{name}": tensor for name, tensor in model.state_dict().items()}}
 
     def forward_and_backward() -> None:
@@ -97,7 +97,7 @@ def measured(folder: Path, rank: int) -> Seen:
         optimizer.zero_grad()
         dist.barrier()
 
-    with Saver(place_of(str(folder / "run")), everybody, after=None, keep=Retention(1)) as saver:
+    with CheckpointSaver(open_storage(str(folder / "run")), everybody, after=None, keep=Retention(1)) as saver:
         for number in range(ROUNDS + 1):
             blocking = time_of(partial(saver.save, state, 2 * number + 1, blocking=True))
             alone = time_of(forward_and_backward)

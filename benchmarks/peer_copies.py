@@ -77,22 +77,22 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
     import torch  # noqa: PLC0415 - each rank its own: what is forked must not have worked with threads
     import torch.distributed as dist  # noqa: PLC0415
 
-    from windlass.train.checkpoint.copies import recovering, whose  # noqa: PLC0415
-    from windlass.train.checkpoint.copies.keeping import Copies  # noqa: PLC0415
-    from windlass.train.checkpoint.finding import newest_good  # noqa: PLC0415
-    from windlass.train.checkpoint.loading import load  # noqa: PLC0415
-    from windlass.train.checkpoint.saver import Saver  # noqa: PLC0415
-    from windlass.train.checkpoint.store.places import place_of  # noqa: PLC0415
-    from windlass.train.checkpoint.together import all_ranks  # noqa: PLC0415
+    from windlass.train.checkpoint.checkpoint_search import find_newest_good  # noqa: PLC0415
+    from windlass.train.checkpoint.rank_group import new_rank_group  # noqa: PLC0415
+    from windlass.train.checkpoint.replicas import replica_placement, replica_search  # noqa: PLC0415
+    from windlass.train.checkpoint.replicas.replica_writer import ReplicaWriter  # noqa: PLC0415
+    from windlass.train.checkpoint.saver import CheckpointSaver  # noqa: PLC0415
+    from windlass.train.checkpoint.state_loader import load_state  # noqa: PLC0415
+    from windlass.train.checkpoint.store.storage import open_storage  # noqa: PLC0415
 
     dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), RANKS), rank=rank, world_size=RANKS)
     model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    seen, everybody = Seen([], [], [], [], [], [], []), all_ranks()
+    seen, everybody = Seen([], [], [], [], [], [], []), new_rank_group()
     state = {"model": {f"of.{rank}.{name}": tensor for name, tensor in model.state_dict().items()}}
     mine = memory / f"node-{rank}"
     mine.mkdir()
-    run, place = whose.run_of("benchmark", "dp=2", RANKS), place_of(str(folder / "run"))
+    run, place = replica_placement.run_key("benchmark", "dp=2", RANKS), open_storage(str(folder / "run"))
 
     def forward_and_backward() -> None:
         model(torch.ones(SAMPLES, WIDTH)).square().mean().backward()
@@ -102,7 +102,7 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
         optimizer.zero_grad()
         dist.barrier()
 
-    copies = Copies(mine, all_ranks(), ["a", "b"], run, print)
+    copies = ReplicaWriter(mine, new_rank_group(), ["a", "b"], run, print)
     for number in range(1, ROUNDS + 2):
         alone = time_of(forward_and_backward)
         step()
@@ -112,17 +112,17 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
         step()
         while not copies.is_done:  # it is not due so soon again
             time.sleep(0.005)
-        copies.settle()
+        copies.wait()
         if number > 1:  # the first round makes the memory
             for values, value in zip(seen, (copies.cost.stall, copies.cost.duration, alone, meanwhile), strict=False):
                 values.append(value)
-    with Saver(place, everybody, after=None) as saver:
+    with CheckpointSaver(place, everybody, after=None) as saver:
         saver.save(state, 1, blocking=True)
 
     def from_memory() -> None:
-        step, data = recovering.newest(mine, everybody, run, print, least=1)
+        step, data = replica_search.find_newest(mine, everybody, run, print, least=1)
         assert step == ROUNDS + 1
-        recovering.restore(data, state, everybody)
+        replica_search.restore_state(data, state, everybody)
 
     for times in (seen.from_own, seen.from_partner):
         for _ in range(ROUNDS):
@@ -135,7 +135,7 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
     for _ in range(ROUNDS):
         uncached(folder / "run")
         dist.barrier()
-        seen.from_folder.append(time_of(lambda: load(newest_good(place, everybody), state, everybody)))
+        seen.from_folder.append(time_of(lambda: load_state(find_newest_good(place, everybody), state, everybody)))
     copies.close()
     return seen
 

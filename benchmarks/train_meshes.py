@@ -28,7 +28,7 @@ with train.init(sys.argv[2], report_every=0) as run:
         loss = run.backward(model, batch, lambda scores, text: F.cross_entropy(scores.flatten(0, 1), text.flatten()))
         run.step(optimizer, clip=1.0, loss=loss)
         heard = run.mean_loss(model, loss)
-        run.say(f"loss {heard:.9f}")
+        run.print(f"loss {heard:.9f}")
 """
 
 

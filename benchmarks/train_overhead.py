@@ -65,7 +65,7 @@ with train.init(sys.argv[2], report_every=0) as run:
                 next(stepper)
             if round:
                 spent[name].append((time.perf_counter() - begin) / STEPS * 1000)
-    run.say(" ".join(f"{name} {statistics.median(each):.3f}" for name, each in spent.items()))
+    run.print(" ".join(f"{name} {statistics.median(each):.3f}" for name, each in spent.items()))
 """
 
 

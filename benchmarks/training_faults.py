@@ -26,8 +26,8 @@ from disturbing.schedule import Fault, Kind, dealt, drawn, steps_for
 
 from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.store.verifying import manifest_of, verified
+from windlass.train.checkpoint.store.storage import open_storage
+from windlass.train.checkpoint.store.verification import read_manifest, verify_files
 
 
 class Case(NamedTuple):
@@ -158,7 +158,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     """Flip one bit of one file of DCP's, again and again, and count who notices: Windlass, or DCP as it loads."""
     keeping, chance = Disk(str(place), fills=False), random.Random(seed)  # noqa: S311 - a dice
     folder = place / folder_of(step)
-    manifest = manifest_of(place_of(str(place)), folder.name)
+    manifest = read_manifest(open_storage(str(place)), folder.name)
     assert manifest is not None
     logging.disable()  # torch's, about each of them
     names = [name for name in manifest.files if name.endswith((".distcp", ".metadata"))]
@@ -166,7 +166,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     for _ in range(FLIPS):
         before = {name: keeping.read(step, name) for name in names}
         name = torn_or_flipped(keeping, step, torn=False, chance=chance, names=names)
-        ours += bool(verified(place_of(str(place)), folder.name, manifest, manifest.files))
+        ours += bool(verify_files(open_storage(str(place)), folder.name, manifest, manifest.files))
         theirs += not loads(folder, manifest)
         keeping.replace(step, name, before[name])
     logging.disable(logging.NOTSET)

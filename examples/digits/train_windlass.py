@@ -28,7 +28,7 @@ def main() -> None:
             loss = run.backward(model, batch, F.cross_entropy)
             run.step(optimizer, clip=1.0, loss=loss)
         accuracy = run.evaluate(model, held_out, share_told_right, global_batch=len(held_out) // 5)
-        run.say(f"test accuracy {accuracy:.4f}")
+        run.print(f"test accuracy {accuracy:.4f}")
 
 
 def arguments() -> argparse.Namespace:

@@ -43,7 +43,7 @@ def main() -> None:
             loss = run.backward(model, batch, F.cross_entropy)
             run.step(optimizer, clip=1.0, loss=loss)
         right = run.evaluate(model, held_out, share_told_right, global_batch=BATCH)
-        run.say(f"{right:.1%} of pieces told right, of {len(PACKAGES)} packages")
+        run.print(f"{right:.1%} of pieces told right, of {len(PACKAGES)} packages")
 
 
 def arguments() -> argparse.Namespace:

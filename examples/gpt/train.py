@@ -38,9 +38,9 @@ def main() -> None:
             run.step(optimizer, clip=1.0, loss=loss)
             schedule.step()
         heard = run.evaluate(model, held_out, loss_of, global_batch=BATCH, batches=4)
-        run.say(f"validation loss {heard:.3f} nats a byte")
+        run.print(f"validation loss {heard:.3f} nats a byte")
         if run.world.size == 1:
-            run.say(f"sample:\n{sample(model.module, SHAPE, 'def ', 200, run.world.device)}")
+            run.print(f"sample:\n{sample(model.module, SHAPE, 'def ', 200, run.world.device)}")
 
 
 def arguments() -> argparse.Namespace:

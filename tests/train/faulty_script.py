@@ -25,7 +25,7 @@ def main(place: str, faults: str, copies: str = "", pause: str = "0") -> None:
         model, optimizer = run.parallelize(lambda: Decoder(layers=2, dropout=0.1), lr=1e-2)
         data = run.data(tokens(100), global_batch=12)
         every = "1000 steps" if copies else "2 steps"
-        checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=every, copies=copies)
+        checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=every, replicas=copies)
 
         def faulty(logits, targets):
             for step, rank, what in planned[generation() - 1 : generation()]:
@@ -40,7 +40,7 @@ def main(place: str, faults: str, copies: str = "", pause: str = "0") -> None:
             loss = run.backward(model, batch, faulty)
             run.step(optimizer, clip=1.0, loss=loss)
             heard = run.mean_loss(model, loss)
-            run.say(f"step {batch.step}: {heard:.12f}")
+            run.print(f"step {batch.step}: {heard:.12f}")
             time.sleep(float(pause))
 
 

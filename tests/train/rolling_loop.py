@@ -13,9 +13,9 @@ def trained(place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
 
     from windlass import train  # noqa: PLC0415
-    from windlass.train.health import spike  # noqa: PLC0415
+    from windlass.train.health import loss_spike  # noqa: PLC0415
 
-    spike.LEAST = 4
+    loss_spike.MIN_STEPS = 4
     told: dict[str, Any] = {"batches": {}, "code": 0}
     err = io.StringIO()
     try:

@@ -29,7 +29,7 @@ def main(folder: str, steps: str, pause: str, dropout: str = "0.1") -> None:
             if run.steps_done % 5 == 0:
                 checkpoints.save()
         evaluated = run.evaluate(model, tokens(24), cross_entropy, global_batch=12)
-        run.say(f"in the end {evaluated:.12f}")
+        run.print(f"in the end {evaluated:.12f}")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from torch.utils.data import default_collate
 
 from windlass.train.errors import TrainError
 from windlass.train.parallel import float8
-from windlass.train.parallel.blocks import recompute
-from windlass.train.parallel.paths import blocks_of
-from windlass.train.parallel.precision import numbers
+from windlass.train.parallel.blocks import wrap_recomputation
+from windlass.train.parallel.module_paths import find_blocks
+from windlass.train.parallel.precision import parse_precision
 
 
 class Counting(TorchDispatchMode):
@@ -31,7 +31,7 @@ def operators(how: str) -> Counter[str]:
     """Of one step, forward and backward."""
     torch.manual_seed(0)
     model = Decoder(layers=2)
-    recompute(model, blocks_of(model, ()), how)
+    wrap_recomputation(model, find_blocks(model, ()), how)
     inputs, targets = default_collate(tokens(4))
     with Counting() as counting:
         cross_entropy(model(inputs), targets).backward()
@@ -52,7 +52,7 @@ def test_float8_takes_the_layers_of_blocks_and_leaves_the_head():
     model = Decoder(layers=2)
     inputs, targets = default_collate(tokens(4))
     before = model(inputs)
-    assert float8.convert(model, blocks_of(model, ()), emulates=True) == 2 * 7
+    assert float8.convert(model, find_blocks(model, ()), emulates=True) == 2 * 7
     assert type(model.head) is torch.nn.Linear
     after = model(inputs)
     assert 0 < (after - before).abs().max() < 0.3 * before.abs().max()
@@ -61,10 +61,10 @@ def test_float8_takes_the_layers_of_blocks_and_leaves_the_head():
 
 
 def test_float8_is_refused_without_its_package_and_without_a_gpu(monkeypatch):
-    assert numbers("float8").low is torch.bfloat16
+    assert parse_precision("float8").dtype is torch.bfloat16
     monkeypatch.setattr(float8, "find_spec", lambda _: None)
     with pytest.raises(TrainError, match="precision='float8' needs the package torchao: pip install torchao"):
-        float8.refuse_where_there_is_none(torch.device("cpu"))
+        float8.refuse_unsupported(torch.device("cpu"))
     monkeypatch.setattr(float8, "find_spec", lambda _: object())
     with pytest.raises(TrainError, match=r"needs a GPU of compute capability 8\.9"):
-        float8.refuse_where_there_is_none(torch.device("cpu"))
+        float8.refuse_unsupported(torch.device("cpu"))

@@ -8,12 +8,12 @@ from failing_loop import trained
 from forked_ranks import ranks
 
 from windlass import wire
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.store.survey import State, survey
+from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints
+from windlass.train.checkpoint.store.storage import open_storage
 
 
 def saved(place: Path) -> list[int | None]:
-    return [each.step for each in survey(place_of(str(place))) if each.state is State.COMPLETE]
+    return [each.step for each in list_checkpoints(open_storage(str(place))) if each.state is CheckpointStatus.COMPLETE]
 
 
 def test_a_place_that_breaks_and_is_mended_costs_checkpoints_but_no_training(tmp_path: Path):
@@ -23,7 +23,7 @@ def test_a_place_that_breaks_and_is_mended_costs_checkpoints_but_no_training(tmp
     assert other == {"code": 0, "err": "", "steps": 12}
     assert saved(place)[0] == 12
     assert f"the checkpoint of step 4 could not be saved: rank 0: {place}: " in first["err"]
-    assert "training goes on: the newest good checkpoint is of step 2; the next try is in 0 s" in first["err"]
+    assert "training continues: the newest good checkpoint is of step 2; the next try is in 0 s" in first["err"]
     assert "before it had failed" in first["err"]
 
 
@@ -40,12 +40,12 @@ def test_a_save_before_leaving_that_fails_does_not_look_like_an_end_in_good_orde
     place = tmp_path / "run"
     first, other = ranks(2, trained, str(place), 200, {"broken": [*range(3, 200)], "asked": 5})
     assert first["code"] == other["code"] == wire.RankExitCode.RETRY
-    assert "the save before leaving has failed: " in first["err"]
-    assert "the newest good checkpoint is of step 2: 4 steps will be trained again" in first["err"]
+    assert "the final save has failed: " in first["err"]
+    assert "the newest good checkpoint is of step 2: 4 steps will be repeated" in first["err"]
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path: Path):
     (tmp_path / "file").write_text("")
     (alone,) = ranks(1, trained, str(tmp_path / "file/run"), 3, {"broken": []})
     assert (alone["code"], alone["steps"]) == (wire.RankExitCode.FATAL, 0)
-    assert "part of its path is a file: name another place" in alone["err"]
+    assert "part of its path is a file: use another location" in alone["err"]

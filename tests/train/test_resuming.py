@@ -39,7 +39,7 @@ def test_where_checkpoints_are_is_said_once_and_by_the_first_rank(tmp_path: Path
     assert (first, other) == (f"checkpoints in {place}, every 2 steps, the newest 3 kept\n", "")
     (again,) = ranks(1, printed, "", place, STEPS, {"every": "auto"})
     assert again.splitlines()[:2] == [
-        f"checkpoints in {place}, as often as costs least, the newest 3 kept",
+        f"checkpoints in {place}, at the interval of least cost, the newest 3 kept",
         "resumed after step 3, saved on dp=2",
     ]
 

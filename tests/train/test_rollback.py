@@ -21,9 +21,9 @@ def test_batches_that_led_to_trouble_are_left_out_as_if_they_had_not_been(asked,
     assert [each["code"] for each in told] == [0, 0]
     assert [told[0]["batches"][step] for step in range(12)] == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13]
     assert told[1]["batches"] == told[0]["batches"]
-    assert "windlass: step 9: its " in told[0]["err"]
+    assert "windlass: step 9: the " in told[0]["err"]
     assert (
-        "all go back from step 10 to the checkpoint of step 8, and on from sample 120: 2 batches are left out"
+        "rolling back from step 10 to the checkpoint of step 8, continuing with sample 120: 2 batches are skipped"
         in (told[0]["err"])
     )
     assert told[1]["err"] == ""
@@ -37,7 +37,7 @@ def test_a_spike_can_be_left_out_alone(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 12, {"asked": {"spike": "skip"}, "factors": {9: 100.0}})
     assert told["code"] == 0
     assert list(told["batches"].values()) == list(range(12))
-    assert "step 9 is left out: its loss of 4" in told["err"]
+    assert "step 9 is skipped: the loss of 4" in told["err"]
 
 
 def test_a_spike_ends_a_run_that_is_to_stop(tmp_path: Path):
@@ -50,16 +50,16 @@ def test_trouble_that_comes_again_each_time_ends_the_run(tmp_path: Path):
     how = {"asked": {"not_finite": "rollback"}, "factors": dict.fromkeys(range(13, 100), NAN)}
     (told,) = ranks(1, trained, str(tmp_path), 30, how)
     assert told["code"] == wire.RankExitCode.FATAL
-    assert told["err"].count("all go back from step") == 3
+    assert told["err"].count("rolling back from step") == 3
     assert "to the checkpoint of step 12" in told["err"]
     assert "to the checkpoint of step 8" in told["err"]
-    assert "all went back 3 times in a row" in told["err"] or "there is no checkpoint to go back to" in told["err"]
+    assert "3 rollbacks in a row" in told["err"] or "there is no checkpoint to roll back to" in told["err"]
 
 
 def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 9, {"asked": {"not_finite": "rollback"}, "factors": {1: NAN}})
     assert told["code"] == wire.RankExitCode.FATAL
-    assert "there is no checkpoint to go back to" in told["err"]
+    assert "there is no checkpoint to roll back to" in told["err"]
 
 
 def test_other_words_are_refused_at_the_start(tmp_path: Path):

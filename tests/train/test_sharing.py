@@ -8,7 +8,7 @@ from forked_ranks import ranks
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from windlass.train.reform.sharing import giver, sent, share_small
+from windlass.train.recovery.state_broadcast import broadcast_object, broadcast_small_state, elect_source
 
 
 def gone_apart():
@@ -20,10 +20,10 @@ def gone_apart():
     for loss in (1.0, float("nan") if rank else 2.0, 0.5 if rank else 2.0):
         schedule.step(loss)
     group = dist.group.WORLD
-    found = giver(group, 7)
+    found = elect_source(group, 7)
     apart = schedule.state_dict()["best"], optimizer.param_groups[0]["lr"]
-    share_small(group, found.rank, {"schedule": schedule}, [optimizer])
-    alike = schedule.state_dict()["best"], optimizer.param_groups[0]["lr"], sent(group, found.rank, rank)
+    broadcast_small_state(group, found.rank, {"schedule": schedule}, [optimizer])
+    alike = schedule.state_dict()["best"], optimizer.param_groups[0]["lr"], broadcast_object(group, found.rank, rank)
     dist.destroy_process_group()
     return found, apart, alike
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset
 
-from windlass.train.data.loader import is_indexed
-from windlass.train.data.reading import Reading
-from windlass.train.data.slices import cut
-from windlass.train.data.stream import Stream
+from windlass.train.data.batch_split import split_batch
+from windlass.train.data.indexed_loader import is_indexed
+from windlass.train.data.sample_reader import SampleReader
+from windlass.train.data.stream_loader import StreamLoader
 from windlass.train.errors import TrainError
 
 BATCH = 6
@@ -72,10 +72,12 @@ class Drawing(Counting):
 
 
 def stream(dataset, ranks: int = 1, rank: int = 0, *, workers: int = 0, micro_batch: int | None = None, seed: int = 0):
-    return Stream(dataset, cut(BATCH, ranks, micro_batch, None), rank, Reading(torch.device("cpu"), workers), seed)
+    return StreamLoader(
+        dataset, split_batch(BATCH, ranks, micro_batch, None), rank, SampleReader(torch.device("cpu"), workers), seed
+    )
 
 
-def taken(data: Stream, steps: int) -> list[list[float]]:
+def taken(data: StreamLoader, steps: int) -> list[list[float]]:
     """The targets of each step on one rank, over its micro-batches."""
     found = []
     for _, batch in zip(range(steps), data.batches(), strict=False):
@@ -104,7 +106,7 @@ def test_a_worker_reads_the_same_samples():
 
 
 def test_several_workers_would_each_have_an_order_of_their_own():
-    with pytest.raises(TrainError, match="workers=2: the order of an iterable dataset is one worker's; workers=1"):
+    with pytest.raises(TrainError, match="workers=2: an iterable dataset has one order, so it needs workers=1"):
         stream(Counting(10), workers=2)
 
 
@@ -161,7 +163,7 @@ def test_an_iterable_that_knows_its_size_is_still_read_from_its_beginning():
     """torch gives its iterable datasets a __getitem__, which only raises."""
     assert not is_indexed(Sized(10))
     assert is_indexed([1, 2])
-    with pytest.raises(TrainError, match="a int is no dataset: it has no __iter__, nor __getitem__ and __len__"):
+    with pytest.raises(TrainError, match="a int is no dataset: it has neither __iter__, nor __getitem__ and __len__"):
         is_indexed(3)
 
 

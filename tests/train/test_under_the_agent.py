@@ -45,7 +45,7 @@ def test_ranks_that_start_anew_go_on_from_copies_in_memory(undisturbed, tmp_path
     ran, losses = trained(tmp_path, "9:1:retry,17:0:retry", copies="4 steps")
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
-    assert re.findall(r"resumed after step (\d+), from copies in memory", ran.stdout) == ["8", "16"]
+    assert re.findall(r"resumed after step (\d+), from in-memory replicas", ran.stdout) == ["8", "16"]
 
 
 def test_a_lost_nodes_ranks_go_on_from_the_copies_of_their_partner(undisturbed, tmp_path):
@@ -58,7 +58,7 @@ def test_a_lost_nodes_ranks_go_on_from_the_copies_of_their_partner(undisturbed, 
     third = start(place, port, tmp_path / "third")
     assert [each.wait(100) for each in (first, third)] == [0, 0]
     said = (tmp_path / "first").read_text() + (tmp_path / "third").read_text()
-    assert re.search(r"resumed after step \d+, from copies in memory", said), said
+    assert re.search(r"resumed after step \d+, from in-memory replicas", said), said
     told = "".join((tmp_path / name).read_text() for name in ("first", "second", "third"))
     assert dict(re.findall(r"step (\d+): (\d+\.\d+)", told)) == undisturbed
 

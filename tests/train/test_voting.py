@@ -4,16 +4,16 @@ import pytest
 import torch.distributed as dist
 from forked_ranks import ranks
 
-from windlass.train.step.vote import Said, Vote
+from windlass.train.step.consensus import StepConsensus, StepReport
 
 
 def voted():
     """Each rank in its turn has something to say; what this one heard each time."""
     dist.init_process_group("gloo")
     rank, count = dist.get_rank(), dist.get_world_size()
-    vote, heard = Vote(dist.group.WORLD, hears_losses=True), []
+    vote, heard = StepConsensus(dist.group.WORLD, gathers_losses=True), []
     for speaker in range(count):
-        mine = Said(stop=True, time_left=100 + rank, save_takes=7) if rank == speaker else Said()
+        mine = StepReport(stop=True, time_left_ms=100 + rank, save_duration_ms=7) if rank == speaker else StepReport()
         vote.begin(mine, share=speaker - rank / 4)
         heard.append((vote.end(), vote.shares))
     dist.destroy_process_group()
@@ -23,7 +23,10 @@ def voted():
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_all_hear_each_of_them(count):
     expected = [
-        (Said(stop=True, time_left=100 + speaker, save_takes=7), [speaker - rank / 4 for rank in range(count)])
+        (
+            StepReport(stop=True, time_left_ms=100 + speaker, save_duration_ms=7),
+            [speaker - rank / 4 for rank in range(count)],
+        )
         for speaker in range(count)
     ]
     assert ranks(count, voted) == [expected] * count

@@ -27,7 +27,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
     from windlass.backends.local.state_reader import UnknownJobError  # noqa: PLC0415
     from windlass.backends.port import BackendError  # noqa: PLC0415
     from windlass.jobs.errors import JobError  # noqa: PLC0415
-    from windlass.train.checkpoint.store.errors import CheckpointError, PlaceError  # noqa: PLC0415
+    from windlass.train.checkpoint.store.errors import CheckpointError, StorageError  # noqa: PLC0415
 
     if isinstance(error, ApiError):
         return str(error), OF_ERROR[error.code]
@@ -37,7 +37,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
         (UnknownJobError, ExitCode.NO_SUCH_JOB),
         (HeldError, ExitCode.BUSY),
         (BackendError, ExitCode.STATE_UNUSABLE),
-        (PlaceError, ExitCode.STATE_UNUSABLE),
+        (StorageError, ExitCode.STATE_UNUSABLE),
         (CheckpointError, ExitCode.USAGE),
     )
     for kind, code in kinds:

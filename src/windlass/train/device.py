@@ -1,4 +1,4 @@
-"""Which device a rank computes on, of those that it sees."""
+"""Selects the device that a rank computes on, among those that it sees."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from windlass.train.errors import TrainError
 
 
-def device_of(local_rank: int, local_size: int) -> torch.device:
-    """The GPU that is this rank's, made the current one; else the CPU. Raises TrainError as `gpu_of`."""
-    number = gpu_of(torch.cuda.device_count() if torch.cuda.is_available() else 0, local_rank, local_size)
+def select_device(local_rank: int, local_size: int) -> torch.device:
+    """Select the GPU of this rank as the current device; without GPUs the CPU. Raises TrainError as `select_gpu`."""
+    number = select_gpu(torch.cuda.device_count() if torch.cuda.is_available() else 0, local_rank, local_size)
     if number is None:
         return torch.device("cpu")
     torch.cuda.set_device(number)
     return torch.device("cuda", number)
 
 
-def gpu_of(visible: int, local_rank: int, local_size: int) -> int | None:
-    """The GPU of one rank among those of its machine, as the rank numbers them; None where there is none at all. Pure.
+def select_gpu(visible: int, local_rank: int, local_size: int) -> int | None:
+    """Return the GPU index of a rank on its machine, in the rank's own numbering; None where it sees no GPU. Pure.
 
-    One that is all that a rank sees (`--virtual-local-rank`, CUDA_VISIBLE_DEVICES for each rank) is its own: number 0.
-    Raises TrainError for GPUs that are neither one for each rank nor one alone.
+    A rank that sees exactly one GPU (`--virtual-local-rank`, CUDA_VISIBLE_DEVICES for each rank) uses number 0. Raises
+    TrainError for a number of GPUs that is neither one for each rank nor one alone.
     """
     if not visible:
         return None
@@ -32,20 +32,20 @@ def gpu_of(visible: int, local_rank: int, local_size: int) -> int | None:
         return 0
     raise TrainError(
         f"{local_size} ranks on this machine see {visible} GPUs: start {visible} ranks (--nproc-per-node {visible}), "
-        "give each rank a GPU that it sees alone, or train on the CPU with CUDA_VISIBLE_DEVICES="
+        "make one GPU visible to each rank, or train on the CPU with CUDA_VISIBLE_DEVICES="
     )
 
 
-def identity_of(device: torch.device) -> str:
-    """The same for two ranks that compute on one GPU."""
+def gpu_uuid(device: torch.device) -> str:
+    """Return an identifier that is equal for two ranks on one GPU."""
     return str(torch.cuda.get_device_properties(device).uuid)
 
 
-def shared(gpus: Sequence[str]) -> list[str]:
-    """A remark for each GPU that several ranks compute on, by the GPU of each rank. Pure."""
+def describe_shared_gpus(gpus: Sequence[str]) -> list[str]:
+    """Return a warning for each GPU that several ranks compute on. `gpus`: the identifier of each rank's GPU. Pure."""
     found = []
     for gpu in dict.fromkeys(gpus):
         ranks = [str(rank) for rank, each in enumerate(gpus) if each == gpu]
         if len(ranks) > 1:
-            found.append(f"ranks {', '.join(ranks)} share GPU {gpu}; NCCL wants one for each rank of a machine")
+            found.append(f"ranks {', '.join(ranks)} share GPU {gpu}; NCCL needs one for each rank of a machine")
     return found

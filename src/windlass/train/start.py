@@ -1,4 +1,4 @@
-"""The start of a run: what makes no sense is refused before anything is sent, then all ranks meet."""
+"""Starts a run: refuses invalid options before anything is sent, then joins all ranks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Literal
 
 from windlass import wire
-from windlass.train import process
-from windlass.train.asked import REPORT_EVERY, Asked, OnTrouble, refuse_unknown
-from windlass.train.ending import leave_with_others, refuse_start
+from windlass.train import process_group
 from windlass.train.errors import TrainError
-from windlass.train.mesh.machine import degrees_asked
+from windlass.train.mesh.hardware import requested_degrees
+from windlass.train.options import REPORT_INTERVAL_STEPS, BadStepPolicy, RunOptions, check_policies
 from windlass.train.parallel import float8
 from windlass.train.parallel.plan import Recompute
-from windlass.train.parallel.precision import Precision, numbers
-from windlass.train.reform.connections import Connections
+from windlass.train.parallel.precision import Precision, parse_precision
+from windlass.train.rank_exit import exit_if_peer_failed, refuse_start
+from windlass.train.recovery.connections import GroupConnections
 from windlass.train.run import Run
-from windlass.train.telemetry.trackers import wanted
+from windlass.train.telemetry.trackers import parse_trackers
 
 
 def init(  # noqa: PLR0913 - by name, and each with a default
@@ -26,45 +26,49 @@ def init(  # noqa: PLR0913 - by name, and each with a default
     precision: Precision = "fp32",
     ac: Recompute = "none",
     seed: int = 0,
-    not_finite: OnTrouble = "stop",
-    spike: OnTrouble | Literal[""] = "",
-    report_every: int = REPORT_EVERY,
+    not_finite: BadStepPolicy = "stop",
+    spike: BadStepPolicy | Literal[""] = "",
+    report_every: int = REPORT_INTERVAL_STEPS,
     flops: float | None = None,
     report_to: str | Sequence[str] | None = None,
 ) -> Run:
-    """Join the other ranks, as torchrun's variables say; without them be alone.
+    """Join the other ranks as torchrun's variables describe them; without the variables, run as a single rank.
 
-    `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "auto" for the simplest in which the model fits, chosen when it
-    is known; "" is what the job says, or else data parallelism on all ranks.
-    `precision`: of the forward and backward pass; parameters and optimizer state stay fp32. `ac`: which activations are
-    computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
-    numbers: the run ends ("stop"), the step is left out ("skip"), or all go back to the newest good checkpoint, and on
-    behind that step's batch ("rollback"). `spike`: the same of a step whose loss is far above the last ones', as
-    `health.spike` has it; "" does not look. `report_every`: steps from one line on the console to the next, 0 for none.
-    `flops`: of one sample, forward and backward, to tell how much of the devices is used; `flops.decoder` has them for
-    a decoder's token. `report_to`: "tensorboard", "mlflow", "wandb", several of them, each with its place after a colon
-    if need be ("tensorboard:/logs"), or "none"; nothing is what WINDLASS_REPORT_TO says. The first rank tells them.
+    `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "auto" selects the simplest mesh in which the model fits, once
+    the model is known; "" is the job's mesh, or else data parallelism on all ranks. `precision`: number format of the
+    forward and backward pass; parameters and optimizer state stay fp32. `ac`: activations that the backward pass
+    recomputes instead of keeping them. `not_finite`: policy for a step with NaN or infinite gradients: end the run
+    ("stop"), leave the step out ("skip"), or return to the newest good checkpoint and continue after the batch of that
+    step ("rollback"). `spike`: the same policy for a step whose loss is far above the last ones, as `health.loss_spike`
+    defines; "" turns the check off. `report_every`: steps between two console lines, 0 for none. `flops`:
+    floating-point operations of one sample, forward and backward, from which the utilisation of the devices is
+    computed; `flops.decoder` has them for a token of a decoder. `report_to`: "tensorboard", "mlflow", "wandb", or
+    several, each with an optional location after a colon ("tensorboard:/logs"), or "none"; None is the value of
+    WINDLASS_REPORT_TO. The first rank reports.
 
-    If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
+    If the degrees do not multiply to the number of ranks, the first rank prints an error and all ranks exit:
+    SystemExit.
     """
     wire.remove_error_file()
     try:
-        found = degrees_asked(mesh or os.environ.get(wire.MESH, ""))
-        low = numbers(precision)
-        trackers = wanted(report_to)
-        refuse_unknown(not_finite, spike)
+        found = requested_degrees(mesh or os.environ.get(wire.MESH, ""))
+        low = parse_precision(precision)
+        trackers = parse_trackers(report_to)
+        check_policies(not_finite, spike)
     except TrainError as error:
-        refuse_start(error, "RANK")  # all ranks read the same
-    connections = Connections()
+        refuse_start(error, "RANK")  # all ranks read the same options
+    connections = GroupConnections()
     try:
-        with connections.noted():
-            world = process.join()
+        with connections.tracking():
+            world = process_group.join()
         if low.float8:
-            float8.refuse_where_there_is_none(world.device)
+            float8.refuse_unsupported(world.device)
     except TrainError as error:
-        refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
-    except RuntimeError as error:  # who was quicker may have been refused already, by what follows
-        leave_with_others(error)
+        refuse_start(error, "LOCAL_RANK")  # about the GPUs of this machine
+    except RuntimeError as error:  # a faster rank may have been refused already, by a later check
+        exit_if_peer_failed(error)
         raise
-    asked = Asked(mesh or os.environ.get(wire.MESH, ""), ac, seed, not_finite, spike, report_every, flops, trackers)
+    asked = RunOptions(
+        mesh or os.environ.get(wire.MESH, ""), ac, seed, not_finite, spike, report_every, flops, trackers
+    )
     return Run(world, connections, found, low, asked)

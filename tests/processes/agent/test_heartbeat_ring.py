@@ -11,7 +11,7 @@ import pytest
 from windlass import wire
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.ranks.heartbeats import HeartbeatReceiver
-from windlass.train.telemetry.heart import Heart
+from windlass.train.telemetry.heartbeat import HeartbeatSender
 
 
 class Agent:
@@ -44,7 +44,7 @@ def agent(tmp_path):
 
 
 def test_each_heartbeat_is_read_once(agent):
-    rank = Heart(0, agent.variables)
+    rank = HeartbeatSender(0, agent.variables)
     rank.beat("data")
     rank.beat("forward")
     assert agent.phases() == ["data", "forward"]
@@ -55,7 +55,7 @@ def test_each_heartbeat_is_read_once(agent):
 
 
 def test_no_heartbeat_is_lost_where_a_socket_would_be_full(agent):
-    rank = Heart(0, agent.variables)
+    rank = HeartbeatSender(0, agent.variables)
     for _ in range(1000):
         rank.beat("forward")
     assert len(agent.phases()) == 1000
@@ -64,7 +64,7 @@ def test_no_heartbeat_is_lost_where_a_socket_would_be_full(agent):
 
 def test_the_last_heartbeat_of_a_killed_rank_is_read(agent):
     if (pid := os.fork()) == 0:
-        Heart(3, agent.variables).beat("backward")
+        HeartbeatSender(3, agent.variables).beat("backward")
         os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     assert agent.phases() == ["backward"]
@@ -74,7 +74,7 @@ def test_a_killed_rank_leaves_files_only_in_the_agents_folder(agent, tmp_path, m
     (elsewhere := tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
     if (pid := os.fork()) == 0:
-        Heart(3, agent.variables)
+        HeartbeatSender(3, agent.variables)
         os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     assert not list(elsewhere.iterdir())
@@ -83,7 +83,7 @@ def test_a_killed_rank_leaves_files_only_in_the_agents_folder(agent, tmp_path, m
 
 
 def test_a_rank_that_ends_leaves_no_files(agent):
-    Heart(3, agent.variables).close()
+    HeartbeatSender(3, agent.variables).close()
     assert [file.name for file in Path(agent.receiver.path).parent.iterdir()] == ["agent.sock"]
 
 
@@ -91,7 +91,7 @@ def test_a_rank_receives_messages_where_the_agents_path_is_as_long_as_possible(t
     folder = tmp_path / ("long" * 30)[: 107 - len(f"{tmp_path}//agent.sock")]
     folder.mkdir()
     agent = Agent(folder)
-    rank = Heart(0, agent.variables)
+    rank = HeartbeatSender(0, agent.variables)
     agent.receive()
     agent.receiver.send([0], wire.Membership(2, (), 0, rank=0))
     assert rank.next_membership(5.0) is not None
@@ -100,21 +100,23 @@ def test_a_rank_receives_messages_where_the_agents_path_is_as_long_as_possible(t
 
 
 def test_a_rank_goes_on_when_its_agents_folder_is_gone(tmp_path):
-    rank = Heart(0, {wire.AGENT_SOCKET: str(tmp_path / "gone/agent.sock"), wire.HEARTBEAT_RING: wire.RING_LAYOUT})
+    rank = HeartbeatSender(
+        0, {wire.AGENT_SOCKET: str(tmp_path / "gone/agent.sock"), wire.HEARTBEAT_RING: wire.RING_LAYOUT}
+    )
     rank.beat("data")
     rank.close()
 
 
 def test_both_runs_of_one_process_are_read(agent):
     for phase in ("data", "forward"):
-        rank = Heart(0, agent.variables)
+        rank = HeartbeatSender(0, agent.variables)
         rank.beat(phase)
         assert agent.phases() == [phase]
         rank.close()
 
 
 def test_a_survivor_is_read_in_its_next_generation(agent):
-    rank = Heart(1, agent.variables)
+    rank = HeartbeatSender(1, agent.variables)
     rank.beat("data")
     agent.receive()
     agent.receiver.forget()
@@ -128,7 +130,7 @@ def test_a_survivor_is_read_in_its_next_generation(agent):
 
 def test_an_agent_with_another_ring_layout_gets_each_heartbeat_as_a_message(agent):
     del agent.variables[wire.HEARTBEAT_RING]
-    rank = Heart(0, agent.variables)
+    rank = HeartbeatSender(0, agent.variables)
     rank.beat("data")
     assert agent.phases() == ["data"]
     assert not agent.receiver._rings

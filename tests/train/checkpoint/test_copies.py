@@ -11,12 +11,12 @@ import pytest
 import ranks
 import torch
 
-from windlass.train.checkpoint.copies import file, recovering, whose
-from windlass.train.checkpoint.copies.keeping import Copies
+from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.replicas import replica_file, replica_placement, replica_search
+from windlass.train.checkpoint.replicas.replica_writer import ReplicaWriter
 from windlass.train.checkpoint.store.errors import DamagedError
-from windlass.train.checkpoint.together import all_ranks
 
-RUN, SIZE = whose.Run("0badcafe", "dp=2", 2), 50_000
+RUN, SIZE = replica_placement.RunKey("0badcafe", "dp=2", 2), 50_000
 
 
 def state_of(rank, step):
@@ -30,44 +30,44 @@ def state_of(rank, step):
 
 def test_a_copy_is_what_was_copied(tmp_path):
     state = {"w": torch.arange(7, dtype=torch.float64), "b": torch.ones(3, dtype=torch.bfloat16), "lr": 0.5}
-    file.write(tmp_path / "copy", state, {"step": 3})
-    told, back = file.unpacked(file.mapped(tmp_path / "copy"))
+    replica_file.write_replica(tmp_path / "copy", state, {"step": 3})
+    told, back = replica_file.unpack(replica_file.map_file(tmp_path / "copy"))
     assert told == {"step": 3}
     assert back["lr"] == 0.5
     assert all(torch.equal(back[name], state[name]) for name in ("w", "b"))
 
 
 def test_a_flipped_bit_anywhere_is_seen(tmp_path):
-    file.write(tmp_path / "copy", {"w": torch.ones(9)}, {})
+    replica_file.write_replica(tmp_path / "copy", {"w": torch.ones(9)}, {})
     good, chance = (tmp_path / "copy").read_bytes(), random.Random(2)  # noqa: S311 - a dice
     for bit in chance.sample(range(len(good) * 8), 200):
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
         (tmp_path / "bad").write_bytes(bad)
         with pytest.raises(DamagedError):
-            file.checked(file.view_of(file.mapped(tmp_path / "bad")), "bad")
+            replica_file.verify(replica_file.bytes_view(replica_file.map_file(tmp_path / "bad")), "bad")
 
 
 def copying(rank, folder, steps):
     """Copy after each step, as two nodes of one rank each."""
     mine = folder / f"node-{rank}"
-    copies = Copies(mine, all_ranks(), ["a", "b"], RUN, print)
+    copies = ReplicaWriter(mine, new_rank_group(), ["a", "b"], RUN, print)
     for step in range(1, steps + 1):
         copies.begin(state_of(rank, step), step, {}, ())
         copies.wait_until_staged()
-    copies.settle()
+    copies.wait()
     copies.close()
     return sorted(path.name for path in mine.iterdir())
 
 
 def recovered(rank, folder):
     """The step that all have, every number of it checked; and what was passed over."""
-    everybody, told = all_ranks(), []
-    found = recovering.newest(folder / f"node-{rank}", everybody, RUN, told.append, least=1)
+    everybody, told = new_rank_group(), []
+    found = replica_search.find_newest(folder / f"node-{rank}", everybody, RUN, told.append, least=1)
     if found is None:
         return None, told
     step, data = found
-    _, back = recovering.restore(data, state_of(rank, 0), everybody)
+    _, back = replica_search.restore_state(data, state_of(rank, 0), everybody)
     wanted = state_of(rank, step)
     assert back["step"] == step
     assert all(torch.equal(back["model"][name], wanted["model"][name]) for name in ("w", "b"))
@@ -82,7 +82,7 @@ def nodes(tmp_path):
 
 
 def test_each_node_has_its_own_and_the_others_and_older_ones_are_gone(nodes, tmp_path):
-    there = [whose.name_of(whose.Copy(RUN, 5, rank)) for rank in (0, 1)]
+    there = [replica_placement.file_name(replica_placement.Replica(RUN, 5, rank)) for rank in (0, 1)]
     assert ranks.run(tmp_path / "ranks", 2, copying, nodes, 5) == [there, there]
 
 
@@ -95,15 +95,13 @@ def test_a_lost_node_gets_its_part_from_the_other_one(nodes, tmp_path):
 
 def test_what_is_damaged_is_passed_over(nodes, tmp_path):
     ranks.run(tmp_path / "ranks", 2, copying, nodes, 3)
-    path = nodes / "node-0" / whose.name_of(whose.Copy(RUN, 3, 0))
+    path = nodes / "node-0" / replica_placement.file_name(replica_placement.Replica(RUN, 3, 0))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 8
     path.write_bytes(data)
     (step, told), (also, _) = ranks.run(tmp_path / "again", 2, recovered, nodes)
     assert step is also is None
-    assert told == [
-        f"passing over the copies in memory of step 3: rank 0: {path.name} was changed after it was written"
-    ]
+    assert told == [f"skipping the in-memory replicas of step 3: rank 0: {path.name} was changed after it was written"]
 
 
 @pytest.mark.timeout(300)
@@ -126,7 +124,13 @@ def test_killed_at_any_instant_all_have_one_step_in_common(nodes, tmp_path):
 def _copied(nodes):
     """Wait until a first step is on both nodes."""
     until = time.monotonic() + ranks.PATIENCE
-    while min(len([path for path in node.iterdir() if whose.copy_of(path.name)]) for node in nodes.glob("node-*")) < 2:
+    while (
+        min(
+            len([path for path in node.iterdir() if replica_placement.parse_file_name(path.name)])
+            for node in nodes.glob("node-*")
+        )
+        < 2
+    ):
         assert time.monotonic() < until
         time.sleep(0.002)
 
@@ -134,10 +138,10 @@ def _copied(nodes):
 def test_copies_of_the_same_run_on_more_ranks_go_and_those_of_other_runs_stay(tmp_path):
     former, other = RUN._replace(world=3), RUN._replace(place="0badbeef")
     for run in (former, other):
-        (tmp_path / whose.name_of(whose.Copy(run, 4, 0))).write_bytes(b"")
+        (tmp_path / replica_placement.file_name(replica_placement.Replica(run, 4, 0))).write_bytes(b"")
     alone = RUN._replace(world=1)
-    copies = Copies(tmp_path, all_ranks(), ["a"], alone, print)
+    copies = ReplicaWriter(tmp_path, new_rank_group(), ["a"], alone, print)
     copies.begin(state_of(0, 5), 5, {}, ())
     copies.close()
-    left = {whose.copy_of(path.name) for path in tmp_path.iterdir()}
-    assert left == {whose.Copy(alone, 5, 0), whose.Copy(other, 4, 0)}
+    left = {replica_placement.parse_file_name(path.name) for path in tmp_path.iterdir()}
+    assert left == {replica_placement.Replica(alone, 5, 0), replica_placement.Replica(other, 4, 0)}

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from windlass.cli.entry import main
-from windlass.train.checkpoint.saver import Saver
+from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.saver import CheckpointSaver
 from windlass.train.checkpoint.store.layout import folder_of
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.store.storage import open_storage
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def run(tmp_path, model):
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.25)
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
-    with Saver(place_of(str(tmp_path / "run")), all_ranks(), after=None) as saver:
+    with CheckpointSaver(open_storage(str(tmp_path / "run")), new_rank_group(), after=None) as saver:
         saver.save({"model": model.state_dict(), "opt": optimizer.state_dict()}, 500, blocking=True)
     return tmp_path / "run"
 

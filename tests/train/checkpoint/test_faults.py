@@ -14,9 +14,9 @@ import ranks
 import torch
 import training
 
+from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints
 from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.store.survey import State, survey
+from windlass.train.checkpoint.store.storage import open_storage
 
 
 @pytest.mark.timeout(300)
@@ -45,7 +45,7 @@ def _a_save_later(place, before):
     """Wait until a save newer than `before` is committed; its step."""
     until = time.monotonic() + ranks.PATIENCE
     while time.monotonic() < until:
-        if (newest := max((each.step or 0 for each in survey(place_of(str(place)))), default=0)) > before:
+        if (newest := max((each.step or 0 for each in list_checkpoints(open_storage(str(place)))), default=0)) > before:
             return newest
         time.sleep(0.002)
     raise AssertionError("nothing was saved")
@@ -103,9 +103,9 @@ def test_training_goes_on_over_a_damaged_one_and_replaces_it(tmp_path, saved):
     (place / folder_of(3) / "__1_0.distcp").unlink()
     ((begun, told), _) = ranks.run(tmp_path / "ranks", 2, training.train, str(place), 4, 5)
     assert begun == 2
-    assert told == [f"{place}: passing over step-00000003: __1_0.distcp is missing"]
-    assert [(each.step, each.state) for each in survey(place_of(str(place)))] == [
-        (step, State.COMPLETE) for step in (4, 3, 2, 1)
+    assert told == [f"{place}: skipping step-00000003: __1_0.distcp is missing"]
+    assert [(each.step, each.state) for each in list_checkpoints(open_storage(str(place)))] == [
+        (step, CheckpointStatus.COMPLETE) for step in (4, 3, 2, 1)
     ]
 
 
@@ -117,18 +117,18 @@ def test_all_of_them_damaged_is_an_error_on_every_rank(tmp_path, saved):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(place), 4))
     for said, code in ended:
         assert code == 1
-        assert f"{place}: there is no checkpoint that is whole" in said
+        assert f"{place}: there is no complete checkpoint" in said
         assert "step-00000001: __0_0.distcp has 0 bytes, and" in said
 
 
 def test_a_run_that_loaded_nothing_does_not_write_over_another(tmp_path, saved):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _save_without_loading, str(saved)))
     assert all("has checkpoints up to step 3, and none of them was loaded" in said for said, _ in ended)
-    assert [each.step for each in survey(place_of(str(saved)))] == [3, 2, 1]
+    assert [each.step for each in list_checkpoints(open_storage(str(saved)))] == [3, 2, 1]
 
 
 def _save_without_loading(_rank, place):
-    training.Saver(place_of(place), training.all_ranks(), after=None)
+    training.Saver(open_storage(place), training.new_rank_group(), after=None)
 
 
 def test_of_copies_that_forward_passes_changed_the_first_ranks_is_saved(tmp_path):
@@ -137,12 +137,12 @@ def test_of_copies_that_forward_passes_changed_the_first_ranks_is_saved(tmp_path
 
 
 def _save_and_load_own_means(rank, place):
-    everybody, names = training.all_ranks(), [f"mean.{number}" for number in range(4)]
+    everybody, names = training.new_rank_group(), [f"mean.{number}" for number in range(4)]
     state = {"model": {name: torch.full((8,), float(rank)) for name in names}}
-    with training.Saver(place_of(place), everybody, after=None) as saver:
-        saver.save(state, 1, at_once=[f"model.{name}" for name in names], blocking=True)
+    with training.Saver(open_storage(place), everybody, after=None) as saver:
+        saver.save(state, 1, immediate=[f"model.{name}" for name in names], blocking=True)
     back = {"model": {name: torch.full((8,), -1.0) for name in names}}
-    training.load(training.newest_good(place_of(place), everybody), back, everybody)
+    training.load(training.newest_good(open_storage(place), everybody), back, everybody)
     return [float(tensor.mean()) for tensor in back["model"].values()]
 
 
@@ -179,13 +179,13 @@ def test_a_full_disk_is_one_clear_error_on_all_ranks_and_the_last_good_one_stays
 def test_a_place_that_is_a_file_is_refused_before_training(tmp_path):
     (tmp_path / "file").write_text("")
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(tmp_path / "file/run"), 1))
-    assert all("Not a directory\npart of its path is a file: name another place" in said for said, _ in ended)
+    assert all("Not a directory\npart of its path is a file: use another location" in said for said, _ in ended)
 
 
 def test_a_folder_that_is_not_shared_is_told_as_such(tmp_path):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _train_at_own, str(tmp_path)))
-    assert all("cannot be seen by rank 0: " in said for said, _ in ended)
-    assert all("all nodes have to share the folder; or name an object store" in said for said, _ in ended)
+    assert all("are not visible to rank 0: " in said for said, _ in ended)
+    assert all("all nodes must share the folder; or use an object store" in said for said, _ in ended)
 
 
 def _train_at_own(rank, folder):

@@ -12,11 +12,11 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from windlass.train.checkpoint.finding import newest_good
-from windlass.train.checkpoint.loading import load
-from windlass.train.checkpoint.saver import Saver
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.checkpoint_search import find_newest_good
+from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.state_loader import load_state
+from windlass.train.checkpoint.store.storage import open_storage
 
 WIDTH, STEPS = 300, 8  # wide enough that weights are copied behind training's back
 OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
@@ -37,15 +37,15 @@ def state_of(model, optimizer):
 
 def train(_rank, world, place, save_at):
     """Losses of the steps after the checkpoint that was loaded, if one was."""
-    (model, optimizer), everybody, losses = sharded(world), all_ranks(), []
+    (model, optimizer), everybody, losses = sharded(world), new_rank_group(), []
     begun = None
-    if found := newest_good(place_of(place), everybody):
+    if found := find_newest_good(open_storage(place), everybody):
         state, begun = state_of(model, optimizer), found.manifest.step
-        load(found, state, everybody)
+        load_state(found, state, everybody)
         set_state_dict(
             model, optimizer, model_state_dict=state["model"], optim_state_dict=state["opt"], options=OPTIONS
         )
-    with Saver(place_of(place), everybody, after=begun) as saver:
+    with CheckpointSaver(open_storage(place), everybody, after=begun) as saver:
         for step in range((begun or 0) + 1, STEPS + 1):
             batch = torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(step))
             loss = model(batch).square().mean()

@@ -8,12 +8,12 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from windlass.train.checkpoint.finding import newest_good
-from windlass.train.checkpoint.loading import load, restore_generators
-from windlass.train.checkpoint.saver import Saver
-from windlass.train.checkpoint.store.errors import OtherModelError
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.checkpoint_search import find_newest_good
+from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.state_loader import load_state, restore_generators
+from windlass.train.checkpoint.store.errors import ModelMismatchError
+from windlass.train.checkpoint.store.storage import open_storage
 
 
 def whole(step):
@@ -37,9 +37,9 @@ def cut(state, shape):
 
 
 def save(rank, place, shape, step, blocking):
-    everybody = all_ranks()
+    everybody = new_rank_group()
     torch.manual_seed(rank)
-    with Saver(place_of(place), everybody, after=None, who=f"tp{rank}") as saver:
+    with CheckpointSaver(open_storage(place), everybody, after=None, rank_name=f"tp{rank}") as saver:
         saver.save(
             cut(whole(step), shape), step, samples=step * 8, mesh=str(shape), facts={"seed": 1}, blocking=blocking
         )
@@ -49,10 +49,10 @@ def save(rank, place, shape, step, blocking):
 
 
 def load_again(rank, place, shape):
-    everybody = all_ranks()
-    found = newest_good(place_of(place), everybody)
+    everybody = new_rank_group()
+    found = find_newest_good(open_storage(place), everybody)
     state = cut(whole(-1), shape)
-    load(found, state, everybody)
+    load_state(found, state, everybody)
     known = restore_generators(found, everybody, f"tp{rank}", seed=0)
     full = {n: t.full_tensor() if isinstance(t, DTensor) else t for n, t in state["model"].items()}
     return found.manifest, full, state["opt"], known, float(torch.rand(()))
@@ -75,10 +75,10 @@ def test_a_state_comes_back_on_another_mesh(tmp_path, before, after, blocking):
 
 
 def load_another(rank, place):
-    everybody = all_ranks()
+    everybody = new_rank_group()
     other = {"model": {"a": torch.zeros(6, 5), "b": torch.zeros(24), f"only.{rank}": torch.zeros(1)}}
-    with pytest.raises(OtherModelError) as refused:
-        load(newest_good(place_of(place), everybody), other, everybody)
+    with pytest.raises(ModelMismatchError) as refused:
+        load_state(find_newest_good(open_storage(place), everybody), other, everybody)
     return str(refused.value)
 
 
@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_model_is_refused_on_all_ranks_with_the_names(tm
         said
         == again
         == (
-            f"{place}/step-00000007 is of another model\n"
+            f"{place}/step-00000007 belongs to another model\n"
             "2 the model has and the checkpoint lacks: model.only.0, model.only.1\n"
             "3 the checkpoint has and the model lacks: model.norm, opt.lr, opt.step\n"
             "1 have another shape (saved → wanted): model.a [6, 4] → [6, 5]"

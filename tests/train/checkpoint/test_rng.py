@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from windlass.train.checkpoint import rng
+from windlass.train.checkpoint import rng_state
 
 
 def drawn():
@@ -14,23 +14,23 @@ def drawn():
 
 @pytest.fixture(autouse=True)
 def _as_before():
-    before = rng.captured()
+    before = rng_state.capture()
     yield
-    rng.restore(before)
+    rng_state.restore(before)
 
 
 def test_what_comes_next_is_drawn_again():
     drawn()
-    taken = rng.captured()
+    taken = rng_state.capture()
     first = drawn()
     drawn()
-    rng.restore(taken)
+    rng_state.restore(taken)
     assert drawn() == first
 
 
 def test_a_rank_without_a_past_is_seeded_by_where_it_is():
     def at(seed, rank, step):
-        rng.seed_anew(seed, rank, step)
+        rng_state.reseed(seed, rank, step)
         return drawn()
 
     assert at(1, 2, 3) == at(1, 2, 3)
@@ -38,5 +38,5 @@ def test_a_rank_without_a_past_is_seeded_by_where_it_is():
 
 
 def test_numpy_is_left_alone_where_it_is_not_loaded(monkeypatch):
-    monkeypatch.delitem(rng.sys.modules, "numpy")
-    assert b"numpy" not in rng.captured()
+    monkeypatch.delitem(rng_state.sys.modules, "numpy")
+    assert b"numpy" not in rng_state.capture()

@@ -13,11 +13,11 @@ import ranks
 import training
 from disturbing.places import CREDENTIALS
 
-from windlass.train.checkpoint.store.errors import PlaceError
+from windlass.train.checkpoint.store.errors import StorageError
+from windlass.train.checkpoint.store.inventory import CheckpointStatus, incomplete_folders, list_checkpoints
 from windlass.train.checkpoint.store.layout import folder_of
-from windlass.train.checkpoint.store.places import place_of
-from windlass.train.checkpoint.store.survey import State, survey, torn
-from windlass.train.checkpoint.store.verifying import manifest_of, verified
+from windlass.train.checkpoint.store.storage import open_storage
+from windlass.train.checkpoint.store.verification import read_manifest, verify_files
 
 pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
@@ -65,10 +65,13 @@ def asked(port, method, path, body=""):
 
 def test_saved_listed_verified_pruned_and_loaded(tmp_path, place):
     ranks.run(tmp_path / "a", 2, training.train, place, 3)
-    seen = survey(place_of(place))
-    assert [(each.step, each.state) for each in seen] == [(3, State.COMPLETE), (2, State.COMPLETE)]
-    assert place_of(place).read("LATEST") == b"step-00000003\n"
-    assert not verified(place_of(place), folder_of(3), seen[0].manifest, seen[0].manifest.files)
+    seen = list_checkpoints(open_storage(place))
+    assert [(each.step, each.state) for each in seen] == [
+        (3, CheckpointStatus.COMPLETE),
+        (2, CheckpointStatus.COMPLETE),
+    ]
+    assert open_storage(place).read("LATEST") == b"step-00000003\n"
+    assert not verify_files(open_storage(place), folder_of(3), seen[0].manifest, seen[0].manifest.files)
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(3, []), (3, [])]
     assert not list((tmp_path / "scratch").iterdir()), "nothing stays on this machine"
 
@@ -78,7 +81,10 @@ def test_a_quarter_of_all_requests_fails_and_nobody_notices(tmp_path, place, sto
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     assert ranks.run(tmp_path / "b", 2, training.train, place, 2) == [(1, []), (1, [])]
     store()
-    assert [each.step for each in survey(place_of(place)) if each.state is State.COMPLETE] == [2, 1]
+    assert [each.step for each in list_checkpoints(open_storage(place)) if each.state is CheckpointStatus.COMPLETE] == [
+        2,
+        1,
+    ]
 
 
 def test_a_slow_store_is_waited_for_in_the_background(tmp_path, place, store):
@@ -116,7 +122,7 @@ def test_an_upload_that_cannot_be_finished_is_no_checkpoint(tmp_path, place, sto
         assert f"{place}: writing step-00000002/__" in said
         assert "it does not answer: check the network and the address (AWS_ENDPOINT_URL)" in said
     store()
-    assert not torn(place_of(place)), "what had arrived is removed again"
+    assert not incomplete_folders(open_storage(place)), "what had arrived is removed again"
     assert ranks.run(tmp_path / "c", 2, training.resume_only, place) == [(1, []), (1, [])]
 
 
@@ -129,31 +135,32 @@ def test_a_listing_that_lags_behind_hides_nothing(tmp_path, place, store):
 
 def test_a_save_that_died_before_its_manifest_is_passed_over_in_silence_and_removed(tmp_path, place):
     ranks.run(tmp_path / "a", 2, training.train, place, 2)
-    place_of(place).remove(f"{folder_of(2)}/manifest.json")
+    open_storage(place).remove(f"{folder_of(2)}/manifest.json")
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(1, []), (1, [])]
-    assert [(each.step, each.state) for each in survey(place_of(place))] == [(2, State.UNFINISHED), (1, State.COMPLETE)]
+    assert [(each.step, each.state) for each in list_checkpoints(open_storage(place))] == [
+        (2, CheckpointStatus.UNFINISHED),
+        (1, CheckpointStatus.COMPLETE),
+    ]
     ranks.run(tmp_path / "c", 2, training.train, place, 1)
-    assert [each.step for each in survey(place_of(place))] == [1]
+    assert [each.step for each in list_checkpoints(open_storage(place))] == [1]
 
 
 def test_a_changed_object_is_found_and_the_older_one_is_used(tmp_path, place):
     ranks.run(tmp_path / "a", 2, training.train, place, 2)
-    there = place_of(place)
+    there = open_storage(place)
     data = bytearray(there.read(f"{folder_of(2)}/__1_0.distcp"))
     data[len(data) // 2] ^= 4
     there.write(f"{folder_of(2)}/__1_0.distcp", bytes(data))
     ((step, told), _) = ranks.run(tmp_path / "b", 2, training.resume_only, place)
     assert step == 1
-    assert told[0].startswith(
-        f"{place}: passing over step-00000002: __1_0.distcp was changed after it was written (CRC-32"
-    )
+    assert told[0].startswith(f"{place}: skipping step-00000002: __1_0.distcp was changed after it was written (CRC-32")
 
 
 def test_a_bucket_without_rights_is_told_before_training(tmp_path, place, store):
     store(deny=["PUT", "POST"])
     for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, place, 1)):
         assert code == 1
-        assert f"{place}: writing .windlass: Access Denied\nthis user may not do that: grant reading, writing" in said
+        assert f"{place}: writing .windlass: Access Denied\npermission denied: grant reading, writing" in said
 
 
 @pytest.mark.parametrize("words", ["s3://no-such-bucket/run", "s3://no-such-bucket"])
@@ -161,10 +168,12 @@ def test_a_bucket_that_is_not_there_is_told_before_training(tmp_path, words, sto
     for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, words, 1)):
         assert code == 1
         assert f"{words}: " in said
-        assert "it is not there: make the bucket or the folder first, or correct its name" in said
+        assert "it does not exist: create the bucket or the folder first, or correct its name" in said
 
 
 def test_a_store_that_does_not_answer_is_told_with_its_address(monkeypatch, store, impatient):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(PlaceError, match=r"it does not answer: check the network and the address \(AWS_ENDPOINT_URL\)"):
-        manifest_of(place_of("s3://bucket/x"), folder_of(1))
+    with pytest.raises(
+        StorageError, match=r"it does not answer: check the network and the address \(AWS_ENDPOINT_URL\)"
+    ):
+        read_manifest(open_storage("s3://bucket/x"), folder_of(1))

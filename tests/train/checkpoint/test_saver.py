@@ -9,41 +9,41 @@ import pytest
 import ranks
 import torch
 
-from windlass.train.checkpoint import writing
-from windlass.train.checkpoint.finding import newest_good
-from windlass.train.checkpoint.loading import load
-from windlass.train.checkpoint.saver import Saver
+from windlass.train.checkpoint import state_writer
+from windlass.train.checkpoint.checkpoint_search import find_newest_good
+from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.state_loader import load_state
 from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints, newest_complete
 from windlass.train.checkpoint.store.layout import folder_of
-from windlass.train.checkpoint.store.places import place_of
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.store.survey import State, newest_whole, survey
-from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.store.storage import open_storage
 
 LARGE, SMALL = 1_000_000, 100
 
 
 @pytest.fixture
 def place(tmp_path):
-    return place_of(str(tmp_path / "run"))
+    return open_storage(str(tmp_path / "run"))
 
 
 @pytest.fixture
 def saver(place):
-    with Saver(place, all_ranks(), after=None) as made:
+    with CheckpointSaver(place, new_rank_group(), after=None) as made:
         yield made
 
 
 @pytest.fixture
 def slow(monkeypatch):
     """Nothing is written before it is set."""
-    go, really = threading.Event(), writing.save
+    go, really = threading.Event(), state_writer.save
 
     def later(*given, **named):
         assert go.wait(ranks.PATIENCE)
         return really(*given, **named)
 
-    monkeypatch.setattr(writing, "save", later)
+    monkeypatch.setattr(state_writer, "save", later)
     yield go
     go.set()
 
@@ -53,14 +53,14 @@ def state():
 
 
 def loaded(place):
-    found = newest_good(place, all_ranks())
+    found = find_newest_good(place, new_rank_group())
     target = {"model": {name: torch.zeros_like(value) for name, value in state()["model"].items()}, "lr": 0.0}
-    load(found, target, all_ranks())
+    load_state(found, target, new_rank_group())
     return target
 
 
 def steps(place):
-    return [each.step for each in survey(place) if each.state is State.COMPLETE]
+    return [each.step for each in list_checkpoints(place) if each.state is CheckpointStatus.COMPLETE]
 
 
 def test_what_changes_after_the_copy_is_not_saved(saver, place, slow):
@@ -77,7 +77,7 @@ def test_what_changes_after_the_copy_is_not_saved(saver, place, slow):
 def test_small_tensors_and_named_ones_are_copied_before_save_returns(saver, place, slow):
     """A forward pass changes them: the running mean of a batch norm, say."""
     live = state()
-    saver.save(live, 1, at_once={"model.cache"})
+    saver.save(live, 1, immediate={"model.cache"})
     live["model"]["mean"].fill_(2.0)
     live["model"]["cache"].fill_(2.0)
     slow.set()
@@ -123,7 +123,7 @@ def test_a_step_that_is_saved_is_not_saved_again(saver, place):
 
 
 def test_older_ones_go_when_the_new_one_is_good(place):
-    with Saver(place, all_ranks(), after=None, keep=Retention(2, every=4)) as saver:
+    with CheckpointSaver(place, new_rank_group(), after=None, keep=Retention(2, every=4)) as saver:
         for step in range(1, 11):
             saver.save(state(), step, blocking=True)
     assert steps(place) == [10, 9, 8, 4, 1]
@@ -157,9 +157,9 @@ def test_the_same_step_can_be_saved_after_it_failed(saver, place):
 def test_going_back_gives_up_what_came_later(saver, place):
     for step in (10, 20, 30):
         saver.save(state(), step, blocking=True)
-    with pytest.raises(CheckpointError, match="step 11 comes before step 30, which is saved: go back to 11 first"):
+    with pytest.raises(CheckpointError, match="step 11 precedes step 30, which is saved: rewind to 11 first"):
         saver.save(state(), 11)
-    saver.go_back_to(10)
+    saver.rewind_to(10)
     assert steps(place) == [30, 20, 10]
     saver.save(state(), 11, blocking=True)
     assert steps(place) == [11, 10]
@@ -168,8 +168,8 @@ def test_going_back_gives_up_what_came_later(saver, place):
 def test_older_ones_are_found_when_asked_for(saver, place):
     for step in (10, 20, 30):
         saver.save(state(), step, blocking=True)
-    assert newest_good(place, all_ranks(), before=29).manifest.step == 20
-    assert newest_good(place, all_ranks(), before=9) is None
+    assert find_newest_good(place, new_rank_group(), before=29).manifest.step == 20
+    assert find_newest_good(place, new_rank_group(), before=9) is None
 
 
 def test_what_is_committed_is_good_whatever_becomes_of_older_ones(saver, place, monkeypatch):
@@ -178,7 +178,7 @@ def test_what_is_committed_is_good_whatever_becomes_of_older_ones(saver, place, 
 
     monkeypatch.setattr(saver, "_tidied", fails)
     saver.save(state(), 1, blocking=True)
-    assert saver.cost.untidy == "ValueError: a name that nobody understands"
+    assert saver.cost.cleanup_error == "ValueError: a name that nobody understands"
     saver.save(state(), 2, blocking=True)
     assert steps(place) == [2, 1]
 
@@ -186,5 +186,5 @@ def test_what_is_committed_is_good_whatever_becomes_of_older_ones(saver, place, 
 def test_a_torn_folder_is_not_the_newest_that_is_whole(saver, place, tmp_path):
     saver.save(state(), 1, blocking=True)
     (tmp_path / "run" / folder_of(9)).mkdir()
-    assert newest_whole(place)[0] == 1
-    assert newest_whole(place, 0) == (None, {})
+    assert newest_complete(place)[0] == 1
+    assert newest_complete(place, 0) == (None, {})

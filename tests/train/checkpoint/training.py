@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from windlass.train.checkpoint.finding import newest_good
-from windlass.train.checkpoint.loading import load
-from windlass.train.checkpoint.saver import Saver
-from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.checkpoint_search import find_newest_good
+from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.state_loader import load_state
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.store.storage import open_storage
 
 WIDTH = 20_000
 
@@ -22,9 +22,9 @@ def state_at(rank, step):
 
 def train(rank, place, steps, keep=2):
     """Go on from the newest, save after each step; what was passed over, where it began, what it cost."""
-    everybody, told = all_ranks(), []
+    everybody, told = new_rank_group(), []
     begun = resumed(rank, place, everybody, told)
-    with Saver(place_of(place), everybody, after=begun, keep=Retention(keep)) as saver:
+    with CheckpointSaver(open_storage(place), everybody, after=begun, keep=Retention(keep)) as saver:
         for step in range((begun or 0) + 1, steps + 1):
             saver.save(state_at(rank, step), step, samples=step * 8)
             saver.wait_until_staged()
@@ -33,11 +33,11 @@ def train(rank, place, steps, keep=2):
 
 def resumed(rank, place, everybody, told):
     """The step of the newest good checkpoint, whose every number is checked; None if there is none."""
-    found = newest_good(place_of(place), everybody, tell=told.append)
+    found = find_newest_good(open_storage(place), everybody, tell=told.append)
     if found is None:
         return None
     state = state_at(rank, 0)
-    load(found, state, everybody)
+    load_state(found, state, everybody)
     step, wanted = found.manifest.step, state_at(rank, found.manifest.step)
     assert all(torch.equal(state["model"][name], tensor) for name, tensor in wanted["model"].items())
     assert state["step"] == step
@@ -47,4 +47,4 @@ def resumed(rank, place, everybody, told):
 def resume_only(rank, place):
     """Load the newest, change nothing."""
     told = []
-    return resumed(rank, place, all_ranks(), told), told
+    return resumed(rank, place, new_rank_group(), told), told

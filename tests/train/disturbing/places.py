@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.train.checkpoint.store.layout import MANIFEST, folder_of, step_of, torn_in
-from windlass.train.checkpoint.store.places import Place, place_of
-from windlass.train.checkpoint.store.survey import Seen, State, survey
-from windlass.train.checkpoint.store.verifying import verified
+from windlass.train.checkpoint.store.inventory import CheckpointEntry, CheckpointStatus, list_checkpoints
+from windlass.train.checkpoint.store.layout import MANIFEST, folder_of, incomplete_in, step_of
+from windlass.train.checkpoint.store.storage import StorageBackend, open_storage
+from windlass.train.checkpoint.store.verification import verify_files
 
 _SERVER = Path(__file__).resolve().parents[1] / "checkpoint/s3_server.py"
 _BLOCK = bytes(4096)
@@ -65,10 +65,10 @@ class Disk:
     """It can be filled up: it is of its own."""
 
     def committed(self) -> list[int]:
-        return _committed(place_of(self.text))
+        return _committed(open_storage(self.text))
 
     def writing(self) -> bool:
-        return bool(torn_in(entry.name for entry in Path(self.text).glob("*")))
+        return bool(incomplete_in(entry.name for entry in Path(self.text).glob("*")))
 
     def files(self, step: int) -> list[str]:
         return sorted(path.name for path in Path(self.text, folder_of(step)).iterdir())
@@ -82,7 +82,7 @@ class Disk:
             file.truncate()
 
     def damaged(self) -> list[int]:
-        return _damaged(place_of(self.text))
+        return _damaged(open_storage(self.text))
 
     @contextlib.contextmanager
     def full(self) -> Iterator[None]:
@@ -127,9 +127,9 @@ class Bucket:
         return _damaged(self._place)
 
     @cached_property
-    def _place(self) -> Place:
+    def _place(self) -> StorageBackend:
         """Connected once."""
-        return place_of(self.text)
+        return open_storage(self.text)
 
     def fail(self, **faults: Any) -> None:
         """What goes wrong from now on; nothing, without any."""
@@ -184,18 +184,22 @@ def torn_or_flipped(
     return name
 
 
-def _committed(place: Place) -> list[int]:
-    return [each.step for each in survey(place) if each.state is State.COMPLETE and each.step is not None]
+def _committed(place: StorageBackend) -> list[int]:
+    return [
+        each.step
+        for each in list_checkpoints(place)
+        if each.state is CheckpointStatus.COMPLETE and each.step is not None
+    ]
 
 
-def _damaged(place: Place) -> list[int]:
-    return [each.step for each in survey(place) if each.step is not None and not _is_whole(place, each)]
+def _damaged(place: StorageBackend) -> list[int]:
+    return [each.step for each in list_checkpoints(place) if each.step is not None and not _is_whole(place, each)]
 
 
-def _is_whole(place: Place, seen: Seen) -> bool:
-    if seen.state is not State.COMPLETE or seen.manifest is None:
+def _is_whole(place: StorageBackend, seen: CheckpointEntry) -> bool:
+    if seen.state is not CheckpointStatus.COMPLETE or seen.manifest is None:
         return False
-    return not verified(place, seen.folder, seen.manifest, seen.manifest.files)
+    return not verify_files(place, seen.folder, seen.manifest, seen.manifest.files)
 
 
 def _ask(port: int, method: str, path: str, body: str = "") -> None:

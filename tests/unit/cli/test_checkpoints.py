@@ -19,7 +19,7 @@ from windlass.backends.port import Changes
 from windlass.cli.terminal.formatting import format_time
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
-from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.storage import open_storage
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +32,10 @@ AT = format_time(1_700_000_000_000).split()
 
 def save(folder, step, data=b"some weights", facts=None):
     """Writes a checkpoint with one data file and its manifest."""
-    place = place_of(str(folder))
+    place = open_storage(str(folder))
     name = folder_of(step)
-    workshop = place.workshop(name, 0)
-    (workshop / "__0_0.distcp").write_bytes(data)
+    staging = place.staging_directory(name, 0)
+    (staging / "__0_0.distcp").write_bytes(data)
     files = {"__0_0.distcp": FileFact(len(data), zlib.crc32(data))}
     tensors = {"model.w": TensorFact((2, 3), "float32"), "opt.lr": TensorFact((), OBJECT)}
     manifest = Manifest(step, step * 8, "dp=2,tp=2", 4, 1_700_000_000_000, files, tensors, facts or {"seed": 1})
@@ -212,7 +212,7 @@ def test_a_changed_manifest_is_detected(windlass, run):
     manifest.write_text(manifest.read_text().replace('"samples": 800', '"samples": 801'))
     ran = windlass("checkpoint", "verify", str(run), "100")
     assert ran.code == 1
-    assert "manifest.json  does not agree with its own checksum" in ran.out
+    assert "manifest.json  does not match its own checksum" in ran.out
 
 
 def test_a_manifest_in_the_folder_of_another_step_is_detected(windlass, run):
@@ -279,7 +279,7 @@ def test_a_place_that_is_a_file_is_one_error(windlass, tmp_path):
     (tmp_path / "file").write_text("")
     ran = windlass("checkpoint", "ls", str(tmp_path / "file"))
     assert ran.code == 74
-    assert ran.err.endswith("listing it: Not a directory\npart of its path is a file: name another place\n")
+    assert ran.err.endswith("listing it: Not a directory\npart of its path is a file: use another location\n")
 
 
 @pytest.mark.parametrize("words", ["ls", "verify", "prune --keep 1"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.train.errors import TrainError
-from windlass.train.mesh.degrees import Degrees, coordinates_of, data_rank, degrees_of
+from windlass.train.mesh.degrees import Degrees, coordinates_of, data_rank, parse_degrees
 
 
 @pytest.mark.parametrize(
@@ -20,26 +20,26 @@ from windlass.train.mesh.degrees import Degrees, coordinates_of, data_rank, degr
     ],
 )
 def test_degrees_are_what_is_said_and_the_star_is_the_rest(text, world, degrees):
-    assert degrees_of(text, world) == degrees
+    assert parse_degrees(text, world) == degrees
 
 
 @pytest.mark.parametrize(
     ("text", "world", "said"),
     [
-        ("pp=2,dp=2,tp=2", 6, "makes 8 ranks (pp 2 × dp 2 × tp 2), and there are 6"),
-        ("dp=2,tp=2", 8, "makes 4 ranks (dp 2 × tp 2), and there are 8; with dp=4 or fsdp=2 or pp=2 it comes out even"),
-        ("dp=*,tp=3", 8, "the other degrees make 3 ranks, which do not divide the 8 that there are"),
-        ("dp=*,tp=*", 8, "only one degree can be *, and dp and tp are"),
+        ("pp=2,dp=2,tp=2", 6, "makes 8 ranks (pp 2 × dp 2 × tp 2), and the world has 6"),
+        ("dp=2,tp=2", 8, "makes 4 ranks (dp 2 × tp 2), and the world has 8; use dp=4 or fsdp=2 or pp=2"),
+        ("dp=*,tp=3", 8, "the other degrees make 3 ranks, which do not divide the world of 8"),
+        ("dp=*,tp=*", 8, "only one degree can be *, but dp and tp are"),
         ("ttp=2", 2, "there is no dimension 'ttp'; did you mean tp?"),
-        ("zz=2", 2, "there is no dimension 'zz'; there are pp, dp, fsdp, cp, tp"),
-        ("tp", 2, "'tp' is no degree; write tp=2, or tp=* for what is left"),
+        ("zz=2", 2, "there is no dimension 'zz'; valid are pp, dp, fsdp, cp, tp"),
+        ("tp", 2, "'tp' is no degree; write tp=2, or tp=* for the rest"),
         ("tp=0", 2, "'tp=0' is no degree"),
-        ("tp=2,tp=2", 4, "tp is given twice"),
+        ("tp=2,tp=2", 4, "tp appears twice"),
     ],
 )
 def test_a_mesh_that_does_not_come_out_is_told_with_its_numbers(text, world, said):
     with pytest.raises(TrainError) as raised:
-        degrees_of(text, world)
+        parse_degrees(text, world)
     assert said in str(raised.value)
 
 
@@ -53,4 +53,4 @@ def test_every_rank_has_a_place_of_its_own_and_tensor_ranks_are_neighbours(degre
     assert [place.tp for place in places[: degrees.tp]] == list(range(degrees.tp))
     readers = {data_rank(degrees, rank) for rank in range(degrees.size)}
     assert readers == set(range(degrees.data_ranks))
-    assert degrees_of(str(degrees), degrees.size) == degrees
+    assert parse_degrees(str(degrees), degrees.size) == degrees

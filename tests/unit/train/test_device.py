@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.train.device import gpu_of, shared
+from windlass.train.device import describe_shared_gpus, select_gpu
 from windlass.train.errors import TrainError
 
 
@@ -17,17 +17,17 @@ from windlass.train.errors import TrainError
     ],
 )
 def test_a_rank_takes_the_gpu_that_is_its_own(visible, local_rank, local_size, number):
-    assert gpu_of(visible, local_rank, local_size) == number
+    assert select_gpu(visible, local_rank, local_size) == number
 
 
 def test_fewer_gpus_than_ranks_are_no_reason_to_train_on_the_cpu_in_silence():
     with pytest.raises(TrainError, match=r"4 ranks on this machine see 2 GPUs: start 2 ranks \(--nproc-per-node 2\)"):
-        gpu_of(2, 0, 4)
+        select_gpu(2, 0, 4)
 
 
 def test_ranks_that_share_a_gpu_are_named():
-    assert shared(["a", "b"]) == []
-    assert shared(["a", "b", "a", "c", "b"]) == [
-        "ranks 0, 2 share GPU a; NCCL wants one for each rank of a machine",
-        "ranks 1, 4 share GPU b; NCCL wants one for each rank of a machine",
+    assert describe_shared_gpus(["a", "b"]) == []
+    assert describe_shared_gpus(["a", "b", "a", "c", "b"]) == [
+        "ranks 0, 2 share GPU a; NCCL needs one for each rank of a machine",
+        "ranks 1, 4 share GPU b; NCCL needs one for each rank of a machine",
     ]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from windlass.train.reform.instant import Instant
+from windlass.train.recovery.step_snapshot import StepSnapshot
 
 
 class Averaged(nn.Module):
@@ -23,8 +23,8 @@ def model():
 
 
 @pytest.fixture
-def instant(model):
-    return Instant([SimpleNamespace(module=model)], [], {})
+def snapshot(model):
+    return StepSnapshot([SimpleNamespace(module=model)], [], {})
 
 
 def assign(model):
@@ -41,30 +41,30 @@ def change_and_assign(model):
 
 
 @pytest.mark.parametrize("step", [assign, change, change_and_assign])
-def test_buffers_are_as_they_were_when_the_step_began(model, instant, step):
+def test_buffers_are_as_they_were_when_the_step_began(model, snapshot, step):
     for _ in range(3):  # steps that are done
-        instant.keep()
+        snapshot.take()
         step(model)
-    instant.keep()
+    snapshot.take()
     before, same = model.ema.clone(), model.ema
     step(model)
     assert not torch.equal(model.ema, before)
-    instant.restore()
+    snapshot.restore()
     assert torch.equal(model.ema, before)
     assert model.ema is same
 
 
-def test_a_buffer_that_was_not_there_is_not_there_again(model, instant):
-    instant.keep()
+def test_a_buffer_that_was_not_there_is_not_there_again(model, snapshot):
+    snapshot.take()
     model.seen = torch.ones(2)
-    instant.restore()
+    snapshot.restore()
     assert model.seen is None
 
 
-def test_what_has_not_changed_is_not_copied_again(model, instant):
-    instant.keep()
-    copies = {place: kept.was for place, kept in instant._buffers.items()}
+def test_what_has_not_changed_is_not_copied_again(model, snapshot):
+    snapshot.take()
+    copies = {place: kept.was for place, kept in snapshot._buffers.items()}
     change(model)
-    instant.keep()
-    again = [name for (owner, name), kept in instant._buffers.items() if kept.was is not copies[owner, name]]
+    snapshot.take()
+    again = [name for (owner, name), kept in snapshot._buffers.items() if kept.was is not copies[owner, name]]
     assert again == ["ema"]

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from windlass import wire
-from windlass.train.telemetry.heart import Heart
+from windlass.train.telemetry.heartbeat import HeartbeatSender
 
 
 @pytest.mark.parametrize(("rank", "hears"), [(0, True), (1, False)])
@@ -14,9 +14,9 @@ def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(path)
         ear.setblocking(False)
-        heart = Heart(rank, {wire.TELEMETRY_SOCKET: path})
+        heart = HeartbeatSender(rank, {wire.TELEMETRY_SOCKET: path})
         heart.step = 10
-        heart.reported({"step_ms": 4.0})
+        heart.publish_metrics({"step_ms": 4.0})
         if hears:
             assert wire.decode(ear.recv(65536)) == wire.Telemetry(0, 1, 10, {"step_ms": 4.0})
         else:
@@ -25,4 +25,4 @@ def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
 
 
 def test_a_listener_that_has_gone_is_no_error(tmp_path):
-    Heart(0, {wire.TELEMETRY_SOCKET: str(tmp_path / "nobody.sock")}).reported({"step_ms": 4.0})
+    HeartbeatSender(0, {wire.TELEMETRY_SOCKET: str(tmp_path / "nobody.sock")}).publish_metrics({"step_ms": 4.0})

@@ -4,17 +4,17 @@ from types import SimpleNamespace
 
 import torch
 
-from windlass.train.telemetry.nvml import Gauge, look
-from windlass.train.telemetry.own import Own
-from windlass.train.telemetry.phases import Phases
+from windlass.train.telemetry.gpu_gauge import GpuGauge, read_gpu
+from windlass.train.telemetry.phase_timers import PhaseTimers
+from windlass.train.telemetry.rank_metrics import RankMetrics
 
 CPU = torch.device("cpu")
 
 
 def test_a_rank_tells_its_steps_once_in_a_second_and_what_of_them_it_waited():
     clock = [0.0]
-    phases = Phases(CPU, lambda _: None)
-    own = Own(phases, CPU, lambda: clock[0])
+    phases = PhaseTimers(CPU, lambda _: None)
+    own = RankMetrics(phases, CPU, lambda: clock[0])
     told = []
     for _ in range(4):
         clock[0] += 0.5
@@ -27,7 +27,7 @@ def test_a_rank_tells_its_steps_once_in_a_second_and_what_of_them_it_waited():
 
 
 def test_without_a_gpu_there_is_nothing_to_be_asked():
-    gauge = Gauge(CPU)
+    gauge = GpuGauge(CPU)
     assert gauge.values() == {}
     gauge.close()
 
@@ -37,4 +37,4 @@ def test_the_drivers_numbers_come_as_a_share_and_bytes():
         nvmlDeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=97),
         nvmlDeviceGetMemoryInfo=lambda _: SimpleNamespace(used=2**30),
     )
-    assert look(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30}
+    assert read_gpu(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30}

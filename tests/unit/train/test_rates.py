@@ -24,8 +24,8 @@ def test_other_ranks_say_nothing(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"batch": 0, "reference": 8}, "batch=0 and reference=8 are samples, one at least"),
-        ({"batch": 8, "reference": 8, "rule": "cubic"}, "rule='cubic': there are linear and sqrt"),
+        ({"batch": 0, "reference": 8}, "batch=0 and reference=8 must be at least one sample"),
+        ({"batch": 8, "reference": 8, "rule": "cubic"}, "rule='cubic': use linear or sqrt"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given, said):

@@ -4,14 +4,16 @@ import itertools
 
 import torch
 
-from windlass.train.data.loader import Data
-from windlass.train.data.order import Order
-from windlass.train.data.reading import Reading
-from windlass.train.data.slices import cut
+from windlass.train.data.batch_split import split_batch
+from windlass.train.data.indexed_loader import IndexedLoader
+from windlass.train.data.sample_order import SampleOrder
+from windlass.train.data.sample_reader import SampleReader
 
 
 def test_seeding_each_sample_leaves_nothing_behind_for_a_gpu_that_is_not_there():
     before = len(torch.cuda._queued_calls)
-    data = Data(list(enumerate(range(40))), Order(40), cut(8, 1, None, 40), 0, Reading(torch.device("cpu")))
+    data = IndexedLoader(
+        list(enumerate(range(40))), SampleOrder(40), split_batch(8, 1, None, 40), 0, SampleReader(torch.device("cpu"))
+    )
     assert len(list(itertools.islice(data.batches(), 5))) == 5
     assert len(torch.cuda._queued_calls) == before

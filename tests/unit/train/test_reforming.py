@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from windlass import wire
-from windlass.train.reform.connections import Connections
-from windlass.train.reform.survival import Survival
-from windlass.train.telemetry.heart import Heart
+from windlass.train.recovery.connections import GroupConnections
+from windlass.train.recovery.peer_loss import PeerLossGuard
+from windlass.train.telemetry.heartbeat import HeartbeatSender
 
 
 def of(generation):
@@ -19,15 +19,15 @@ def of(generation):
 
 
 def test_what_has_been_entered_is_not_entered_again_and_what_is_newer_stays():
-    heart = Heart(0, {})
-    assert heart._is_news(of(2))
+    heart = HeartbeatSender(0, {})
+    assert heart._accept_membership(of(2))
     entering = heart.next_membership()
-    assert heart._is_news(of(2))  # told once more
+    assert heart._accept_membership(of(2))  # told once more
     heart.enter(entering)
     assert heart.next_membership() is None
-    assert not heart._is_news(of(2))
-    assert heart._is_news(of(3))
-    assert heart._is_news(of(4))
+    assert not heart._accept_membership(of(2))
+    assert heart._accept_membership(of(3))
+    assert heart._accept_membership(of(4))
     heart.enter(of(3))
     assert heart.next_membership() == of(4)
 
@@ -36,10 +36,10 @@ def test_beats_are_counted_anew_where_ranks_join(tmp_path):
     path = str(tmp_path / "agent.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         agent.bind(path)
-        heart = Heart(1, {wire.AGENT_SOCKET: path, wire.HEARTBEAT_RING: wire.RING_LAYOUT})
+        heart = HeartbeatSender(1, {wire.AGENT_SOCKET: path, wire.HEARTBEAT_RING: wire.RING_LAYOUT})
         heart.beat("evaluate")
         heart.beat("outside")
-        heart.count_anew()
+        heart.reset_count()
         heart.beat("data")
         _, [file], _, _ = socket.recv_fds(agent, 65536, 1)  # with the first thing that it says
         with mmap.mmap(file, wire.RING_SIZE, prot=mmap.PROT_READ) as track:
@@ -51,9 +51,9 @@ def test_beats_are_counted_anew_where_ranks_join(tmp_path):
 
 def test_that_there_are_survivors_is_heard_once(monkeypatch):
     monkeypatch.setenv(wire.SURVIVORS, "1")
-    assert Survival(Heart(0, {}), None).joins
+    assert PeerLossGuard(HeartbeatSender(0, {}), None).is_joining
     assert wire.SURVIVORS not in os.environ
-    assert not Survival(Heart(0, {}), None).joins
+    assert not PeerLossGuard(HeartbeatSender(0, {}), None).is_joining
 
 
 @pytest.fixture
@@ -81,15 +81,15 @@ def is_cut(link):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="connections are known from /proc")
 def test_a_cut_while_connections_are_made_cuts_those_that_come_after_it(pair):
-    connections = Connections()
+    connections = GroupConnections()
     outside, _ = pair()
-    with connections.noted():
+    with connections.tracking():
         before, _ = pair()
-        connections.cut()
+        connections.shut_down()
         after, _ = pair()
     assert (is_cut(outside), is_cut(before), is_cut(after)) == (False, True, True)
-    with connections.noted():
+    with connections.tracking():
         later, _ = pair()
     assert not is_cut(later)
-    connections.cut()
+    connections.shut_down()
     assert is_cut(later)

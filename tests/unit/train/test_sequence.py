@@ -6,27 +6,29 @@ import pytest
 import torch
 
 from windlass.train.errors import TrainError
-from windlass.train.parallel.sequence import Sequences, chunks_of
+from windlass.train.parallel.context_parallel import ContextParallel, chunk_ranges
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_each_token_is_of_one_rank_and_each_rank_looks_back_as_far(ranks):
     length = 96
-    mine = [[place for chunk in chunks_of(length, ranks, rank) for place in chunk] for rank in range(ranks)]
+    mine = [[place for chunk in chunk_ranges(length, ranks, rank) for place in chunk] for rank in range(ranks)]
     assert sorted(place for places in mine for place in places) == list(range(length))
     assert len({sum(places) for places in mine}) == 1
 
 
 def test_a_length_that_does_not_divide_is_refused_with_what_would():
-    with pytest.raises(TrainError, match="cp=4: sequences of 100 do not make 8 equal chunks; a length that 8 divides"):
-        chunks_of(100, 4, 0)
+    with pytest.raises(
+        TrainError, match="cp=4: sequences of 100 cannot be split into 8 equal chunks; use a length that 8 divides"
+    ):
+        chunk_ranges(100, 4, 0)
 
 
 @pytest.fixture
 def half():
     """Of a sequence of 16, on the first of two ranks."""
-    sequences = Sequences(SimpleNamespace(size=lambda: 2, rank=lambda: 0))
-    with sequences.cut(16, torch.device("cpu")):
+    sequences = ContextParallel(SimpleNamespace(size=lambda: 2, rank=lambda: 0))
+    with sequences.shard(16, torch.device("cpu")):
         yield sequences
 
 
@@ -44,15 +46,15 @@ OTHERS = [((7,), {}), ((16,), {}), ((0, 16, 2), {}), ((0, 8, 2), {}), ((4, 8), {
 
 @pytest.mark.parametrize(("args", "named"), COUNTS)
 def test_a_model_that_counts_the_places_of_its_part_is_refused(half, args, named):
-    with pytest.raises(TrainError, match=r"numbers places by torch\.arange"):
-        half.refuse_numbering(args, named)
-    half.numbers_places = True
-    half.refuse_numbering(args, named)
+    with pytest.raises(TrainError, match=r"numbers positions by torch\.arange"):
+        half.refuse_arange(args, named)
+    half.has_position_lookup = True
+    half.refuse_arange(args, named)
 
 
 @pytest.mark.parametrize(("args", "named"), OTHERS)
 def test_other_counts_are_the_models_own(half, args, named):
-    half.refuse_numbering(args, named)
+    half.refuse_arange(args, named)
 
 
 def test_numbering_is_seen_where_a_model_runs(half):

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from windlass.train.data.slices import cut
+from windlass.train.data.batch_split import split_batch
 from windlass.train.errors import TrainError
 
 
 @given(batch=st.integers(1, 300), ranks=st.integers(1, 16), micro=st.none() | st.integers(1, 50))
 def test_every_sample_is_somebodys_once_and_weights_make_up_the_mean(batch, ranks, micro):
     try:
-        cuts = cut(batch, ranks, micro, None)
+        cuts = split_batch(batch, ranks, micro, None)
     except TrainError:
         assume(False)
-    slices = [cuts.of(rank) for rank in range(ranks)]
-    assert {len(each) for each in slices} == {cuts.micros}
+    slices = [cuts.slices_of(rank) for rank in range(ranks)]
+    assert {len(each) for each in slices} == {cuts.micro_count}
     samples = [each.first + n for mine in slices for each in mine for n in range(each.count)]
     assert samples == list(range(batch))
     assert all(1 <= each.count <= (micro or batch) for mine in slices for each in mine)
@@ -27,13 +27,16 @@ def test_every_sample_is_somebodys_once_and_weights_make_up_the_mean(batch, rank
     ("given_", "said"),
     [
         ((16, 4, None, 0), "the dataset is empty"),
-        ((16, 4, None, 10), "the dataset has 10 samples, fewer than the 16 of one batch; global_batch=10 is the most"),
+        (
+            (16, 4, None, 10),
+            "the dataset has 10 samples, fewer than the 16 of one batch; the maximum is global_batch=10",
+        ),
         ((3, 4, None, None), "a batch of 3 samples is too small for 4 data ranks"),
-        ((8, 2, 0, None), "micro_batch=0: one sample at least"),
-        ((5, 3, 1, None), "leaves some with 1 samples, too few for the 2 micro-batches of 1 that others need"),
+        ((8, 2, 0, None), "micro_batch=0: at least one sample is needed"),
+        ((5, 3, 1, None), "leaves some with 1 samples, too few for the 2 micro-batches of 1 that other ranks need"),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_numbers(given_, said):
     with pytest.raises(TrainError) as raised:
-        cut(*given_)
+        split_batch(*given_)
     assert said in str(raised.value)

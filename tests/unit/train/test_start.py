@@ -3,8 +3,8 @@
 import pytest
 
 from windlass import train
-from windlass.train import process
-from windlass.train.health import last_words
+from windlass.train import process_group
+from windlass.train.health import failure_report
 
 _GONE = RuntimeError("Gloo connectFullMesh failed with [...] Connection closed by peer [127.0.0.1]:4711")
 
@@ -13,12 +13,12 @@ def joining(monkeypatch, error, words):
     def join():
         raise error
 
-    monkeypatch.setattr(process, "join", join)
-    monkeypatch.setattr(last_words, "heard", lambda: words)
+    monkeypatch.setattr(process_group, "join", join)
+    monkeypatch.setattr(failure_report, "read_peer_report", lambda: words)
 
 
 def test_leaves_with_its_code_and_without_a_word(monkeypatch, capsys):
-    joining(monkeypatch, _GONE, last_words.Words(0, 85, "the dataset is empty"))
+    joining(monkeypatch, _GONE, failure_report.FailureReport(0, 85, "the dataset is empty"))
     with pytest.raises(SystemExit) as left:
         train.init()
     assert left.value.code == 85
@@ -26,7 +26,8 @@ def test_leaves_with_its_code_and_without_a_word(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("error", "words"), [(_GONE, None), (RuntimeError("out of luck"), last_words.Words(0, 85, "the dataset is empty"))]
+    ("error", "words"),
+    [(_GONE, None), (RuntimeError("out of luck"), failure_report.FailureReport(0, 85, "the dataset is empty"))],
 )
 def test_tells_what_nobody_else_has_told(monkeypatch, error, words):
     joining(monkeypatch, error, words)

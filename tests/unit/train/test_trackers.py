@@ -6,14 +6,14 @@ import pytest
 
 from windlass.train.errors import TrainError
 from windlass.train.telemetry import trackers
-from windlass.train.telemetry.trackers import Wanted, run_name, wanted
-from windlass.train.telemetry.tracking import Tracking
+from windlass.train.telemetry.tracker_queue import TrackerQueue
+from windlass.train.telemetry.trackers import TrackerSpec, parse_trackers, run_name
 
 HERE = "tensorboard"
 
 
 class Listening:
-    def __init__(self, _: Wanted, name: str) -> None:
+    def __init__(self, _: TrackerSpec, name: str) -> None:
         self.heard, self.name, self.closed = [], name, False
 
     def log(self, values, step):
@@ -33,24 +33,28 @@ def _all_installed(monkeypatch):
     [
         (None, {}, []),
         ("none", {"WINDLASS_REPORT_TO": "wandb"}, []),
-        (None, {"WINDLASS_REPORT_TO": "wandb"}, [Wanted("wandb")]),
-        ("tensorboard:/logs, mlflow:http://m:5000", {}, [Wanted(HERE, "/logs"), Wanted("mlflow", "http://m:5000")]),
-        (["tensorboard", "wandb:mine"], {}, [Wanted(HERE), Wanted("wandb", "mine")]),
+        (None, {"WINDLASS_REPORT_TO": "wandb"}, [TrackerSpec("wandb")]),
+        (
+            "tensorboard:/logs, mlflow:http://m:5000",
+            {},
+            [TrackerSpec(HERE, "/logs"), TrackerSpec("mlflow", "http://m:5000")],
+        ),
+        (["tensorboard", "wandb:mine"], {}, [TrackerSpec(HERE), TrackerSpec("wandb", "mine")]),
     ],
 )
 def test_a_script_says_who_is_told_or_else_the_job(said, env, found):
-    assert list(wanted(said, env)) == found
+    assert list(parse_trackers(said, env)) == found
 
 
 def test_one_that_nobody_knows_is_refused_with_the_nearest():
     with pytest.raises(TrainError, match="report_to: there is no 'tensorbord'; did you mean tensorboard"):
-        wanted("tensorbord", {})
+        parse_trackers("tensorbord", {})
 
 
 def test_one_that_is_not_installed_is_refused_with_its_package(monkeypatch):
     monkeypatch.setattr(trackers, "find_spec", lambda _: None)
     with pytest.raises(TrainError, match="report_to='mlflow' needs the package mlflow-skinny: pip install"):
-        wanted("mlflow", {})
+        parse_trackers("mlflow", {})
 
 
 def test_a_run_has_the_name_of_its_job():
@@ -59,7 +63,7 @@ def test_a_run_has_the_name_of_its_job():
 
 def test_a_tracker_hears_everything_before_a_run_ends():
     made = []
-    tracking = Tracking([Wanted(HERE)], "digits-7", lambda *given: made.append(Listening(*given)) or made[0])
+    tracking = TrackerQueue([TrackerSpec(HERE)], "digits-7", lambda *given: made.append(Listening(*given)) or made[0])
     for step in range(50):
         tracking.log({"loss": step / 2}, step)
     tracking.close(60)
@@ -74,12 +78,12 @@ def test_a_tracker_that_hangs_holds_up_nobody_and_what_is_lost_is_said(capsys):
         def log(self, *_):
             may_go_on.wait()
 
-    tracking = Tracking([Wanted("wandb")], "a", Hanging)
+    tracking = TrackerQueue([TrackerSpec("wandb")], "a", Hanging)
     for step in range(1500):
         tracking.log({"loss": 1.0}, step)
     tracking.close(0.01)
     may_go_on.set()
-    assert "reports did not come through: wandb took too long" in capsys.readouterr().err
+    assert "reports were not sent: wandb was too slow" in capsys.readouterr().err
 
 
 def test_a_tracker_that_fails_is_told_of_once_and_others_go_on(capsys):
@@ -93,9 +97,9 @@ def test_a_tracker_that_fails_is_told_of_once_and_others_go_on(capsys):
         made[wanted.name] = (Failing if wanted.name == "mlflow" else Listening)(wanted, name)
         return made[wanted.name]
 
-    tracking = Tracking([Wanted("mlflow"), Wanted(HERE)], "a", opened)
+    tracking = TrackerQueue([TrackerSpec("mlflow"), TrackerSpec(HERE)], "a", opened)
     for step in range(3):
         tracking.log({"loss": 1.0}, step)
     tracking.close(60)
     assert len(made[HERE].heard) == 3
-    assert capsys.readouterr().err == "windlass: mlflow is told no more: OSError: no route to host\n"
+    assert capsys.readouterr().err == "windlass: mlflow is disabled: OSError: no route to host\n"

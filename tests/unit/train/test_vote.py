@@ -3,7 +3,7 @@
 import pytest
 import torch.distributed as dist
 
-from windlass.train.step.vote import Said, Vote
+from windlass.train.step.consensus import StepConsensus, StepReport
 
 
 @pytest.fixture
@@ -13,14 +13,16 @@ def alone():
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("said", [Said(), Said(stop=True, time_left=1500, save_takes=900), Said(not_finite=True)])
+@pytest.mark.parametrize(
+    "said", [StepReport(), StepReport(stop=True, time_left_ms=1500, save_duration_ms=900), StepReport(not_finite=True)]
+)
 def test_what_one_says_is_what_all_hear(said, alone):
-    vote = Vote(alone)
+    vote = StepConsensus(alone)
     vote.begin(said)
     assert vote.end() == said
 
 
 def test_a_save_that_takes_longer_than_is_left_is_none():
-    assert Said().can_save
-    assert Said(stop=True, time_left=1500, save_takes=900).can_save
-    assert not Said(stop=True, time_left=800, save_takes=900).can_save
+    assert StepReport().can_save
+    assert StepReport(stop=True, time_left_ms=1500, save_duration_ms=900).can_save
+    assert not StepReport(stop=True, time_left_ms=800, save_duration_ms=900).can_save

@@ -16,13 +16,18 @@ from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_c
 from windlass.cli.terminal.formatting import format_time, pluralize
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.terminal.progress import ProgressBar
+from windlass.train.checkpoint.store.folder_storage import FolderStorage
+from windlass.train.checkpoint.store.inventory import (
+    CheckpointEntry,
+    CheckpointStatus,
+    list_checkpoints,
+    prunable_steps,
+)
 from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
-from windlass.train.checkpoint.store.places import Place, place_of
-from windlass.train.checkpoint.store.posix import Folder
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.store.survey import Seen, State, prunable, survey
-from windlass.train.checkpoint.store.verifying import Trouble, verified
+from windlass.train.checkpoint.store.storage import StorageBackend, open_storage
+from windlass.train.checkpoint.store.verification import FileProblem, verify_files
 
 Row = dict[str, Any]
 checkpoint = typer.Typer(
@@ -81,7 +86,7 @@ def ls(
     no_color: NoColorOption = False,
 ) -> int:
     """List checkpoints by their manifests, newest first. Other files are not read; `verify` reads them."""
-    seen = survey(resolve_place(place, state))
+    seen = list_checkpoints(resolve_place(place, state))
     costs = _costs(seen)
     rows = [{**_row(each), "cost": costs.get(each.step)} for each in seen]
     show(_SEEN, rows, output, paint=uses_color(no_color=no_color))
@@ -122,7 +127,7 @@ def prune(
 ) -> int:
     """Remove old checkpoints, oldest first. Unfinished ones stay: their save may still be running."""
     storage = resolve_place(place, state)
-    steps = prunable(storage, Retention(keep, every))
+    steps = prunable_steps(storage, Retention(keep, every))
     with ProgressBar("removing", no_color=no_color) as bar:
         for number, step in enumerate(steps):
             if not dry_run:
@@ -154,16 +159,16 @@ def export(
     from windlass.train.checkpoint import export as exporting  # noqa: PLC0415 - loads torch
 
     seen, manifest = _newest(storage, step)
-    facts, left_out = exporting.wanted(manifest, only, to.suffix)
+    facts, left_out = exporting.select_tensors(manifest, only, to.suffix)
     with ProgressBar("exporting", no_color=no_color) as bar:
         if damaged := _damage(storage, seen, _byte_counter(bar, manifest.size, 0, 3)):
             raise UsageError(
                 f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
             )
         bar(1 / 3, 1, 3)
-        found = exporting.read(storage, manifest, facts)
+        found = exporting.read_state(storage, manifest, facts)
         bar(2 / 3, 2, 3)
-        made = exporting.write(found, manifest, to, only, left_out)
+        made = exporting.write_export(found, manifest, to, only, left_out)
     others = f", {pluralize(made.others, 'other value')}" if made.others else ""
     lacks = (
         f"; {pluralize(made.left_out, 'value')} that are not tensors are only written to a .pt file"
@@ -174,9 +179,9 @@ def export(
     return ExitCode.OK
 
 
-def _select(place: Place, step: int | None) -> list[Seen]:
+def _select(place: StorageBackend, step: int | None) -> list[CheckpointEntry]:
     """Returns the finished checkpoints, or the one of a step. Raises UsageError if there is none of that step."""
-    seen = [each for each in survey(place) if each.state is not State.UNFINISHED]
+    seen = [each for each in list_checkpoints(place) if each.state is not CheckpointStatus.UNFINISHED]
     chosen = [each for each in seen if step in (None, each.step)]
     if not chosen and step is not None:
         steps = ", ".join(str(each.step) for each in seen[:8]) or "none"
@@ -184,26 +189,26 @@ def _select(place: Place, step: int | None) -> list[Seen]:
     return chosen
 
 
-def _newest(place: Place, step: int | None) -> tuple[Seen, Manifest]:
+def _newest(place: StorageBackend, step: int | None) -> tuple[CheckpointEntry, Manifest]:
     for seen in _select(place, step):
-        if seen.manifest is not None and seen.state is State.COMPLETE:
+        if seen.manifest is not None and seen.state is CheckpointStatus.COMPLETE:
             return seen, seen.manifest
     which = "complete checkpoint" if step is None else f"complete checkpoint of step {step}"
     raise UsageError(f"{place.text} has no {which}\nsee: windlass checkpoint verify {place.text}")
 
 
-def _verify_one(place: Place, seen: Seen, on_read: Callable[[int], None]) -> list[Row]:
+def _verify_one(place: StorageBackend, seen: CheckpointEntry, on_read: Callable[[int], None]) -> list[Row]:
     about = {"step": seen.step, "folder": seen.folder}
     if damage := _damage(place, seen, on_read):
         return [{**about, "verdict": "damaged", "file": each.file, "why": each.why} for each in damage]
     return [{**about, "verdict": "good", "file": "", "why": ""}]
 
 
-def _damage(place: Place, seen: Seen, on_read: Callable[[int], None]) -> list[Trouble]:
+def _damage(place: StorageBackend, seen: CheckpointEntry, on_read: Callable[[int], None]) -> list[FileProblem]:
     of_manifest = [each for each in seen.trouble if each.file == MANIFEST]
     if seen.manifest is None or of_manifest:
         return of_manifest
-    return verified(place, seen.folder, seen.manifest, sorted(seen.manifest.files), on_read)
+    return verify_files(place, seen.folder, seen.manifest, sorted(seen.manifest.files), on_read)
 
 
 def _byte_counter(bar: ProgressBar, total: int, ended: int, parts: int) -> Callable[[int], None]:
@@ -219,7 +224,7 @@ def _byte_counter(bar: ProgressBar, total: int, ended: int, parts: int) -> Calla
     return on_read
 
 
-def _row(seen: Seen) -> Row:
+def _row(seen: CheckpointEntry) -> Row:
     manifest = seen.manifest
     return {
         "step": seen.step,
@@ -237,7 +242,7 @@ def _row(seen: Seen) -> Row:
     }
 
 
-def _costs(seen: list[Seen]) -> dict[int | None, Row]:
+def _costs(seen: list[CheckpointEntry]) -> dict[int | None, Row]:
     """Returns the cost of each save by step; a checkpoint records the cost of the save before it."""
     facts = [each.manifest.facts.get("cost") for each in seen if each.manifest]
     return {cost["step"]: dict(cost) for cost in facts if isinstance(cost, dict) and "step" in cost}
@@ -264,13 +269,13 @@ def _bytes(value: int | None) -> str:
     return f"{value} B"
 
 
-def resolve_place(text: str, state: Path | None) -> Place:
+def resolve_place(text: str, state: Path | None) -> StorageBackend:
     """Returns an address or an existing folder; else the place in which the job of that name keeps its checkpoints.
 
-    Raises UsageError if it is none of them, and PlaceError for an invalid address.
+    Raises UsageError if it is none of them, and StorageError for an invalid address.
     """
-    place, no_job = place_of(text), ""
-    if not isinstance(place, Folder) or place.path.is_dir():
+    place, no_job = open_storage(text), ""
+    if not isinstance(place, FolderStorage) or place.path.is_dir():
         return place
     if text == place.path.name:
         from windlass.backends.local.state_reader import UnknownJobError  # noqa: PLC0415 - loads the database
@@ -287,7 +292,7 @@ def resolve_place(text: str, state: Path | None) -> Place:
     )
 
 
-def _place_of_job(name: str, state: Path | None) -> Place:
+def _place_of_job(name: str, state: Path | None) -> StorageBackend:
     """Returns the place of a job's checkpoints. Raises UnknownJobError, and UsageError for a job without any."""
     from windlass.backends.local.checkpoints import checkpoint_places  # noqa: PLC0415 - loads the database
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415 - as above
@@ -295,8 +300,8 @@ def _place_of_job(name: str, state: Path | None) -> Place:
     kept, *others = checkpoint_places(StatePaths(state_folder(state)), name)
     if others:
         raise UsageError(f"{name} is an array of {len(others) + 1} jobs\nname one of them, such as {kept.job_id}")
-    place = place_of(kept.place)
-    if isinstance(place, Folder) and not place.path.exists():
+    place = open_storage(kept.place)
+    if isinstance(place, FolderStorage) and not place.path.exists():
         raise UsageError(
             f"job {kept.job_id} has no checkpoints in {place.text}\n"
             f"it has saved none yet, or its script names another place: {_FIND_PLACE.format(kept.job_id)}"

@@ -1,5 +1,6 @@
-"""Checkpoints: verified, atomic, made in the background, and the older one when the newest is damaged.
+"""Checkpoints: verified, atomic, written in the background, with fallback to an older one when the newest is damaged.
 
-Belongs here: when to save, staging, saving and loading through torch's DCP, generators of random numbers, export.
-`store` holds what needs no torch. Does not belong here: what is in a state, and who votes for a save (`run`, `step`).
+Belongs here: when to save, staging, saving and loading through torch's DCP, random generators, export. `store` holds
+what needs no torch, `replicas` the in-memory replicas. Does not belong here: the content of a state, and the consensus
+on a save (`run`, `step`).
 """

@@ -1,4 +1,4 @@
-"""A checkpoint as one file, for programs that know nothing of meshes: safetensors, or what `torch.load` reads."""
+"""Exports a checkpoint as one file, for programs without a mesh: safetensors, or a file for `torch.load`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import torch
 from torch.distributed.checkpoint import state_dict_loader
 
-from windlass.train.checkpoint.loading import reader_of
+from windlass.train.checkpoint.state_loader import storage_reader
 from windlass.train.checkpoint.store.errors import CheckpointError
-from windlass.train.checkpoint.store.layout import TORN, folder_of
+from windlass.train.checkpoint.store.layout import INCOMPLETE_SUFFIX, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest, TensorFact
-from windlass.train.checkpoint.store.places import Place
-from windlass.train.checkpoint.store.trouble import told
+from windlass.train.checkpoint.store.storage import StorageBackend
+from windlass.train.checkpoint.store.storage_errors import translate_errors
 
-State = dict[str, Any]
+StateDict = dict[str, Any]
 SAFETENSORS = ".safetensors"
-ENDINGS = (SAFETENSORS, ".pt", ".pth")
+SUFFIXES = (SAFETENSORS, ".pt", ".pth")
 
 
-class Exported(NamedTuple):
-    """What is in the file, and how many values that are no tensors had no place in it."""
+class ExportSummary(NamedTuple):
+    """Counts of the exported file, and of values other than tensors that its format cannot hold."""
 
     tensors: int
     others: int
@@ -32,60 +32,61 @@ class Exported(NamedTuple):
     size: int
 
 
-def wanted(manifest: Manifest, only: str, ending: str) -> tuple[dict[str, TensorFact], int]:
-    """What of a checkpoint goes into a file, by its name there; and how much that is no tensor is left out.
+def select_tensors(manifest: Manifest, only: str, ending: str) -> tuple[dict[str, TensorFact], int]:
+    """Return the parts of a checkpoint to export, by name; and the number of other values that are left out.
 
-    `only`: what is beneath this name, without it. Raises CheckpointError if there is nothing, or for another ending.
+    `only`: the prefix to export, removed from the names. Raises CheckpointError if nothing matches, or for another
+    suffix.
     """
-    if ending not in ENDINGS:
-        raise CheckpointError(f"a file that ends with {ending or 'nothing'!r}: name one that ends with {_or(ENDINGS)}")
+    if ending not in SUFFIXES:
+        raise CheckpointError(f"the file suffix {ending or 'nothing'!r} is not supported: use {_join_or(SUFFIXES)}")
     beneath = f"{only}." if only else ""
     found = {name: fact for name, fact in manifest.tensors.items() if name.startswith(beneath)}
     if not found:
         parts = sorted({name.partition(".")[0] for name in manifest.tensors})
-        raise CheckpointError(f"the checkpoint has nothing beneath {only!r}; it has {', '.join(parts)}")
+        raise CheckpointError(f"the checkpoint has no values under {only!r}; it has {', '.join(parts)}")
     fits = {name: fact for name, fact in found.items() if ending != SAFETENSORS or fact.dtype != OBJECT}
     return fits, len(found) - len(fits)
 
 
-def read(place: Place, manifest: Manifest, facts: Mapping[str, TensorFact]) -> State:
-    """These tensors, whole, in the memory of this process; and what is no tensor. Raises PlaceError.
+def read_state(storage: StorageBackend, manifest: Manifest, facts: Mapping[str, TensorFact]) -> StateDict:
+    """Read whole tensors and other values into the memory of this process. Raises StorageError.
 
-    What is no tensor is unpickled: read only checkpoints that you trust.
+    Other values are unpickled: read only trusted checkpoints.
     """
-    state: State = {name: _empty(fact) for name, fact in facts.items()}
+    state: StateDict = {name: _empty(fact) for name, fact in facts.items()}
     folder = folder_of(manifest.step)
-    with told(place.text, f"reading {folder}"):
-        state_dict_loader.load(state, storage_reader=reader_of(place, folder), no_dist=True)
+    with translate_errors(storage.text, f"reading {folder}"):
+        state_dict_loader.load(state, storage_reader=storage_reader(storage, folder), no_dist=True)
     return state
 
 
-def write(state: State, manifest: Manifest, target: Path, only: str, left_out: int) -> Exported:
-    """Write the file, whole or not at all. Raises PlaceError."""
+def write_export(state: StateDict, manifest: Manifest, target: Path, only: str, left_out: int) -> ExportSummary:
+    """Write the file, whole or not at all. Raises StorageError."""
     beneath = f"{only}." if only else ""
     named = {name.removeprefix(beneath): value for name, value in state.items()}
-    beside = target.with_name(target.name + TORN)
-    with told(str(target), "writing it"):
+    beside = target.with_name(target.name + INCOMPLETE_SUFFIX)
+    with translate_errors(str(target), "writing it"):
         try:
             _write(named, manifest, beside, target.suffix)
             beside.replace(target)
         finally:
             beside.unlink(missing_ok=True)
     tensors = sum(isinstance(value, torch.Tensor) for value in named.values())
-    return Exported(tensors, len(named) - tensors, left_out, target.stat().st_size)
+    return ExportSummary(tensors, len(named) - tensors, left_out, target.stat().st_size)
 
 
-def _write(state: State, manifest: Manifest, file: Path, ending: str) -> None:
+def _write(state: StateDict, manifest: Manifest, file: Path, ending: str) -> None:
     save = _as_safetensors(manifest) if ending == SAFETENSORS else torch.save
     with file.open("wb") as opened:
         try:
             save(state, file)
-        except Exception as error:  # torch's archives and safetensors put errors of their own before the system's
+        except Exception as error:  # torch's archives and safetensors wrap the system's error
             raise OSError(str(error).splitlines()[0]) from error
         os.fsync(opened.fileno())
 
 
-def _as_safetensors(manifest: Manifest) -> Callable[[State, Path], None]:
+def _as_safetensors(manifest: Manifest) -> Callable[[StateDict, Path], None]:
     from safetensors.torch import save_file  # noqa: PLC0415 - only for this format
 
     return partial(save_file, metadata={"format": "pt", "step": str(manifest.step)})
@@ -95,5 +96,5 @@ def _empty(fact: TensorFact) -> torch.Tensor | None:
     return None if fact.dtype == OBJECT else torch.empty(fact.shape, dtype=getattr(torch, fact.dtype))
 
 
-def _or(words: tuple[str, ...]) -> str:
+def _join_or(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,7 +1,7 @@
-"""Saving: training waits for a copy at most; writing, checking and committing happen in one thread behind it.
+"""Saves checkpoints: training waits for a copy at most; one background thread writes, checks and commits.
 
-Every rank takes the same steps in the same order, on a group of their own, and hears of everybody's errors after each:
-nobody branches on what only he knows.
+Every rank takes the same steps in the same order, on a group of their own, and learns the errors of all ranks after
+each, so no rank branches on what only it knows.
 """
 
 from __future__ import annotations
@@ -17,107 +17,118 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from windlass.train.checkpoint import rng
-from windlass.train.checkpoint.loading import rng_file
-from windlass.train.checkpoint.staging import Stage, State, flattened, on_this_device
-from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, UnusableError
+from windlass.train.checkpoint import rng_state
+from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
+from windlass.train.checkpoint.staging import StagingBuffer, StateDict, device_initializer, flatten
+from windlass.train.checkpoint.state_loader import rng_file_name
+from windlass.train.checkpoint.state_writer import tensor_facts, write_file, write_state
+from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, StorageUnusableError
+from windlass.train.checkpoint.store.inventory import candidate_steps, incomplete_folders
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
-from windlass.train.checkpoint.store.places import Place
-from windlass.train.checkpoint.store.retention import Retention, to_prune
-from windlass.train.checkpoint.store.survey import candidates, torn
-from windlass.train.checkpoint.together import Ranks, by_first, together
-from windlass.train.checkpoint.writing import tensors_in, write_file, write_state
+from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
+from windlass.train.checkpoint.store.storage import StorageBackend
 
-_PROBE = ".windlass"
-_TO_ABANDON = 0.3
-"""Seconds for a thread that writes to notice that nobody waits for it; one that does not goes on to its own failure."""
+_PROBE_NAME = ".windlass"
+_ABANDON_TIMEOUT_S = 0.3
+"""Seconds for a writing thread to notice that it is abandoned; otherwise it runs until its next collective fails."""
 
 
-class Cost(NamedTuple):
-    """What a save took on this rank: seconds that training waited, seconds until it was good, bytes of all ranks."""
+class SaveCost(NamedTuple):
+    """Cost of a save on this rank: seconds that training waited, seconds until it was good, bytes of all ranks."""
 
     stall: float
     duration: float
     size: int
-    untidy: str = ""
-    """Why older ones could not be removed, or the newest not be pointed at: this one is good all the same."""
+    cleanup_error: str = ""
+    """Why older checkpoints could not be removed, or `LATEST` not be written; the checkpoint itself is good."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
-    """A save as one rank begins it. `generators` and what `state` brings were taken before training goes on."""
+class _SaveRequest:
+    """A save as one rank starts it. `generators` and the source of `state` are captured before training continues."""
 
     step: int
     samples: int
     mesh: str
     facts: Mapping[str, Any]
     generators: bytes
-    state: Future[State]
+    state: Future[StateDict]
     begun: float
-    firsts: tuple[str, ...] = ()
-    """What a forward pass changes, each rank's in its own way."""
+    lowest_rank_names: tuple[str, ...] = ()
+    """Names of values that a forward pass changes, differently on each rank."""
 
 
-class Saver:
-    """Saves to one place, one at a time. All ranks make it, and call each of its methods, in the same order."""
+class CheckpointSaver:
+    """Saves to one storage, one save at a time.
+
+    All ranks create it, and call each of its methods, in the same order.
+    """
 
     def __init__(
-        self, place: Place, ranks: Ranks, *, after: int | None, keep: Retention | None = None, who: str = ""
+        self,
+        storage: StorageBackend,
+        ranks: RankGroup,
+        *,
+        after: int | None,
+        keep: Retention | None = None,
+        rank_name: str = "",
     ) -> None:
-        """`after`: the step that was loaded, None if nothing was. `who`: a rank's coordinates, for its generators.
+        """`after`: the loaded step, None if nothing was loaded.
 
-        What a dead save left is removed. Raises CheckpointError on all ranks where the place cannot be written, or has
+        `rank_name`: the rank's coordinates, for its generators.
+
+        Incomplete saves are removed. Raises CheckpointError on all ranks where the storage cannot be written, or has
         checkpoints and none was loaded.
         """
-        self._place = place
+        self._storage = storage
         self._ranks = ranks
         self._keep = keep or Retention()
-        self._who = who or str(ranks.rank)
+        self._rank_name = rank_name or str(ranks.rank)
         self._last = after
-        self._stage = Stage()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint", initializer=on_this_device())
-        self._flight: tuple[int, Future[Cost]] | None = None
-        self._staged: Future[State] | None = None
+        self._stage = StagingBuffer()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint", initializer=device_initializer())
+        self._in_flight: tuple[int, Future[SaveCost]] | None = None
+        self._staged: Future[StateDict] | None = None
         self._stall = 0.0
-        self.cost: Cost | None = None
-        """Of the last save that is good."""
-        by_first(ranks, lambda: _open(place, after))
+        self.cost: SaveCost | None = None
+        """Cost of the last good save."""
+        run_on_first(ranks, lambda: _prepare_storage(storage, after))
 
     def save(
         self,
-        state: State,
+        state: StateDict,
         step: int,
         *,
         samples: int = 0,
         mesh: str = "",
         facts: Mapping[str, Any] | None = None,
-        at_once: Collection[str] = (),
+        immediate: Collection[str] = (),
         blocking: bool = False,
     ) -> None:
-        """Begin to save `state`, nested dicts of tensors and of what can be pickled, as of `step`.
+        """Start to save `state`, nested dicts of tensors and picklable values, as of `step`.
 
-        Unless `blocking`, parameters must not change before `wait_until_staged`. `at_once` names tensors that a forward
-        pass changes: of copies that differ by rank the lowest one's is saved. A step that is saved already is not saved
-        again. Raises CheckpointError on all ranks if the save before this one failed.
+        Unless `blocking`, parameters must not change before `wait_until_staged`. `immediate` names tensors that a
+        forward pass changes: of copies that differ by rank, the lowest rank's is saved. A step that is already saved is
+        not saved again. Raises CheckpointError on all ranks if the previous save failed.
         """
         self.wait()
         if step == self._last:
             return
         if self._last is not None and step < self._last:
-            raise OptionError(f"step {step} comes before step {self._last}, which is saved: go back to {step} first")
+            raise OptionError(f"step {step} precedes step {self._last}, which is saved: rewind to {step} first")
         begun = time.monotonic()
-        copied = partial(self._copied, state, at_once, blocking=blocking)
-        draft = _drafted(copied, step, samples, mesh, facts or {}, begun)
-        draft = replace(draft, firsts=tuple(at_once))
+        copied = partial(self._copied, state, immediate, blocking=blocking)
+        draft = _build_request(copied, step, samples, mesh, facts or {}, begun)
+        draft = replace(draft, lowest_rank_names=tuple(immediate))
         self._staged = draft.state
-        self._flight = step, self._pool.submit(self._carry_out, draft, self._last)
+        self._in_flight = step, self._pool.submit(self._carry_out, draft, self._last)
         self._stall = time.monotonic() - begun
         if blocking:
             self.wait()
 
     def wait_until_staged(self) -> None:
-        """Return as soon as the optimizer may change the parameters again."""
+        """Wait until the optimizer may change the parameters again."""
         begun = time.monotonic()
         if self._staged is not None:
             wait([self._staged])
@@ -125,10 +136,10 @@ class Saver:
             self._stall += time.monotonic() - begun
 
     def wait(self) -> None:
-        """Return when the save in flight is good. Raises CheckpointError, on all ranks the same, if it will not be."""
-        if self._flight is None:
+        """Wait until the save in flight is good. Raises CheckpointError, equal on all ranks, if it failed."""
+        if self._in_flight is None:
             return
-        (step, flight), self._flight = self._flight, None
+        (step, flight), self._in_flight = self._in_flight, None
         begun = time.monotonic()
         cost = flight.result()
         self.cost = cost._replace(stall=self._stall + time.monotonic() - begun)
@@ -136,30 +147,30 @@ class Saver:
 
     @property
     def in_flight(self) -> int | None:
-        """The step whose save nobody has waited for yet."""
-        return self._flight[0] if self._flight else None
+        """The step of the save in flight; None without one."""
+        return self._in_flight[0] if self._in_flight else None
 
     @property
-    def ended(self) -> Cost | BaseException | None:
-        """How the save in flight has ended on this rank; None while it goes on. Other ranks may not know yet."""
-        if self._flight is None or not self._flight[1].done():
+    def ended(self) -> SaveCost | BaseException | None:
+        """Result of the save in flight on this rank; None while it continues. Other ranks may not have it yet."""
+        if self._in_flight is None or not self._in_flight[1].done():
             return None
-        return self._flight[1].exception() or self._flight[1].result()
+        return self._in_flight[1].exception() or self._in_flight[1].result()
 
-    def go_back_to(self, step: int) -> None:
-        """Training goes on from an older checkpoint: newer ones go as soon as the next one is saved."""
+    def rewind_to(self, step: int) -> None:
+        """Continue from an older checkpoint: newer ones are removed by the next save."""
         self.wait()
         self._last = step
 
     def abandon(self) -> None:
-        """Ranks are gone, and with them what is in flight: its thread hears of that at its next collective."""
-        if self._flight is not None:
-            wait([self._flight[1]], timeout=_TO_ABANDON)
+        """Abandon the save in flight after the loss of ranks: its thread fails at its next collective."""
+        if self._in_flight is not None:
+            wait([self._in_flight[1]], timeout=_ABANDON_TIMEOUT_S)
         self._pool.shutdown(wait=False)
         self._stage.abandon()
 
     def close(self) -> None:
-        """Wait for what is in flight, and give the host memory back. Raises as `wait`."""
+        """Wait for the save in flight, and free host memory. Raises as `wait`."""
         try:
             self.wait()
         finally:
@@ -175,40 +186,40 @@ class Saver:
         with contextlib.suppress(CheckpointError) if error else contextlib.nullcontext():
             self.close()
 
-    def _copied(self, state: State, at_once: Collection[str], *, blocking: bool) -> Future[State]:
-        whole = flattened(state)
-        return _done(whole) if blocking else self._stage.begin(whole, at_once)
+    def _copied(self, state: StateDict, immediate: Collection[str], *, blocking: bool) -> Future[StateDict]:
+        whole = flatten(state)
+        return _completed(whole) if blocking else self._stage.begin(whole, immediate)
 
-    def _carry_out(self, draft: _Draft, after: int | None) -> Cost:
-        """In the background: from a copy of the state to a checkpoint that is committed."""
+    def _carry_out(self, draft: _SaveRequest, after: int | None) -> SaveCost:
+        """Write and commit a checkpoint from a copy of the state, in the background."""
         folder = folder_of(draft.step)
         try:
             manifest = self._written(draft, folder, after)
             sizes = {name: fact.size for name, fact in manifest.files.items()}
-            by_first(self._ranks, lambda: self._place.commit(folder, to_json(manifest), sizes))
+            run_on_first(self._ranks, lambda: self._storage.commit(folder, to_json(manifest), sizes))
         except BaseException:
-            if self._ranks.first:
+            if self._ranks.is_first:
                 with contextlib.suppress(CheckpointError):
-                    self._place.clear(folder)
+                    self._storage.discard(folder)
             raise
-        untidy = ""
+        cleanup_error = ""
         try:
-            by_first(self._ranks, lambda: self._tidied(folder))
-        except Exception as error:  # noqa: BLE001 - it is committed, and good whatever becomes of older ones
-            untidy = str(error)
-        return Cost(0.0, time.monotonic() - draft.begun, manifest.size, untidy)
+            run_on_first(self._ranks, lambda: self._tidied(folder))
+        except Exception as error:  # noqa: BLE001 - the checkpoint is committed, whatever happens to older ones
+            cleanup_error = str(error)
+        return SaveCost(0.0, time.monotonic() - draft.begun, manifest.size, cleanup_error)
 
-    def _written(self, draft: _Draft, folder: str, after: int | None) -> Manifest:
-        """Everything but the commit."""
-        place, ranks = self._place, self._ranks
-        firsts = {name for part in together(ranks, lambda: _copied_names(draft)) for name in part}
-        by_first(ranks, lambda: _make_room(place, folder, after))
-        workshop = together(ranks, lambda: place.workshop(folder, ranks.rank))[ranks.rank]
+    def _written(self, draft: _SaveRequest, folder: str, after: int | None) -> Manifest:
+        """Write everything but the commit."""
+        storage, ranks = self._storage, self._ranks
+        lowest_rank_names = {name for part in run_on_all(ranks, lambda: _copied_names(draft)) for name in part}
+        run_on_first(ranks, lambda: _remove_newer(storage, folder, after))
+        staging = run_on_all(ranks, lambda: storage.staging_directory(folder, ranks.rank))[ranks.rank]
         try:
-            files, metadata = write_state(ranks, draft.state.result(), workshop, firsts)
-            parts = together(ranks, lambda: self._delivered(draft, folder, workshop, files))
+            files, metadata = write_state(ranks, draft.state.result(), staging, lowest_rank_names)
+            parts = run_on_all(ranks, lambda: self._upload(draft, folder, staging, files))
         finally:
-            place.leave(workshop)
+            storage.release_staging(staging)
         return Manifest(
             step=draft.step,
             samples=draft.samples,
@@ -216,68 +227,70 @@ class Saver:
             world=ranks.size,
             saved_at=time.time_ns() // 1_000_000,
             files={name: FileFact(*fact) for part in parts for name, fact in part.items()},
-            tensors=tensors_in(metadata),
+            tensors=tensor_facts(metadata),
             facts=draft.facts,
         )
 
-    def _delivered(self, draft: _Draft, folder: str, workshop: Path, files: dict[str, FileFact]) -> dict[str, FileFact]:
-        """This rank's files, with its generators', in the place for good."""
-        name = rng_file(self._who)
-        files = {**files, name: write_file(workshop, name, draft.generators)}
-        self._place.deliver(folder, workshop, {name: fact.size for name, fact in files.items()})
+    def _upload(
+        self, draft: _SaveRequest, folder: str, staging: Path, files: dict[str, FileFact]
+    ) -> dict[str, FileFact]:
+        """Upload this rank's files, including its generators."""
+        name = rng_file_name(self._rank_name)
+        files = {**files, name: write_file(staging, name, draft.generators)}
+        self._storage.upload(folder, staging, {name: fact.size for name, fact in files.items()})
         return files
 
     def _tidied(self, folder: str) -> None:
-        """The checkpoint is good already: point at it, and remove what nobody will want."""
-        self._place.write(LATEST, f"{folder}\n".encode())
-        for step in to_prune(candidates(self._place), self._keep):
-            self._place.remove(folder_of(step))
+        """Update `LATEST` and remove checkpoints beyond the retention; the new checkpoint is good already."""
+        self._storage.write(LATEST, f"{folder}\n".encode())
+        for step in steps_to_prune(candidate_steps(self._storage), self._keep):
+            self._storage.remove(folder_of(step))
 
 
-def _drafted(
-    copied: Callable[[], Future[State]], step: int, samples: int, mesh: str, facts: Mapping[str, Any], begun: float
-) -> _Draft:
-    """What goes wrong here goes wrong on this rank alone: it is kept for the background, where all hear of it."""
+def _build_request(
+    copied: Callable[[], Future[StateDict]], step: int, samples: int, mesh: str, facts: Mapping[str, Any], begun: float
+) -> _SaveRequest:
+    """Build the request. An error of this rank alone is kept for the background, where all ranks learn it."""
     told: dict[str, Any] = {}
-    generators = rng.captured()  # before other threads start to work: from then on they share Python's lock
+    generators = rng_state.capture()  # before other threads start, which share Python's lock
     try:
         told = json.loads(json.dumps(dict(facts), allow_nan=False))
         state = copied()
     except Exception as error:  # noqa: BLE001
         state = Future()
         state.set_exception(error)
-    return _Draft(step, samples, mesh, told, generators, state, begun)
+    return _SaveRequest(step, samples, mesh, told, generators, state, begun)
 
 
-def _copied_names(draft: _Draft) -> tuple[str, ...]:
-    """Of what is each rank's own; what went wrong with the copy is raised."""
+def _copied_names(draft: _SaveRequest) -> tuple[str, ...]:
+    """Return the names that differ by rank; raise the error of the copy."""
     draft.state.result()
-    return draft.firsts
+    return draft.lowest_rank_names
 
 
-def _done(state: State) -> Future[State]:
-    ready: Future[State] = Future()
+def _completed(state: StateDict) -> Future[StateDict]:
+    ready: Future[StateDict] = Future()
     ready.set_result(state)
     return ready
 
 
-def _open(place: Place, after: int | None) -> None:
-    """See that the place can be written and cleaned, that it is this run's, and that nothing dead lies in it."""
-    place.write(_PROBE, b"")
-    place.remove(_PROBE)
-    dead = torn(place)
-    if after is None and (others := [step for step in candidates(place) if folder_of(step) not in dead]):
-        raise UnusableError(
-            f"{place.text} has checkpoints up to step {others[0]:,}, and none of them was loaded\n"
-            "go on from the newest one, or name a place of its own for this run"
+def _prepare_storage(storage: StorageBackend, after: int | None) -> None:
+    """Check that the storage can be written and cleaned and belongs to this run; remove incomplete saves."""
+    storage.write(_PROBE_NAME, b"")
+    storage.remove(_PROBE_NAME)
+    dead = incomplete_folders(storage)
+    if after is None and (others := [step for step in candidate_steps(storage) if folder_of(step) not in dead]):
+        raise StorageUnusableError(
+            f"{storage.text} has checkpoints up to step {others[0]:,}, and none of them was loaded\n"
+            "resume from the newest one, or use another location for this run"
         )
     for folder in dead:
-        place.remove(folder)
+        storage.remove(folder)
 
 
-def _make_room(place: Place, folder: str, after: int | None) -> None:
-    """What is newer than what training came from belongs to a past that was given up."""
-    for step in candidates(place):
+def _remove_newer(storage: StorageBackend, folder: str, after: int | None) -> None:
+    """Remove checkpoints newer than the loaded step, because training continues from that step."""
+    for step in candidate_steps(storage):
         if step > (-1 if after is None else after):
-            place.remove(folder_of(step))
-    place.clear(folder)
+            storage.remove(folder_of(step))
+    storage.discard(folder)

@@ -1,7 +1,7 @@
-"""A copy of the state in host memory, taken while training goes on with what does not change it.
+"""Copies the state into host memory while training continues with what does not change it.
 
-Optimizers change parameters, so whoever trains waits for the copy before the optimizer steps. Forward passes change
-buffers (running means of a batch norm), so those are copied at once: whatever is small, and what is named.
+Optimizers change parameters, so training waits for the copy before the optimizer's step. Forward passes change buffers
+(running means of a batch norm), so small tensors and named ones are copied immediately.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 
-State = dict[str, Any]
-_AT_ONCE = 1 << 16
-"""Bytes up to which a tensor is copied at once."""
+StateDict = dict[str, Any]
+_IMMEDIATE_BYTES = 1 << 16
+"""Maximum bytes of a tensor that is copied immediately."""
 
 
-def flattened(state: State) -> State:
-    """The same by whole names ("model.layers.0.weight"), as a checkpoint has them."""
+def flatten(state: StateDict) -> StateDict:
+    """Return the state by full names ("model.layers.0.weight"), as a checkpoint has them."""
     planner = DefaultSavePlanner()
     planner.set_up_planner(state)
     return planner.state_dict
 
 
-def on_this_device() -> Callable[[], None]:
-    """For a thread that is made later: to use the GPU that this rank uses now. A new thread's is the first one."""
+def device_initializer() -> Callable[[], None]:
+    """Return an initializer for later threads, which selects the current GPU; a new thread starts on the first GPU."""
     if not torch.cuda.is_initialized():
-        return _nothing
+        return _keep_device
     device = torch.cuda.current_device()
     return lambda: torch.cuda.set_device(device)
 
 
-def _nothing() -> None:
-    """There is no GPU."""
+def _keep_device() -> None:
+    """Initializer without effect, for CPUs."""
 
 
-class Stage:
-    """Host memory for one copy of the state of this rank; pinned where there is a GPU, and used again by each save."""
+class StagingBuffer:
+    """Host memory for one copy of this rank's state; pinned where there is a GPU, and reused by each save."""
 
     def __init__(self) -> None:
         self._device = torch.accelerator.is_available()
@@ -55,32 +55,34 @@ class Stage:
             use_non_blocking_copy=False,
         )
         self._maker = DefaultStager(options)
-        self._kept: State = {}
-        self._copier = ThreadPoolExecutor(1, thread_name_prefix="stage", initializer=on_this_device())
+        self._kept: StateDict = {}
+        self._copier = ThreadPoolExecutor(1, thread_name_prefix="stage", initializer=device_initializer())
 
-    def begin(self, state: State, at_once: Collection[str]) -> Future[State]:
-        """Copy a flattened state. Nothing of it may be in use by an earlier save any more."""
+    def begin(self, state: StateDict, immediate: Collection[str]) -> Future[StateDict]:
+        """Start to copy a flattened state. No earlier save may still use the buffer."""
         if self._device:
-            torch.accelerator.current_stream().synchronize()  # copies run beside what is queued, and would overtake it
-        plain = {name: _copied(value) for name, value in state.items() if _is_plain(value)}
+            torch.accelerator.current_stream().synchronize()  # copies in another stream would overtake it
+        plain = {name: _copy_value(value) for name, value in state.items() if _is_simple(value)}
         rest = {name: value for name, value in state.items() if name not in plain}
-        now = {name: value for name, value in rest.items() if name in at_once or _memory(value) <= _AT_ONCE}
+        now = {
+            name: value for name, value in rest.items() if name in immediate or _local_bytes(value) <= _IMMEDIATE_BYTES
+        }
         return self._copier.submit(self._finish, {**plain, **self._copy(now)}, rest)
 
     def abandon(self) -> None:
-        """The memory goes when whoever still copies into it has ended."""
+        """Drop the buffer; its memory is freed when the copying thread has ended."""
         self._copier.shutdown(wait=False)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._copier.shutdown()
         self._kept.clear()
         self._maker.close()
 
-    def _finish(self, copied: State, rest: State) -> State:
+    def _finish(self, copied: StateDict, rest: StateDict) -> StateDict:
         return {**copied, **self._copy({name: value for name, value in rest.items() if name not in copied})}
 
-    def _copy(self, part: State) -> State:
+    def _copy(self, part: StateDict) -> StateDict:
         with torch.no_grad(), self._stream:
             copied = {name: self._copy_one(name, value) for name, value in part.items()}
         if isinstance(self._stream, torch.Stream) and part:
@@ -88,28 +90,28 @@ class Stage:
         return copied
 
     def _copy_one(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Into the memory of the last save. Tensors copy without Python's lock, which torch's stager holds."""
+        """Copy into the memory of the last save. `copy_` releases Python's lock, which torch's stager holds."""
         kept = self._kept.get(name)
-        if kept is None or not _alike(kept, value):
-            self._kept[name] = kept = cast("State", self._maker.stage({name: value}))[name]
+        if kept is None or not _same_layout(kept, value):
+            self._kept[name] = kept = cast("StateDict", self._maker.stage({name: value}))[name]
         else:
             local_part(kept).copy_(local_part(value), non_blocking=self._device)
         return cast("torch.Tensor", kept)
 
 
-def _is_plain(value: Any) -> bool:
-    """Needs no memory that is kept: no tensor, or a small whole one on the CPU."""
+def _is_simple(value: Any) -> bool:
+    """Whether the value needs no kept memory: no tensor, or a small whole one on the CPU."""
     if not isinstance(value, torch.Tensor):
         return True
-    return type(value) in (torch.Tensor, Parameter) and value.device.type == "cpu" and value.nbytes <= _AT_ONCE
+    return type(value) in (torch.Tensor, Parameter) and value.device.type == "cpu" and value.nbytes <= _IMMEDIATE_BYTES
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
-def _alike(kept: torch.Tensor, value: torch.Tensor) -> bool:
-    """Whether the memory of one fits the other."""
+def _same_layout(kept: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether the memory of one tensor fits the other."""
     if (kept.shape, kept.dtype, isinstance(kept, DTensor)) != (value.shape, value.dtype, isinstance(value, DTensor)):
         return False
     if isinstance(kept, DTensor) and isinstance(value, DTensor):
@@ -118,10 +120,10 @@ def _alike(kept: torch.Tensor, value: torch.Tensor) -> bool:
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor:
-    """What this rank has of a tensor; all of it if it is a plain one."""
+    """Return this rank's part of a tensor; a plain tensor is returned whole."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def _memory(tensor: torch.Tensor) -> int:
+def _local_bytes(tensor: torch.Tensor) -> int:
     with torch.no_grad():
         return local_part(tensor).nbytes

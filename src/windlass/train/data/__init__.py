@@ -1,5 +1,5 @@
-"""Which samples a rank reads at which step: the same for the whole batch, however many ranks there are.
+"""Assignment of samples to ranks and steps: the same global batch, on any number of ranks.
 
-Belongs here: the order as a pure function, the slices of a batch (pure), and loaders that read what these say.
-Does not belong here: what is done with a batch (`step`).
+Belongs here: the order as a pure function, the slices of a batch (pure), and loaders that read them. Does not belong
+here: the use of a batch (`step`).
 """

@@ -1,5 +1,5 @@
-"""Whether a rank is well: who asked it to leave, when it last moved, what is slow, what is no number.
+"""Signs of trouble on a rank: stop signals, failure reports of peers, and loss spikes.
 
-Belongs here: signals, heartbeats, verdicts on numbers (pure).
-Does not belong here: what is done about it, which is agreed on in `step` and carried out in `run`.
+Belongs here: signals, failure reports, and checks of the loss (pure). Does not belong here: the reaction, which `step`
+agrees on and `run` carries out.
 """

@@ -1,5 +1,5 @@
-"""Which ranks do what: the degrees of parallelism, and the groups of ranks that follow from them.
+"""The assignment of ranks to work: degrees of parallelism, and the rank groups that follow from them.
 
-Belongs here: arithmetic on ranks (pure), the choice made for `auto` (pure), torch's device mesh made of both.
-Does not belong here: what is done to a model on the mesh (`parallel`).
+Belongs here: arithmetic on ranks (pure), the choice of the `auto` mesh (pure), and torch's device mesh built from both.
+Does not belong here: the transformation of a model on the mesh (`parallel`).
 """

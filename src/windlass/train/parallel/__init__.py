@@ -1,5 +1,6 @@
-"""A model and a plan become a model on a mesh, whose training step is the same mathematics as on one device.
+"""Builds a model on a mesh from a model and a plan; its training step is the same mathematics as on one device.
 
-Belongs here: what a plan says, repeated blocks, tensor plans, stages, shards and replicas, precision, recomputation.
-Does not belong here: running it (`step`), and torch's own work: DTensor, FSDP2, DDP and the pipeline's schedules.
+Belongs here: the plan, repeated blocks, tensor-parallel styles, pipeline stages, shards and replicas, precision,
+recomputation. Does not belong here: running the step (`step`), and torch's own part: DTensor, FSDP2, DDP and pipeline
+schedules.
 """

@@ -1,4 +1,4 @@
-"""What is done block by block: recomputation instead of kept activations, and compilation."""
+"""Transformations of each block: activation recomputation and compilation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint
 from windlass.train.errors import TrainError
 from windlass.train.parallel.plan import Recompute
 
-_KEPT = frozenset(
+_SAVED_OPERATORS = frozenset(
     {
         torch.ops.aten.mm.default,
         torch.ops.aten.addmm.default,
@@ -26,49 +26,51 @@ _KEPT = frozenset(
         torch.ops.aten._scaled_mm.default,  # noqa: SLF001 - float8
     }
 )
-"""What takes long to compute again: kept by `selective`, all else is cheap."""
+"""Operators whose results are expensive: `selective` keeps these and recomputes all others."""
 
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
-def recompute(model: nn.Module, paths: Sequence[str], how: Recompute, again: Context = contextlib.nullcontext) -> None:
-    """Wrap each block, in place; `again` is around what is computed again.
+def wrap_recomputation(
+    model: nn.Module, paths: Sequence[str], how: Recompute, again: Context = contextlib.nullcontext
+) -> None:
+    """Wrap each block for recomputation, in place. `again`: a context around recomputation.
 
-    Raises TrainError if there is none to wrap.
+    Raises TrainError if there is no block to wrap.
     """
     if how == "none":
         return
     if not paths:
-        raise TrainError(f"ac={how}: {type(model).__name__} has no repeated blocks; name them: Plan(blocks=(…,))")
+        raise TrainError(f"ac={how}: {type(model).__name__} has no repeated blocks; name them with Plan(blocks=(…,))")
     for path in paths:
-        _replace(model, path, checkpoint_wrapper(model.get_submodule(path), **_how(how, again)))
+        _replace(model, path, checkpoint_wrapper(model.get_submodule(path), **_context_options(how, again)))
 
 
-def compiled(model: nn.Module, paths: Sequence[str]) -> None:
-    """Compile each block, in place: their names stay, and equal blocks share one compilation."""
+def compile_blocks(model: nn.Module, paths: Sequence[str]) -> None:
+    """Compile each block, in place: names stay the same, and equal blocks share one compilation."""
     for path in paths:
         model.get_submodule(path).compile()
 
 
-def _how(how: Recompute, again: Context) -> dict[str, Any]:
+def _context_options(how: Recompute, again: Context) -> dict[str, Any]:
     def contexts() -> tuple[Any, Any]:
         if how == "full":
             return contextlib.nullcontext(), again()
         first, second = create_selective_checkpoint_contexts(_policy)
-        return first, _both(second, again())
+        return first, _nested(second, again())
 
     return {"context_fn": contexts}
 
 
 @contextlib.contextmanager
-def _both(first: Any, second: Any) -> Iterator[None]:
+def _nested(first: Any, second: Any) -> Iterator[None]:
     with first, second:
         yield
 
 
 def _policy(_context: Any, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
-    return CheckpointPolicy.MUST_SAVE if operator in _KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+    return CheckpointPolicy.MUST_SAVE if operator in _SAVED_OPERATORS else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def _replace(model: nn.Module, path: str, module: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""A model on a mesh: the module that has the parameters, and what is called to run it."""
+"""A model on a mesh: the module with the parameters, and the modules that are called to run it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from torch.nn.parallel import DistributedDataParallel
 from windlass.train.data.batch import MicroBatch
 from windlass.train.errors import TrainError
 from windlass.train.mesh.device_mesh import Mesh
+from windlass.train.parallel.context_parallel import ContextParallel
+from windlass.train.parallel.data_parallel import apply_data_parallel
+from windlass.train.parallel.pipeline import DeterministicStage
 from windlass.train.parallel.plan import Plan
-from windlass.train.parallel.precision import Numbers
-from windlass.train.parallel.sequence import Sequences
-from windlass.train.parallel.shares import shared
-from windlass.train.parallel.stages import Stage
+from windlass.train.parallel.precision import PrecisionPolicy
 
 
 @dataclass(eq=False, slots=True)
 class ParallelModel:
-    """What `Run.parallelize` gives. Calling it runs the forward pass, unless it is in stages.
+    """The result of `Run.parallelize`. Calling it runs the forward pass, except for pipeline stages.
 
-    It stays the same object where a run goes on with other ranks: then `runs` and `mesh` are others.
+    It stays the same object through in-place recovery, which replaces `runs` and `mesh`.
     """
 
     module: nn.Module
-    """The parameters of this rank, by the names that the whole model has."""
+    """The parameters of this rank, under the names of the whole model."""
     runs: tuple[nn.Module, ...]
-    """What is called: the module itself, its data-parallel wrapper, or one for each stage of this rank."""
-    stages: tuple[Stage, ...]
-    """Of a pipeline, in the order of `runs`."""
+    """The modules to call: the module itself, its data-parallel wrapper, or one for each stage of this rank."""
+    stages: tuple[DeterministicStage, ...]
+    """The pipeline stages of this rank, in the order of `runs`."""
     mesh: Mesh
     plan: Plan
-    numbers: Numbers
+    precision: PrecisionPolicy
     device: torch.device
-    sequences: Sequences | None = None
-    """Of `cp`: how they are cut."""
+    context: ContextParallel | None = None
+    """Context parallelism over `cp`; None if it is 1."""
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """The forward pass. Raises TrainError for one in stages: no rank has all of it."""
+        """Run the forward pass. Raises TrainError for pipeline stages, because no rank has the whole model."""
         if self.stages:
             raise TrainError("a model in pipeline stages cannot be called: use Run.backward and Run.evaluate")
         with self.casting():
@@ -52,7 +52,7 @@ class ParallelModel:
 
     @property
     def is_last_stage(self) -> bool:
-        """Whether this rank has the outputs and so the loss."""
+        """Whether this rank computes the outputs and therefore the loss."""
         return not self.stages or any(stage.is_last for stage in self.stages)
 
     @property
@@ -61,37 +61,37 @@ class ParallelModel:
         return not self.stages or any(stage.is_first for stage in self.stages)
 
     def casting(self) -> contextlib.AbstractContextManager[object]:
-        """Low precision where FSDP2 does not see to it."""
+        """Context of low precision, where FSDP2 does not provide it."""
         if all(isinstance(each, FSDPModule) for each in self.runs):
             return contextlib.nullcontext()
-        return self.numbers.autocast(self.device)
+        return self.precision.autocast(self.device)
 
     @contextlib.contextmanager
-    def part_of(self, micro: MicroBatch) -> Iterator[MicroBatch]:
-        """What this rank has of the sequences of a micro-batch: all of them, unless over `cp`.
+    def sequence_part(self, micro: MicroBatch) -> Iterator[MicroBatch]:
+        """Yield this rank's part of the sequences of a micro-batch: all of it without `cp`.
 
-        Raises TrainError if targets are none, or if the model does not attend to the whole of them.
+        Raises TrainError if targets have no sequence, or if the model does not attend over the whole sequence.
         """
-        if self.sequences is None:
+        if self.context is None:
             yield micro
             return
         if not isinstance(micro.targets, Tensor) or micro.targets.dim() < 2:
             raise TrainError("cp: targets have no sequence; they need one along dimension 1, as inputs do")
-        length, attended = micro.targets.shape[1], self.sequences.attended
-        self.sequences.refuse_unnamed(self.module, self.plan.positions, length)
-        with self.sequences.cut(length, self.device) as cut:
+        length, attention_count = micro.targets.shape[1], self.context.attention_count
+        self.context.refuse_unnamed(self.module, self.plan.positions, length)
+        with self.context.shard(length, self.device) as cut:
             yield MicroBatch(cut(micro.inputs), cut(micro.named), cut(micro.targets), micro.weight)
-        if self.sequences.attended == attended:
+        if self.context.attention_count == attention_count:
             raise TrainError(
-                f"cp: {type(self.module).__name__} does not attend by torch's scaled_dot_product_attention: each "
-                "rank would see its part of a sequence alone"
+                f"cp: {type(self.module).__name__} does not use torch's scaled_dot_product_attention: each "
+                "rank would see only its part of a sequence"
             )
 
     @contextlib.contextmanager
     def without_sync(self, *, skips: bool) -> Iterator[None]:
-        """Within it replicas do not average their gradients, if `skips`: for all micro-batches but the last.
+        """Skip averaging of gradients over replicas inside, if `skips`: for all micro-batches but the last.
 
-        Shards are reduced each time all the same, as no rank may have room for whole gradients.
+        Shards are reduced each time, because no rank may have memory for whole gradients.
         """
         with contextlib.ExitStack() as stack:
             for each in self.runs:
@@ -103,25 +103,25 @@ class ParallelModel:
                     stack.enter_context(each.no_sync())
             yield
 
-    def let_go(self) -> None:
-        """The ranks that it was replicated on are gone."""
+    def release_groups(self) -> None:
+        """Release the replication groups, whose ranks are gone."""
         for each in self.runs:
             if isinstance(each, DistributedDataParallel):
                 each._remove_autograd_hooks()  # type: ignore[no-untyped-call]  # noqa: SLF001 - else they go on calling
         self.runs = (self.module,)
 
-    def join(self, mesh: Mesh) -> None:
-        """Be replicated on these ranks, which have the same values."""
+    def replicate_on(self, mesh: Mesh) -> None:
+        """Replicate on the ranks of `mesh`, which have the same values."""
         self.mesh = mesh
-        self.runs = (shared(self.module, (), mesh, self.numbers, pipelined=False),)
+        self.runs = (apply_data_parallel(self.module, (), mesh, self.precision, pipelined=False),)
 
-    def train(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - as nn.Module's
-        """Dropout and the like on; with False off."""
+    def train(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature of nn.Module
+        """Set training mode; with False evaluation mode."""
         for each in (self.module, *self.runs):
             each.train(mode)
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Those of this rank."""
+        """Return the parameters of this rank."""
         return self.module.parameters()
 
 

@@ -1,4 +1,4 @@
-"""In what numbers a step is computed. Parameters, gradients and optimizer state stay fp32 throughout."""
+"""The precision policy of a step. Parameters, gradients and optimizer state stay fp32 throughout."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from windlass.train.errors import TrainError
 
 Precision = Literal["fp32", "bf16", "fp16", "float8"]
 _TYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "float8": torch.bfloat16}
-"""float8 is bf16 but for the matrix products of blocks."""
+"""float8 is bf16 except for the matrix products of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """The type of activations and of parameters in the forward pass; None: fp32 throughout."""
+class PrecisionPolicy:
+    """The type of activations and parameters in the forward pass; None: fp32 throughout."""
 
-    low: torch.dtype | None
+    dtype: torch.dtype | None
     float8: bool = False
-    """Whether blocks multiply their matrices in float8."""
+    """Whether blocks use float8 matrix products."""
 
     @property
     def needs_scaling(self) -> bool:
-        """Whether small gradients would be lost."""
-        return self.low is torch.float16
+        """Whether small gradients would underflow without loss scaling."""
+        return self.dtype is torch.float16
 
-    def sharded(self) -> MixedPrecisionPolicy:
-        """For FSDP2: gathered in the low type, gradients reduced in fp32."""
-        if self.low is None:
+    def fsdp_policy(self) -> MixedPrecisionPolicy:
+        """Return the policy of FSDP2: gathered in the low type, gradients reduced in fp32."""
+        if self.dtype is None:
             return MixedPrecisionPolicy()
-        return MixedPrecisionPolicy(param_dtype=self.low, reduce_dtype=torch.float32)
+        return MixedPrecisionPolicy(param_dtype=self.dtype, reduce_dtype=torch.float32)
 
     def autocast(self, device: torch.device) -> contextlib.AbstractContextManager[object]:
-        """For replicas and plain models."""
-        if self.low is None:
+        """Return the autocast context for replicas and plain models."""
+        if self.dtype is None:
             return contextlib.nullcontext()
-        return torch.autocast(device.type, dtype=self.low)
+        return torch.autocast(device.type, dtype=self.dtype)
 
 
-def numbers(precision: str) -> Numbers:
-    """Raises TrainError if there is no such precision."""
+def parse_precision(precision: str) -> PrecisionPolicy:
+    """Parse a precision. Raises TrainError for an unknown one."""
     if precision == "fp32":
-        return Numbers(None)
+        return PrecisionPolicy(None)
     if precision not in _TYPES:
-        raise TrainError(f"precision={precision!r}: there are fp32, {', '.join(_TYPES)}")
-    return Numbers(_TYPES[precision], float8=precision == "float8")
+        raise TrainError(f"precision={precision!r}: use fp32, {', '.join(_TYPES)}")
+    return PrecisionPolicy(_TYPES[precision], float8=precision == "float8")

@@ -1,5 +1,5 @@
-"""One step: backward over the micro-batches, what all ranks agree on, clipping, the optimizer's move.
+"""One training step: backward over micro-batches, step consensus, gradient clipping, and the optimizer's step.
 
-Belongs here: the mathematics that has to come out the same on every mesh, and the vote.
-Does not belong here: which samples a batch has (`data`), what is kept of a step (`checkpoint`, `telemetry`).
+Belongs here: mathematics that has the same result on every mesh, and the step consensus. Does not belong here: the
+samples of a batch (`data`), and what outlives a step (`checkpoint`, `telemetry`).
 """

@@ -1,4 +1,4 @@
-"""The backward pass of one global batch, on whatever mesh: the same call, the same gradients."""
+"""The backward pass of one global batch, with the same call and the same gradients on every mesh."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch.distributed.tensor.parallel import loss_parallel
 from windlass.train.data.batch import Batch, MicroBatch
 from windlass.train.parallel.model import ParallelModel
 from windlass.train.parallel.plan import Schedule
-from windlass.train.telemetry.phases import Phases
+from windlass.train.telemetry.phase_timers import PhaseTimers
 
 LossFunction = Callable[[Any, Any], Tensor]
 """(outputs of the model, targets) → mean loss of those samples, a scalar."""
-_SCHEDULES: Mapping[Schedule, str] = {
+_TORCH_SCHEDULES: Mapping[Schedule, str] = {
     "gpipe": "GPipe",
     "1f1b": "1F1B",
     "interleaved": "Interleaved1F1B",
@@ -29,31 +29,32 @@ _SCHEDULES: Mapping[Schedule, str] = {
 }
 
 
-class Backward:
-    """Gradients of a model for one batch after another. It keeps a pipeline's schedule from step to step."""
+class BackwardPass:
+    """Computes gradients of a model for one batch after another, and keeps the pipeline schedule between steps."""
 
-    def __init__(self, phases: Phases) -> None:
+    def __init__(self, phases: PhaseTimers) -> None:
         self._phases = phases
-        self._scheduled: _Scheduled | None = None
+        self._scheduled: _CachedSchedule | None = None
 
     def __call__(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float = 1.0) -> Tensor:
-        """Add the gradients of the global batch's mean loss to the parameters', times `scale`.
+        """Add the gradients of the global batch's mean loss, times `scale`, to those of the parameters.
 
         Returns this rank's share of the mean loss, detached, without `scale`: the sum over the data ranks, divided by
-        their number, is the mean of the batch. In a pipeline only ranks with the last stage have a share; else 0.
+        their number, is the mean of the batch. In a pipeline only ranks with the last stage have a share; others return
+        0.
         """
         with _parallel_logits(model):
             run = self._in_stages if model.stages else self._in_one
             return run(model, batch, loss_fn, scale)
 
     def evaluate(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> Tensor:
-        """The forward pass alone: this rank's share of the mean loss, as of a backward pass."""
+        """Run the forward pass alone; return this rank's share of the mean loss, as a backward pass does."""
         with torch.no_grad(), _parallel_logits(model):
             if model.stages:
                 return self._in_stages(model, batch, loss_fn, 1.0, learns=False)
             found = torch.zeros((), device=model.device)
             for micro in batch.micros:
-                found += _whole(_loss(model, micro, loss_fn))
+                found += _full_loss(_compute_loss(model, micro, loss_fn))
             return found
 
     def _in_stages(
@@ -70,7 +71,7 @@ class Backward:
                 run(*given, target=targets, losses=losses)
             else:
                 run(*given)
-        found = sum((_whole(loss) for loss in losses), torch.zeros((), device=model.device))
+        found = sum((_full_loss(loss) for loss in losses), torch.zeros((), device=model.device))
         return found / (len(batch.micros) * scale)
 
     def _in_one(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float) -> Tensor:
@@ -79,66 +80,66 @@ class Backward:
         for place, micro in enumerate(batch.micros):
             with model.without_sync(skips=place < last):
                 with self._phases.during("forward"):
-                    loss = _loss(model, micro, loss_fn)
+                    loss = _compute_loss(model, micro, loss_fn)
                 with self._phases.during("backward"):
                     (loss * scale).backward()
-            found += _whole(loss)
+            found += _full_loss(loss)
         return found
 
     def _schedule(self, model: ParallelModel, loss_fn: LossFunction, micros: int, weight: float) -> Any:
-        """The one for so many micro-batches, the loss and its weight laid into it.
+        """Return the schedule for `micros` micro-batches, with the loss function and its weight set.
 
-        It is made anew when the number changes, as by an evaluation between two steps: stages remember the shapes and
-        the gradients that they pass on, and a schedule that was made before would take them for its own.
+        A changed number, as by an evaluation between two steps, needs a new schedule: stages remember the shapes and
+        gradients that they pass on, and an older schedule would reuse them.
         """
         key = (id(model), micros)
         if self._scheduled is None or self._scheduled.key != key:
-            kind = schedules.get_schedule_class(_SCHEDULES[model.plan.schedule])
+            kind = schedules.get_schedule_class(_TORCH_SCHEDULES[model.plan.schedule])
             stages: Any = list(model.stages) if issubclass(kind, schedules.PipelineScheduleMulti) else model.stages[0]
-            weighted = _Weighted(loss_fn, weight)
-            self._scheduled = _Scheduled(key, kind(stages, n_microbatches=micros, loss_fn=weighted), weighted)
+            weighted = _WeightedLoss(loss_fn, weight)
+            self._scheduled = _CachedSchedule(key, kind(stages, n_microbatches=micros, loss_fn=weighted), weighted)
         self._scheduled.loss.loss_fn, self._scheduled.loss.weight = loss_fn, weight
         return self._scheduled.schedule
 
 
-class _Weighted:
-    """A loss that counts for what its samples are of the batch."""
+class _WeightedLoss:
+    """A loss function weighted by the fraction of the batch that its samples are."""
 
     def __init__(self, loss_fn: LossFunction, weight: float) -> None:
         self.loss_fn, self.weight = loss_fn, weight
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
-        return self.loss_fn(_wide(outputs), targets) * self.weight
+        return self.loss_fn(_to_fp32(outputs), targets) * self.weight
 
 
-class _Scheduled(NamedTuple):
-    """torch's schedule over the stages of this rank."""
+class _CachedSchedule(NamedTuple):
+    """torch's schedule over the stages of this rank, kept between steps."""
 
     key: tuple[int, int]
     schedule: Any
-    loss: _Weighted
+    loss: _WeightedLoss
 
 
-def _loss(model: ParallelModel, micro: MicroBatch, loss_fn: LossFunction) -> Tensor:
-    """Of one micro-batch, counting for what it is of the batch."""
-    with model.casting(), model.part_of(micro) as part:
-        return _Weighted(loss_fn, part.weight)(model(*part.inputs, **part.named), part.targets)
+def _compute_loss(model: ParallelModel, micro: MicroBatch, loss_fn: LossFunction) -> Tensor:
+    """Return the weighted loss of one micro-batch."""
+    with model.casting(), model.sequence_part(micro) as part:
+        return _WeightedLoss(loss_fn, part.weight)(model(*part.inputs, **part.named), part.targets)
 
 
-def _wide(outputs: Any) -> Any:
-    """Outputs of low precision in fp32: a loss in fp16 overflows with its scale, and one in bf16 moves in steps."""
+def _to_fp32(outputs: Any) -> Any:
+    """Convert low-precision outputs to fp32: a loss in fp16 overflows with its scale, one in bf16 has coarse steps."""
     low = isinstance(outputs, Tensor) and outputs.dtype in (torch.float16, torch.bfloat16)
     return outputs.float() if low else outputs
 
 
 def _parallel_logits(model: ParallelModel) -> contextlib.AbstractContextManager[object]:
-    """Cross entropy on logits of which each rank has a part, where the plan says so."""
+    """Return torch's context for cross entropy on logits split over ranks, where the plan asks for it."""
     splits = model.plan.loss_parallel and model.mesh.degrees.tp > 1
     return loss_parallel() if splits else contextlib.nullcontext()
 
 
 def mean_loss(share: Tensor, model: ParallelModel, group: dist.ProcessGroup | None) -> Tensor:
-    """The mean loss of the global batch from every rank's share: a collective over the group (None: alone)."""
+    """Return the mean loss of the global batch from every rank's share. A collective over `group`, if there is one."""
     degrees = model.mesh.degrees
     total = share.detach().clone().to("cpu", torch.float64) if group else share
     if group:
@@ -146,7 +147,7 @@ def mean_loss(share: Tensor, model: ParallelModel, group: dist.ProcessGroup | No
     return total / (degrees.data_ranks * degrees.cp * degrees.tp)
 
 
-def _whole(loss: Tensor) -> Tensor:
-    """The number of a loss, which after parallel logits is a DTensor."""
+def _full_loss(loss: Tensor) -> Tensor:
+    """Return the value of a loss, which is a DTensor after parallel logits."""
     plain = loss.full_tensor() if isinstance(loss, DTensor) else loss
     return plain.detach().float()

@@ -1,4 +1,4 @@
-"""The optimizer of a model on a mesh, and its step: settle, measure, agree, clip, move."""
+"""The optimizer of a model on a mesh: reduce partial gradients, measure their norm, clip, and step."""
 
 from __future__ import annotations
 
@@ -10,26 +10,36 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from windlass.train.step.clip import by_layout, clipping_factor, scale_gradients, settle, total_norm
+from windlass.train.step.gradient_norm import (
+    clipping_factor,
+    group_by_layout,
+    reduce_partial_gradients,
+    scale_gradients,
+    total_norm,
+)
 
-Groups = Callable[[nn.Module], list[dict[str, Any]]]
-"""From a model to parameter groups, as torch's optimizers take them."""
+GroupBuilder = Callable[[nn.Module], list[dict[str, Any]]]
+"""Function from a model to parameter groups, as torch's optimizers take them."""
 
-_GROWTH, _BACKOFF, _INTERVAL = 2.0, 0.5, 2000
+_GROWTH, _BACKOFF, _GROWTH_INTERVAL_STEPS = 2.0, 0.5, 2000
 
 
 @dataclass(frozen=True, slots=True)
 class LossScale:
-    """By what a loss is multiplied before the backward pass, and how long that has gone well."""
+    """Factor of the loss before the backward pass, and the number of finite steps with it. Loss scaling for fp16.
+
+    It follows the norm of all gradients, so it is the same on every rank of any mesh. Pure. Source: Micikevicius et al.
+    2018; the constants are those of torch.amp.GradScaler.
+    """
 
     factor: float = 65536.0
     steps: int = 0
 
     def after(self, *, finite: bool) -> LossScale:
-        """The next step's. One that was not finite is not taken."""
+        """Return the scale of the next step. A step that is not finite is skipped and halves the factor."""
         if not finite:
             return LossScale(self.factor * _BACKOFF)
-        if self.steps + 1 == _INTERVAL:
+        if self.steps + 1 == _GROWTH_INTERVAL_STEPS:
             return LossScale(self.factor * _GROWTH)
         return replace(self, steps=self.steps + 1)
 
@@ -37,29 +47,29 @@ class LossScale:
 NO_SCALING = LossScale(1.0)
 
 
-def optimizer_of(
-    kind: Callable[..., torch.optim.Optimizer], module: nn.Module, groups: Groups | None, options: dict[str, Any]
+def build_optimizer(
+    kind: Callable[..., torch.optim.Optimizer], module: nn.Module, groups: GroupBuilder | None, options: dict[str, Any]
 ) -> torch.optim.Optimizer:
-    """One group for each layout: torch's fused steps cannot mix sharded and plain parameters."""
+    """Build the optimizer with a group for each layout: torch's fused steps cannot mix sharded and plain parameters."""
     asked = groups(module) if groups else [{"params": list(module.parameters())}]
-    split = [{**group, "params": alike} for group in asked for alike in by_layout(group["params"])]
+    split = [{**group, "params": alike} for group in asked for alike in group_by_layout(group["params"])]
     return kind(split, **options)
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """All that it moves."""
+    """Return all parameters of an optimizer."""
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def measured(optimizer: torch.optim.Optimizer, stages: dist.ProcessGroup | None, scale: float) -> Tensor:
-    """Complete the gradients. Returns their norm, without the loss's scale, the same on all ranks. A collective."""
+def measure_gradient_norm(optimizer: torch.optim.Optimizer, stages: dist.ProcessGroup | None, scale: float) -> Tensor:
+    """Reduce partial gradients and return the global norm without the loss scale, equal on all ranks. A collective."""
     parameters = parameters_of(optimizer)
-    settle(parameters)
+    reduce_partial_gradients(parameters)
     return total_norm(parameters, stages) / scale
 
 
-def moved(optimizer: torch.optim.Optimizer, norm: Tensor | None, clip: float | None, scale: float) -> None:
-    """Clip by the norm, take the loss's scale away, and step."""
+def clip_and_step(optimizer: torch.optim.Optimizer, norm: Tensor | None, clip: float | None, scale: float) -> None:
+    """Clip by the norm, divide by the loss scale, and step."""
     factor = torch.tensor(1.0 / scale)
     if clip is not None and norm is not None:
         factor = clipping_factor(norm, clip) / scale

@@ -1,5 +1,5 @@
-"""What a step costs and where its time goes: measured on each rank, told by the first.
+"""Measurements of a run: step times, utilisation and losses, measured on each rank and reported by the first.
 
-Belongs here: clocks around the phases of a step, FLOPs and their share of what the device could do, words and messages.
-Does not belong here: verdicts on what is measured (`health`).
+Belongs here: timers of the phases of a step, FLOPs and utilisation, heartbeats to the agent, console lines and
+trackers. Does not belong here: verdicts on what is measured (`health`).
 """

@@ -1,6 +1,6 @@
-"""Numbers of a run to TensorBoard, MLflow or W&B, by their own libraries, where they are installed.
+"""Sends metrics of a run to TensorBoard, MLflow or W&B, through their own libraries, where installed.
 
-Each is told the same: values by name, and the step. A job that starts again goes on in the same run of theirs.
+Each receives values by name, and the step. A restarted job continues the same run of the tracker.
 """
 
 from __future__ import annotations
@@ -25,49 +25,51 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "mlflow": ("mlflow", "mlflow-skinny"),
     "wandb": ("wandb", "wandb"),
 }
-"""Name → the module that it needs, and the package that has it."""
+"""Name → the module that it needs, and the package that provides it."""
 
 
 class Tracker(Protocol):
-    """One of them, in a run of its own. Whatever it raises is told, and training goes on."""
+    """A run of a tracker. Errors that it raises are printed, and training continues."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Values by name, after so many steps."""
+        """Log values by name after step `step`."""
 
     def close(self) -> None:
-        """Nothing more comes; what has come is kept."""
+        """Flush what was logged, and end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """One that was asked for. `where`: TensorBoard's folder, MLflow's tracking URI, W&B's project; "" is its own."""
+class TrackerSpec:
+    """A requested tracker. `where`: TensorBoard's folder, MLflow's tracking URI, W&B's project; "" is its default."""
 
     name: str
     where: str = ""
 
 
-def wanted(report_to: str | Sequence[str] | None, environment: Mapping[str, str] = os.environ) -> tuple[Wanted, ...]:
-    """What `init(report_to=…)` means, or without it the job's variable: "tensorboard:/logs,mlflow"; "none" for none.
+def parse_trackers(
+    report_to: str | Sequence[str] | None, environment: Mapping[str, str] = os.environ
+) -> tuple[TrackerSpec, ...]:
+    """Parse `init(report_to=…)`, or without it the job's variable: "tensorboard:/logs,mlflow"; "none" for none.
 
-    Raises TrainError for what is not known or not installed.
+    Raises TrainError for a tracker that is unknown or not installed.
     """
     said = environment.get(wire.REPORT_TO, "") if report_to is None else report_to
     parts = said.split(",") if isinstance(said, str) else said
-    found = [Wanted(*(half.strip() for half in part.partition(":")[::2])) for part in parts if part.strip()]
+    found = [TrackerSpec(*(half.strip() for half in part.partition(":")[::2])) for part in parts if part.strip()]
     if [each.name for each in found] == ["none"]:
         return ()
     for each in found:
-        _check(each.name)
+        _check_installed(each.name)
     return tuple(found)
 
 
 def run_name(environment: Mapping[str, str] = os.environ) -> str:
-    """The job's, or the script's."""
+    """Return the name of the job, or of the script."""
     return environment.get(wire.JOB_NAME) or Path(sys.argv[0]).stem or "run"
 
 
-def opened(asked: Wanted, name: str) -> Tracker:
-    """The run of that name; begun, or gone on with."""
+def open_tracker(asked: TrackerSpec, name: str) -> Tracker:
+    """Open a new or existing run of that name."""
     kinds: Mapping[str, Callable[[str, str], Tracker]] = {
         "tensorboard": _TensorBoard,
         "mlflow": _MLflow,
@@ -76,10 +78,10 @@ def opened(asked: Wanted, name: str) -> Tracker:
     return kinds[asked.name](asked.where, name)
 
 
-def _check(name: str) -> None:
+def _check_installed(name: str) -> None:
     if name not in PACKAGES:
         near = get_close_matches(name, PACKAGES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PACKAGES)}, or none"
+        hint = f"did you mean {near[0]}?" if near else f"valid are {', '.join(PACKAGES)}, or none"
         raise TrainError(f"report_to: there is no {name!r}; {hint}")
     module, package = PACKAGES[name]
     if find_spec(module) is None:
@@ -87,7 +89,7 @@ def _check(name: str) -> None:
 
 
 class _TensorBoard:
-    """Event files in a folder; a restart adds one, and TensorBoard draws them as one run."""
+    """Event files in a folder; a restart adds one, and TensorBoard shows them as one run."""
 
     def __init__(self, where: str, name: str) -> None:
         self._writer = import_module("torch.utils.tensorboard").SummaryWriter(where or f"runs/{name}")
@@ -102,7 +104,7 @@ class _TensorBoard:
 
 
 class _MLflow:
-    """A run of the experiment that MLFLOW_EXPERIMENT_NAME names, found again by its name."""
+    """A run of the experiment that MLFLOW_EXPERIMENT_NAME names, found by its name after a restart."""
 
     def __init__(self, where: str, name: str) -> None:
         mlflow = import_module("mlflow")
@@ -120,14 +122,14 @@ class _MLflow:
 
 
 class _Wandb:
-    """A run of a project, by the job's name as its id; WANDB_MODE=offline keeps it in a folder."""
+    """A run of a project, with the job's name as its id; WANDB_MODE=offline keeps it in a folder."""
 
     def __init__(self, where: str, name: str) -> None:
         wandb = import_module("wandb")
         project = where or os.environ.get("WANDB_PROJECT", "windlass")
         identity = re.sub(r"[^\w-]", "-", name)
         self._run = wandb.init(project=project, name=name, id=identity, resume="allow")
-        # A run that falls back to a checkpoint tells some steps twice: W&B's own count of steps never goes back.
+        # After a rollback some steps are reported twice, and W&B's own step counter never decreases.
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 

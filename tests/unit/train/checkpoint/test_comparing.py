@@ -1,20 +1,20 @@
-from windlass.train.checkpoint.comparing import described, difference
+from windlass.train.checkpoint.state_diff import compare_states, describe
 from windlass.train.checkpoint.store.manifest import OBJECT, TensorFact
 
 SAVED = {"a": TensorFact((2, 3), "float32"), "b": TensorFact((4,), "float32"), "lr": TensorFact((), OBJECT)}
 
 
 def test_the_same_names_and_shapes_are_the_same_model():
-    assert not difference(SAVED, dict(SAVED))
+    assert not compare_states(SAVED, dict(SAVED))
 
 
 def test_another_dtype_is_the_same_model():
-    assert not difference(SAVED, {**SAVED, "a": TensorFact((2, 3), "bfloat16")})
+    assert not compare_states(SAVED, {**SAVED, "a": TensorFact((2, 3), "bfloat16")})
 
 
 def test_names_and_shapes_that_differ_are_told_by_kind():
     wanted = {"a": TensorFact((3, 2), "float32"), "c": TensorFact((1,), "float32"), "lr": SAVED["lr"]}
-    assert described(difference(SAVED, wanted)) == (
+    assert describe(compare_states(SAVED, wanted)) == (
         "1 the model has and the checkpoint lacks: c\n"
         "1 the checkpoint has and the model lacks: b\n"
         "1 have another shape (saved → wanted): a [2, 3] → [3, 2]"
@@ -23,10 +23,10 @@ def test_names_and_shapes_that_differ_are_told_by_kind():
 
 def test_of_many_names_the_first_ten():
     wanted = {**SAVED, **{f"layer.{number:02}": TensorFact((), "float32") for number in range(37)}}
-    told = described(difference(SAVED, wanted))
+    told = describe(compare_states(SAVED, wanted))
     assert told.startswith("37 the model has and the checkpoint lacks: layer.00, layer.01,")
     assert told.endswith("layer.09 and 27 more")
 
 
 def test_a_tensor_is_no_number():
-    assert difference(SAVED, {**SAVED, "lr": TensorFact((), "float32")})
+    assert compare_states(SAVED, {**SAVED, "lr": TensorFact((), "float32")})

@@ -1,45 +1,45 @@
 import pytest
 
-from windlass.train.checkpoint.due import Every, due, every_of
+from windlass.train.checkpoint.save_interval import SaveInterval, is_due, parse_interval
 from windlass.train.checkpoint.store.errors import CheckpointError
 
 
 @pytest.mark.parametrize(
     ("text", "every"),
     [
-        ("500 steps", Every(steps=500)),
-        ("1 step", Every(steps=1)),
-        ("500steps", Every(steps=500)),
-        ("10m", Every(seconds=600)),
-        (" 1h30m ", Every(seconds=5400)),
-        ("2d1h1m1s", Every(seconds=2 * 86_400 + 3_661)),
-        ("90s", Every(seconds=90)),
-        ("auto", Every(seconds=60, by_cost=True)),
+        ("500 steps", SaveInterval(steps=500)),
+        ("1 step", SaveInterval(steps=1)),
+        ("500steps", SaveInterval(steps=500)),
+        ("10m", SaveInterval(seconds=600)),
+        (" 1h30m ", SaveInterval(seconds=5400)),
+        ("2d1h1m1s", SaveInterval(seconds=2 * 86_400 + 3_661)),
+        ("90s", SaveInterval(seconds=90)),
+        ("auto", SaveInterval(seconds=60, is_adaptive=True)),
     ],
 )
 def test_times_and_steps_as_people_write_them(text, every):
-    assert every_of(text) == every
+    assert parse_interval(text) == every
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "0s", "0 steps", "-5m", "5m1h", "500 stepz", "1.5h"])
 def test_anything_else_is_refused_with_what_to_write(text):
     with pytest.raises(CheckpointError, match=", a number of steps as 500 steps, or auto"):
-        every_of(text)
+        parse_interval(text)
 
 
 def test_by_steps_at_each_multiple_whenever_the_last_one_was():
-    every = Every(steps=100)
-    assert [step for step in range(1, 301) if due(every, step, 0, step - 1, 0)] == [100, 200, 300]
-    assert due(every, 205, 0, last_step=130, last_at=0)
-    assert not due(every, 199, 0, last_step=130, last_at=0)
+    every = SaveInterval(steps=100)
+    assert [step for step in range(1, 301) if is_due(every, step, 0, step - 1, 0)] == [100, 200, 300]
+    assert is_due(every, 205, 0, last_step=130, last_at=0)
+    assert not is_due(every, 199, 0, last_step=130, last_at=0)
 
 
 def test_by_time_since_the_last_one():
-    every = Every(seconds=600)
-    assert not due(every, 7, now=1599.0, last_step=3, last_at=1000.0)
-    assert due(every, 7, now=1600.0, last_step=3, last_at=1000.0)
+    every = SaveInterval(seconds=600)
+    assert not is_due(every, 7, now=1599.0, last_step=3, last_at=1000.0)
+    assert is_due(every, 7, now=1600.0, last_step=3, last_at=1000.0)
 
 
-@pytest.mark.parametrize("every", [Every(steps=1), Every(seconds=0.001)])
+@pytest.mark.parametrize("every", [SaveInterval(steps=1), SaveInterval(seconds=0.001)])
 def test_a_step_that_is_saved_is_not_saved_again(every):
-    assert not due(every, 7, now=9e9, last_step=7, last_at=0.0)
+    assert not is_due(every, 7, now=9e9, last_step=7, last_at=0.0)

@@ -2,13 +2,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.train.checkpoint.store.layout import TORN, folder_of, share_of, step_of, steps_in, torn_in
+from windlass.train.checkpoint.store.layout import (
+    INCOMPLETE_SUFFIX,
+    files_of_rank,
+    folder_of,
+    incomplete_in,
+    step_of,
+    steps_in,
+)
 
 
 @given(st.integers(0, 10**15))
 def test_a_folder_is_of_the_step_that_it_names(step):
     assert step_of(folder_of(step)) == step
-    assert step_of(folder_of(step) + TORN) is None
+    assert step_of(folder_of(step) + INCOMPLETE_SUFFIX) is None
 
 
 @pytest.mark.parametrize("name", ["", "step-5", "step-000000005", "step-00000005.tmp", "xstep-00000005", "LATEST"])
@@ -19,7 +26,7 @@ def test_other_names_are_of_no_step(name):
 def test_what_lies_in_a_place_newest_first():
     names = ["LATEST", "step-00000100", "step-00000300.tmp", "step-00000200", "notes.tmp", "step-200"]
     assert steps_in(names) == [200, 100]
-    assert torn_in(names) == ["step-00000300.tmp"]
+    assert incomplete_in(names) == ["step-00000300.tmp"]
 
 
 SIZES = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(0, 1000), max_size=20)
@@ -27,11 +34,11 @@ SIZES = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(0, 1000), m
 
 @given(SIZES, st.integers(1, 9))
 def test_every_file_is_looked_at_by_one_rank(sizes, ranks):
-    shares = [share_of(sizes, rank, ranks) for rank in range(ranks)]
+    shares = [files_of_rank(sizes, rank, ranks) for rank in range(ranks)]
     assert sorted(name for share in shares for name in share) == sorted(sizes)
 
 
 @given(SIZES, st.integers(1, 9))
 def test_nobody_reads_much_more_than_others(sizes, ranks):
-    loads = [sum(sizes[name] + 1 for name in share_of(sizes, rank, ranks)) for rank in range(ranks)]
+    loads = [sum(sizes[name] + 1 for name in files_of_rank(sizes, rank, ranks)) for rank in range(ranks)]
     assert max(loads) - min(loads) <= max(sizes.values(), default=0) + 1

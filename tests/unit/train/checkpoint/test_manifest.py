@@ -78,18 +78,18 @@ def test_one_that_is_sealed_but_lacks_something_is_refused(told):
 
 def test_half_a_manifest_is_refused():
     written = to_json(SMALL)
-    with pytest.raises(ManifestError, match="is not what Windlass wrote"):
+    with pytest.raises(ManifestError, match="was not written by Windlass"):
         from_json(written[: len(written) // 2])
 
 
 def test_one_of_a_newer_windlass_says_so():
-    with pytest.raises(ManifestError, match="is of format 2, and this Windlass reads 1: use a newer one"):
+    with pytest.raises(ManifestError, match="has format 2, and this Windlass reads 1: use a newer one"):
         from_json(to_json(SMALL).replace(b'"windlass": 1', b'"windlass": 2'))
 
 
 @pytest.mark.parametrize("fact", [float("nan"), {1, 2}, b"x"])
 def test_facts_that_are_no_json_are_refused_before_anything_is_written(fact):
-    with pytest.raises(CheckpointError, match="facts of a checkpoint have to be JSON"):
+    with pytest.raises(CheckpointError, match="facts of a checkpoint must be JSON"):
         to_json(Manifest(1, 1, "", 1, 1, facts={"loss": fact}))
 
 

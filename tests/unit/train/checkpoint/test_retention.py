@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.train.checkpoint.store.errors import CheckpointError
-from windlass.train.checkpoint.store.retention import Retention, kept, to_prune
+from windlass.train.checkpoint.store.retention import Retention, steps_to_keep, steps_to_prune
 
 STEPS = st.sets(st.integers(0, 5_000), max_size=40)
 RETENTIONS = st.builds(Retention, st.integers(1, 8), st.none() | st.integers(1, 900))
@@ -20,7 +20,7 @@ RETENTIONS = st.builds(Retention, st.integers(1, 8), st.none() | st.integers(1, 
     ],
 )
 def test_the_newest_stay_and_one_of_every_so_many_steps(keep, every, gone):
-    assert to_prune([100, 200, 300, 400, 500], Retention(keep, every)) == gone
+    assert steps_to_prune([100, 200, 300, 400, 500], Retention(keep, every)) == gone
 
 
 def test_keeping_none_at_all_is_refused():
@@ -29,30 +29,30 @@ def test_keeping_none_at_all_is_refused():
 
 
 def test_milestones_of_no_steps_are_refused():
-    with pytest.raises(CheckpointError, match="that is no number of steps"):
+    with pytest.raises(CheckpointError, match="the number of steps must be positive"):
         Retention(3, 0)
 
 
 @given(STEPS, RETENTIONS)
 def test_what_stays_and_what_goes_is_everything(steps, retention):
-    stay, go = kept(steps, retention), set(to_prune(steps, retention))
+    stay, go = steps_to_keep(steps, retention), set(steps_to_prune(steps, retention))
     assert stay | go == steps
     assert not stay & go
 
 
 @given(STEPS, RETENTIONS)
 def test_the_newest_always_stay(steps, retention):
-    assert set(sorted(steps)[-retention.keep :]) <= kept(steps, retention)
+    assert set(sorted(steps)[-retention.keep :]) <= steps_to_keep(steps, retention)
 
 
 @given(STEPS, RETENTIONS)
 def test_pruning_twice_is_pruning_once(steps, retention):
-    assert to_prune(kept(steps, retention), retention) == []
+    assert steps_to_prune(steps_to_keep(steps, retention), retention) == []
 
 
 @given(STEPS, RETENTIONS)
 def test_pruned_after_each_save_or_at_the_end_the_same_milestones_stay(steps, retention):
     alive = set()
     for step in sorted(steps):
-        alive = kept(alive | {step}, retention)
-    assert alive == kept(steps, retention)
+        alive = steps_to_keep(alive | {step}, retention)
+    assert alive == steps_to_keep(steps, retention)

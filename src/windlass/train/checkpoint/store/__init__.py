@@ -1,5 +1,5 @@
-"""Where checkpoints lie and what they say of themselves, without torch: the command line reads it, too.
+"""Storage and inventory of checkpoints, without torch, so that the command line can use them.
 
-Belongs here: names, manifests, retention (pure); places (POSIX, object stores); verification. The standard library
-only; fsspec, and what it takes for a store, is loaded when a place is in one.
+Belongs here: names, manifests, retention (pure); storage backends (POSIX, object stores); verification. The standard
+library only; fsspec and its packages are loaded for object stores alone.
 """

@@ -1,4 +1,4 @@
-"""Trying again where a store or a network may do better the next time."""
+"""Retries operations of a store or a network with exponential backoff."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PASSING = (errno.EBUSY, errno.EREMOTEIO, errno.EIO, errno.EAGAIN, errno.ENETUNREACH, errno.EHOSTUNREACH)
-_PASSING_NAMES = frozenset(
+_TRANSIENT_CODES = (errno.EBUSY, errno.EREMOTEIO, errno.EIO, errno.EAGAIN, errno.ENETUNREACH, errno.EHOSTUNREACH)
+_TRANSIENT_NAMES = frozenset(
     (
         "ClientOSError",
         "ClientPayloadError",
@@ -28,38 +28,40 @@ _PASSING_NAMES = frozenset(
         "ShortReadError",
     )
 )
-"""Of botocore, aiohttp and fsspec, by name: none of them is loaded for this."""
+"""Exceptions of botocore, aiohttp and fsspec, by name, so that none of these is imported."""
 
 TRIES = 3
-"""On top of those that a store's own client makes at once: S3's spends some ten seconds on each."""
+"""Number of tries, on top of those of a store's client: S3's spends about ten seconds on each."""
 
 
 class ShortReadError(OSError):
     """Fewer bytes than the store had announced."""
 
 
-def passes(error: Exception) -> bool:
-    """Whether this may be over in a moment."""
+def is_transient(error: Exception) -> bool:
+    """Whether the error may be temporary."""
     if isinstance(error, FileNotFoundError | PermissionError):
         return False
-    if isinstance(error, ConnectionError | TimeoutError) or (isinstance(error, OSError) and error.errno in _PASSING):
+    if isinstance(error, ConnectionError | TimeoutError) or (
+        isinstance(error, OSError) and error.errno in _TRANSIENT_CODES
+    ):
         return True
-    return any(kind.__name__ in _PASSING_NAMES for kind in type(error).__mro__)
+    return any(kind.__name__ in _TRANSIENT_NAMES for kind in type(error).__mro__)
 
 
-def pauses(tries: int = TRIES) -> Iterator[float]:
-    """Seconds before each further try: doubled each time, and no two ranks' alike."""
+def backoff_pauses(tries: int = TRIES) -> Iterator[float]:
+    """Yield seconds before each further try: doubled each time, with jitter so that ranks spread."""
     for number in range(tries - 1):
-        yield min(0.5 * 2**number, 8.0) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads ranks, hides nothing
+        yield min(0.5 * 2**number, 8.0) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not cryptography
 
 
-def retried(work: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
-    """Do it, again while what goes wrong may pass. Raises what went wrong last."""
-    for seconds in pauses():
+def retry(work: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
+    """Run `work`, retrying temporary errors. Raises the last error."""
+    for seconds in backoff_pauses():
         try:
             return work()
         except Exception as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
         pause(seconds)
     return work()

@@ -1,8 +1,8 @@
-"""The names of folders and files in a place. Pure.
+"""The names of folders and files in a storage. Pure.
 
-step-00000500/manifest.json   a checkpoint: files of torch's DCP, and the manifest that makes them one
-step-00000600.tmp/            one that is being written, or was when its writer died
-LATEST                        the name of the newest; a hint, for people and for listings that lag behind
+step-00000500/manifest.json   a checkpoint: files of torch's DCP, and the manifest that completes them
+step-00000600.tmp/            one that is being written, or whose writer was killed
+LATEST                        the name of the newest; a hint for people, and for listings that lag behind
 """
 
 from __future__ import annotations
@@ -12,35 +12,39 @@ from collections.abc import Iterable, Mapping
 
 MANIFEST = "manifest.json"
 LATEST = "LATEST"
-TORN = ".tmp"
-"""The end of a folder's name while what is in it is no checkpoint yet, or no longer one."""
+INCOMPLETE_SUFFIX = ".tmp"
+"""Suffix of a folder whose content is no checkpoint yet, or no longer one."""
 
 _FOLDER = re.compile(r"step-([0-9]{8,18})")
 
 
 def folder_of(step: int) -> str:
-    """ "step-00000500": names sort as steps do up to a hundred million."""
+    """Return the folder of a step: "step-00000500". Names sort as steps do up to a hundred million."""
     return f"step-{step:08d}"
 
 
 def step_of(name: str) -> int | None:
-    """The step of a folder; None if this is no name of a finished checkpoint."""
+    """Return the step of a folder; None if the name is not that of a finished checkpoint."""
     found = _FOLDER.fullmatch(name)
     return int(found[1]) if found and folder_of(int(found[1])) == name else None
 
 
 def steps_in(names: Iterable[str]) -> list[int]:
-    """Steps of folders that may be checkpoints, newest first."""
+    """Return steps of folders that may be checkpoints, newest first."""
     return sorted({step for name in names if (step := step_of(name)) is not None}, reverse=True)
 
 
-def torn_in(names: Iterable[str]) -> list[str]:
-    """Folders that are no checkpoints, by their name."""
-    return sorted(name for name in names if name.endswith(TORN) and step_of(name.removesuffix(TORN)) is not None)
+def incomplete_in(names: Iterable[str]) -> list[str]:
+    """Return names of folders that are incomplete."""
+    return sorted(
+        name
+        for name in names
+        if name.endswith(INCOMPLETE_SUFFIX) and step_of(name.removesuffix(INCOMPLETE_SUFFIX)) is not None
+    )
 
 
-def share_of(sizes: Mapping[str, int], rank: int, ranks: int) -> list[str]:
-    """The files that one of `ranks` looks at: all together every file once, and nobody much more than others."""
+def files_of_rank(sizes: Mapping[str, int], rank: int, ranks: int) -> list[str]:
+    """Return the files that one of `ranks` reads: together every file once, balanced by bytes."""
     loads, mine = [0] * ranks, []
     for name in sorted(sizes, key=lambda each: (-sizes[each], each)):
         least = loads.index(min(loads))

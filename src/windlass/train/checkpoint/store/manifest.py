@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself: its files with sizes and checksums, its tensors, and where training was. Pure."""
+"""The manifest of a checkpoint: its files with sizes and checksums, its tensors, and the progress of training. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from windlass.train.checkpoint.store.errors import CheckpointError, ManifestErro
 
 FORMAT = 1
 OBJECT = "object"
-"""The dtype of what is no tensor: learning rates, counters, names."""
+"""The dtype of values that are no tensors: learning rates, counters, names."""
 
 
 class FileFact(NamedTuple):
-    """What a file has to be: bytes, and CRC-32 of them."""
+    """Expected size in bytes and CRC-32 of a file."""
 
     size: int
     crc32: int
 
 
 class TensorFact(NamedTuple):
-    """A tensor as a whole, however it was cut: its shape, and torch's word for its dtype ("float32")."""
+    """A whole tensor, however it was split: its shape, and torch's name of its dtype ("float32")."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -36,14 +36,14 @@ class Manifest:
     step: int
     samples: int
     mesh: str
-    """Degrees, as people write them: "dp=2,tp=2"."""
+    """Degrees, as users write them: "dp=2,tp=2"."""
     world: int
-    """Ranks that wrote it."""
+    """Number of ranks that wrote it."""
     saved_at: int
     files: Mapping[str, FileFact] = field(default_factory=dict)
     tensors: Mapping[str, TensorFact] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else is to be known when training goes on, as JSON has it."""
+    """Further facts needed to resume, as JSON."""
 
     @property
     def size(self) -> int:
@@ -52,18 +52,18 @@ class Manifest:
 
 
 def to_json(manifest: Manifest) -> bytes:
-    """As it is written, with a checksum of its own. Raises CheckpointError for facts that are no JSON."""
+    """Serialize with a checksum. Raises CheckpointError for facts that are not JSON."""
     try:
         told = json.loads(_canonical(asdict(manifest)))
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"the facts of a checkpoint have to be JSON: {error}") from None
+        raise CheckpointError(f"the facts of a checkpoint must be JSON: {error}") from None
     sealed = {"windlass": FORMAT, "crc32": zlib.crc32(_canonical(told)), "checkpoint": told}
     return json.dumps(sealed, indent=1, sort_keys=True).encode()
 
 
 def from_json(data: bytes) -> Manifest:
-    """Inverse of `to_json`. Raises ManifestError; whatever bit was flipped, it is seen."""
-    told = _opened(data)
+    """Parse the result of `to_json`. Raises ManifestError; every flipped bit is detected."""
+    told = _unseal(data)
     try:
         return Manifest(
             step=int(told["step"]),
@@ -79,17 +79,17 @@ def from_json(data: bytes) -> Manifest:
         raise ManifestError(f"is not complete ({error!r})") from None
 
 
-def _opened(data: bytes) -> dict[str, Any]:
+def _unseal(data: bytes) -> dict[str, Any]:
     try:
         sealed = json.loads(data)
         version, crc32, told = sealed["windlass"], sealed["crc32"], sealed["checkpoint"]
         found = zlib.crc32(_canonical(told))
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ManifestError("is not what Windlass wrote") from None
+        raise ManifestError("was not written by Windlass") from None
     if crc32 != found or not isinstance(told, dict):
-        raise ManifestError("does not agree with its own checksum")
+        raise ManifestError("does not match its own checksum")
     if version != FORMAT:
-        raise ManifestError(f"is of format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
+        raise ManifestError(f"has format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
     return told
 
 

@@ -1,0 +1,106 @@
+"""The inventory of a storage: checkpoints with their manifests, and incomplete ones. Reads no tensor data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from windlass.train.checkpoint.store.errors import ManifestError
+from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, folder_of, incomplete_in, step_of, steps_in
+from windlass.train.checkpoint.store.manifest import Manifest
+from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
+from windlass.train.checkpoint.store.storage import StorageBackend
+from windlass.train.checkpoint.store.verification import FileProblem, manifest_problem, read_manifest
+
+
+class CheckpointStatus(StrEnum):
+    """Status of a folder, as far as it is known without reading its files."""
+
+    COMPLETE = "complete"
+    DAMAGED = "damaged"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEntry:
+    """One folder of a storage."""
+
+    folder: str
+    state: CheckpointStatus
+    step: int | None
+    manifest: Manifest | None = None
+    trouble: tuple[FileProblem, ...] = ()
+
+
+def candidate_steps(storage: StorageBackend) -> list[int]:
+    """Return steps that may have a checkpoint, newest first, including one that only `LATEST` names."""
+    return steps_in({*storage.names(), (storage.read(LATEST) or b"").decode(errors="replace").strip()})
+
+
+def newest_complete(storage: StorageBackend, most: float = math.inf) -> tuple[int | None, Mapping[str, Any]]:
+    """Return the newest step, at most `most`, with a readable manifest, and the facts in it."""
+    for step in candidate_steps(storage):
+        manifest = inspect_step(storage, step).manifest if step <= most else None
+        if manifest is not None:
+            return step, manifest.facts
+    return None, {}
+
+
+def list_checkpoints(storage: StorageBackend) -> list[CheckpointEntry]:
+    """List all folders of checkpoints, newest first; incomplete ones come last."""
+    names = storage.names()
+    unfinished = [CheckpointEntry(name, CheckpointStatus.UNFINISHED, None) for name in incomplete_in(names)]
+    seen = [inspect_step(storage, step) for step in candidate_steps(storage)]
+    return [*(each for each in seen if each.folder in names or each.manifest), *unfinished]
+
+
+def inspect_step(storage: StorageBackend, step: int) -> CheckpointEntry:
+    """Inspect the checkpoint of one step: its manifest, and whether its files exist with their sizes."""
+    folder = folder_of(step)
+    try:
+        manifest = read_manifest(storage, folder)
+    except ManifestError as error:
+        return CheckpointEntry(folder, CheckpointStatus.DAMAGED, step, None, (manifest_problem(error),))
+    if manifest is None:
+        return CheckpointEntry(folder, CheckpointStatus.UNFINISHED, step)
+    trouble = step_mismatch(manifest, step) or tuple(_size_problems(storage.sizes(folder), manifest))
+    return CheckpointEntry(
+        folder, CheckpointStatus.DAMAGED if trouble else CheckpointStatus.COMPLETE, step, manifest, trouble
+    )
+
+
+def step_mismatch(manifest: Manifest, step: int) -> tuple[FileProblem, ...]:
+    """Return a problem for a manifest in the folder of another step."""
+    return () if manifest.step == step else (FileProblem(MANIFEST, f"is of step {manifest.step:,}"),)
+
+
+def incomplete_folders(storage: StorageBackend) -> list[str]:
+    """Return the folders of interrupted saves: no checkpoints, and not continued."""
+    names = storage.names()
+    empty = [name for name in names if step_of(name) is not None and storage.read(f"{name}/{MANIFEST}") is None]
+    return [*incomplete_in(names), *empty]
+
+
+def _size_problems(sizes: dict[str, int], manifest: Manifest) -> list[FileProblem]:
+    compared = ((name, sizes.get(name), fact.size) for name, fact in manifest.files.items())
+    return [
+        FileProblem(name, "is missing" if found is None else f"has {found:,} bytes, and {wanted:,} were written")
+        for name, found, wanted in compared
+        if found != wanted
+    ]
+
+
+def prunable_steps(storage: StorageBackend, retention: Retention) -> list[int]:
+    """Return the steps that pruning removes, oldest first.
+
+    A damaged checkpoint does not count as kept: it is removed when a newer one is complete.
+    """
+    seen = list_checkpoints(storage)
+    complete = [each.step for each in seen if each.step is not None and each.state is CheckpointStatus.COMPLETE]
+    if not complete:
+        return []
+    damaged = [each.step for each in seen if each.step is not None and each.state is CheckpointStatus.DAMAGED]
+    return sorted([*steps_to_prune(complete, retention), *(step for step in damaged if step < max(complete))])

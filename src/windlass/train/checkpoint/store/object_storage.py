@@ -1,0 +1,150 @@
+"""An object store through fsspec: files are written first, the manifest last. Nothing is renamed.
+
+Stores return written data on a read after a write, but their listings may lag behind. A checkpoint therefore exists if
+its manifest can be read, and `LATEST` names one that a listing does not show yet.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from windlass.train.checkpoint.store.backoff import ShortReadError, retry
+from windlass.train.checkpoint.store.errors import StorageError, StorageUnusableError
+from windlass.train.checkpoint.store.layout import MANIFEST
+from windlass.train.checkpoint.store.storage_errors import translate_errors
+
+T = TypeVar("T")
+SCRATCH = "WINDLASS_SCRATCH"
+"""Variable with the folder for files before their upload; default is the system's temporary folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStorage:
+    """A `StorageBackend` over an object store. `root` is the location in the store's own terms."""
+
+    text: str
+    store: Any
+    root: str
+
+    @classmethod
+    def at(cls, text: str, package: str) -> ObjectStorage:
+        """Open the store of an address. Raises StorageUnusableError where `package`, or fsspec, is not installed."""
+        try:
+            from fsspec.core import url_to_fs  # noqa: PLC0415 - only where a store is used
+
+            store, root = url_to_fs(text, use_listings_cache=False, skip_instance_cache=True)
+        except ImportError as error:
+            missing = error.name or package or str(error)
+            asked = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
+            raise StorageUnusableError(f"{text}: {missing} is not installed\npip install {asked}") from None
+        except ValueError as error:
+            raise StorageUnusableError(
+                f"{text}: {error}\nlocations are folders, s3://bucket/run, gs://… or abfs://…"
+            ) from None
+        return cls(text.rstrip("/"), store, root.rstrip("/"))
+
+    def names(self) -> list[str]:
+        """Return the names directly inside."""
+        return sorted(name for name, _ in self._list("", "listing it"))
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the bytes of each file in a folder."""
+        found = self._list(folder, f"listing {folder}")
+        return {name: int(entry["size"]) for name, entry in found if entry["type"] == "file"}
+
+    def read(self, name: str) -> bytes | None:
+        """Return a small file, or None."""
+        try:
+            return bytes(self._call(f"reading {name}", lambda: self.store.cat_file(self._key(name))))
+        except StorageError as error:
+            if not _is_missing(error.__cause__):
+                raise
+            return None
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading."""
+        return cast(BinaryIO, retry(lambda: self.store.open(self._key(name), "rb")))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file atomically."""
+        self._call(f"writing {name}", lambda: self.store.pipe_file(self._key(name), data))
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder."""
+
+        def gone() -> None:
+            """Remove the manifest first: what remains after an interruption is no checkpoint."""
+            for key in (self._key(f"{name}/{MANIFEST}"), self._key(name)):
+                try:
+                    self.store.rm(key, recursive=key == self._key(name))
+                except FileNotFoundError as error:
+                    if not _is_missing(error):
+                        raise
+
+        self._call(f"removing {name}", gone)
+
+    def staging_directory(self, folder: str, rank: int) -> Path:  # noqa: ARG002 - one save is in flight
+        """Create this rank's local directory, and remove what a killed process has left in it."""
+        scratch = Path(os.environ.get(SCRATCH) or tempfile.gettempdir())
+        made = scratch / f"windlass-{os.getuid()}-{zlib.crc32(self.text.encode()):08x}-{rank}"
+        with translate_errors(str(made), "making a scratch folder"):
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir(parents=True)
+        return made
+
+    def upload(self, folder: str, staging: Path, files: Mapping[str, int]) -> None:
+        """Upload the files."""
+        for name, size in files.items():
+            put = partial(self._upload_file, staging / name, f"{folder}/{name}", size)
+            self._call(f"writing {folder}/{name}", put)
+
+    def commit(self, folder: str, manifest: bytes, files: Mapping[str, int]) -> None:  # noqa: ARG002
+        """Write the manifest, which makes it a checkpoint."""
+        self.write(f"{folder}/{MANIFEST}", manifest)
+
+    def discard(self, folder: str) -> None:
+        """Remove the folder unless it is a checkpoint."""
+        if self.read(f"{folder}/{MANIFEST}") is None:
+            self.remove(folder)
+
+    def release_staging(self, staging: Path) -> None:
+        """Remove the staging directory."""
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def _upload_file(self, file: Path, name: str, size: int) -> None:
+        """Upload one file, and check its size in the store."""
+        self.store.put_file(str(file), self._key(name))
+        if (stored := int(self.store.info(self._key(name), refresh=True)["size"])) != size:
+            raise ShortReadError(f"{name} has {stored} bytes in the store, and {size} were sent")
+
+    def _list(self, folder: str, doing: str) -> list[tuple[str, dict[str, Any]]]:
+        def look() -> list[dict[str, Any]]:
+            try:
+                return list(self.store.ls(self._key(folder), detail=True, refresh=True))
+            except FileNotFoundError as error:
+                if not _is_missing(error):
+                    raise
+                return []
+
+        entries = self._call(doing, look)
+        return [(entry["name"].rstrip("/").rpartition("/")[2], entry) for entry in entries]
+
+    def _call(self, doing: str, work: Callable[[], T]) -> T:
+        with translate_errors(self.text, doing):
+            return retry(work)
+
+    def _key(self, name: str) -> str:
+        return f"{self.root}/{name}".rstrip("/")
+
+
+def _is_missing(error: BaseException | None) -> bool:
+    """Whether an object is missing from an existing bucket."""
+    return isinstance(error, FileNotFoundError) and "bucket does not exist" not in str(error)

@@ -1,0 +1,88 @@
+"""Verifies a checkpoint against its manifest, byte by byte."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from windlass.train.checkpoint.store.backoff import ShortReadError, is_transient, retry
+from windlass.train.checkpoint.store.errors import ManifestError
+from windlass.train.checkpoint.store.layout import MANIFEST
+from windlass.train.checkpoint.store.manifest import FileFact, Manifest, from_json
+from windlass.train.checkpoint.store.storage import StorageBackend
+from windlass.train.checkpoint.store.storage_errors import translate_errors
+
+_CHUNK_BYTES = 8 << 20
+_READERS = 4
+"""Number of files that one process reads at a time; checksums run without Python's lock."""
+
+ByteCounter = Callable[[int], None]
+"""Callback with the number of further bytes read; called from any thread."""
+
+
+class FileProblem(NamedTuple):
+    """One file that differs from its manifest."""
+
+    file: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.why}"
+
+
+def read_manifest(storage: StorageBackend, folder: str) -> Manifest | None:
+    """Read the manifest of a folder; None if there is none, so no checkpoint. Raises ManifestError."""
+    data = storage.read(f"{folder}/{MANIFEST}")
+    return None if data is None else from_json(data)
+
+
+def verify_files(
+    storage: StorageBackend, folder: str, manifest: Manifest, names: Iterable[str], tell: ByteCounter | None = None
+) -> list[FileProblem]:
+    """Read these files whole; return the damaged ones. Raises StorageError where the storage does not answer."""
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="verify") as readers:
+        look = partial(_verify_file, storage, folder, tell=tell or _ignore)
+        found = list(readers.map(lambda name: look(name, manifest.files[name]), names))
+    return [trouble for trouble in found if trouble]
+
+
+def manifest_problem(error: ManifestError) -> FileProblem:
+    """Return the problem of a manifest."""
+    return FileProblem(MANIFEST, str(error))
+
+
+def _verify_file(
+    storage: StorageBackend, folder: str, name: str, fact: FileFact, *, tell: ByteCounter
+) -> FileProblem | None:
+    with translate_errors(storage.text, f"reading {folder}/{name}"):
+        try:
+            size, crc32 = retry(lambda: _read_checksum(storage, f"{folder}/{name}", fact.size, tell))
+        except FileNotFoundError:
+            return FileProblem(name, "is missing")
+        except OSError as error:
+            if isinstance(error, ShortReadError) or not is_transient(error):
+                return FileProblem(name, f"cannot be read: {error.strerror or error}")
+            raise
+    if size != fact.size:
+        return FileProblem(name, f"has {size:,} bytes, and {fact.size:,} were written")
+    if crc32 != fact.crc32:
+        return FileProblem(name, f"was changed after it was written (CRC-32 {crc32:08x}, and it was {fact.crc32:08x})")
+    return None
+
+
+def _read_checksum(storage: StorageBackend, name: str, expected: int, tell: ByteCounter) -> tuple[int, int]:
+    """Return (bytes, CRC-32) of a file; reading stops soon after the expected size."""
+    size = crc32 = 0
+    with storage.open(name) as file:
+        while size <= expected and (part := file.read(_CHUNK_BYTES)):
+            size += len(part)
+            crc32 = zlib.crc32(part, crc32)
+            tell(len(part))
+    return size, crc32
+
+
+def _ignore(_count: int) -> None:
+    """Callback without effect."""

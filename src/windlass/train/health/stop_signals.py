@@ -1,0 +1,42 @@
+"""Notes signals that ask this process to stop. All ranks stop together, after a step that all have finished."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from types import FrameType
+
+from windlass import wire
+
+_DEFAULT_GRACE_S = 30.0
+"""Default grace period in seconds, equal to that of a Kubernetes pod."""
+
+
+class StopRequests:
+    """Signal handlers that record a stop request, installed until `close`."""
+
+    def __init__(self) -> None:
+        self.asked: str = ""
+        """Name of the signal; "" without a request."""
+        self._until = float("inf")
+        self._before: dict[int, object] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGUSR1):
+                self._before[number] = signal.signal(number, self._note)
+
+    def time_left(self) -> int | None:
+        """Milliseconds until this process is killed; None without a request."""
+        return None if not self.asked else max(0, int((self._until - time.monotonic()) * 1000))
+
+    def close(self) -> None:
+        """Restore the previous signal handlers."""
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type] # what `signal` gave
+        self._before.clear()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if not self.asked:
+            self.asked = signal.Signals(number).name
+            self._until = time.monotonic() + float(os.environ.get(wire.GRACE, _DEFAULT_GRACE_S))

@@ -1,0 +1,56 @@
+"""Ends a rank after an error: reports it once, with an exit code that says whether a restart can help."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from windlass import wire
+from windlass.train import process_group
+from windlass.train.checkpoint.store.errors import CheckpointError, is_retryable
+from windlass.train.errors import TrainError
+from windlass.train.health import failure_report
+
+
+def exit_with_error(error: Exception, rank: int) -> None:
+    """End this rank; all others end too. Python prints errors of the script, unless a lost peer caused them."""
+    exit_if_peer_failed(error)
+    ours = isinstance(error, TrainError | CheckpointError)
+    passes = isinstance(error, CheckpointError) and is_retryable(error)
+    code = (wire.RankExitCode.RETRY if passes else wire.RankExitCode.FATAL) if ours else 1
+    why = str(error) if ours else wire.describe_error(error)
+    wire.write_error_file(why, error)
+    speaks = failure_report.publish(failure_report.FailureReport(rank, code, why))
+    if not ours and (end := failure_report.lost_connection_text(error)) and process_group.has_agent_store():
+        _exit_for_lost_connection(end, rank)
+    if ours:
+        if speaks:
+            sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
+        raise SystemExit(code) from None
+
+
+def exit_if_peer_failed(error: Exception) -> None:
+    """Exit silently if the error is only the consequence of another rank's failure, and that rank has reported it."""
+    if failure_report.is_peer_failure(error) and (other := failure_report.read_peer_report()):
+        wire.write_error_file(f"rank {other.rank}: {other.why}", error)
+        raise SystemExit(other.code) from None
+
+
+def refuse_start(error: TrainError, teller: str) -> NoReturn:
+    """Exit before anything is sent. The rank whose variable `teller` is 0 prints the reason."""
+    wire.write_error_file(str(error), error)
+    if os.environ.get(teller, "0") == "0":
+        sys.stderr.write(f"windlass: {error}\n")
+    sys.exit(wire.RankExitCode.FATAL)
+
+
+def _exit_for_lost_connection(end: str, rank: int) -> NoReturn:
+    """Exit with one line for a lost connection; the agent names the lost rank, and a traceback here adds nothing."""
+    sys.stderr.write(f"windlass: rank {rank}: another rank is gone ({end})\n")
+    raise SystemExit(1) from None
+
+
+def is_clean_exit(error: BaseException) -> bool:
+    """Whether all ranks leave together by intention."""
+    return isinstance(error, SystemExit) and error.code in (None, 0, wire.RankExitCode.PREEMPTED)

@@ -1,0 +1,56 @@
+"""Metrics of one rank, measured without communication: step time, and how much of it is work or waiting."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+
+import torch
+
+from windlass.train.telemetry.gpu_gauge import GpuGauge
+from windlass.train.telemetry.phase_timers import Phase, PhaseTimers, time_between
+
+_INTERVAL_S = 1.0
+"""Minimum seconds between two messages."""
+_WAITING_PHASES: tuple[Phase, ...] = ("agree", "data", "save")
+
+
+class RankMetrics:
+    """Averages over this rank's steps."""
+
+    def __init__(self, phases: PhaseTimers, device: torch.device, now: Callable[[], float] = time.monotonic) -> None:
+        self._phases, self._device, self._now = phases, device, now
+        self._gauge = GpuGauge(device)
+        self._since, self._counted, self._before = now(), 0, phases.totals()
+        self.values: dict[str, float] = {}
+        """The last values by name.
+
+        `rank_step_ms`; of that `rank_wait_ms` (for samples, for the step consensus, for a save), and the rest
+        `rank_busy_ms`; `rank_memory` in bytes, the peak of the device or, without a GPU, of the process; and the values
+        of NVML.
+        """
+
+    def count(self) -> bool:
+        """Count one step. Returns whether there are new values, at most once a second."""
+        self._counted += 1
+        passed = self._now() - self._since
+        if passed < _INTERVAL_S:
+            return False
+        totals = self._phases.totals()
+        spent = time_between(self._before, totals)
+        step = passed * 1000 / self._counted
+        wait = sum(spent.get(phase, 0.0) for phase in _WAITING_PHASES) / self._counted
+        self._since, self._counted, self._before = self._now(), 0, totals
+        times = {"rank_step_ms": step, "rank_wait_ms": wait, "rank_busy_ms": step - wait}
+        self.values = {**times, "rank_memory": float(self._memory()), **self._gauge.values()}
+        return True
+
+    def close(self) -> None:
+        """Stop measuring."""
+        self._gauge.close()
+
+    def _memory(self) -> int:
+        if self._device.type == "cuda":
+            return int(torch.cuda.max_memory_allocated(self._device))
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
