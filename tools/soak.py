@@ -54,7 +54,7 @@ class Report:
     """Result of one schedule."""
 
     seed: int
-    wrongs: tuple[str, ...]
+    contract_violations: tuple[str, ...]
     turns: int
     deaths: int
 
@@ -79,11 +79,16 @@ def soak(seed: int) -> Report:
         finally:
             running.close()
     # 3. every job has ended, and every node is free
-    return Report(seed, (*watch.wrongs, *universe.wrongs, *_unfinished(universe, watch)), watch.turns, deaths)
+    return Report(
+        seed,
+        (*watch.contract_violations, *universe.contract_violations, *_unfinished(universe, watch)),
+        watch.turns,
+        deaths,
+    )
 
 
 def _unfinished(universe: Universe, watch: _Watch) -> Iterator[str]:
-    if watch.wrongs:
+    if watch.contract_violations:
         return
     for state in universe.states.values():
         if state.status.phase not in TERMINAL:
@@ -110,19 +115,19 @@ class _Watch:
 
     def __init__(self, universe: Universe) -> None:
         self.controller: Controller
-        self.wrongs: list[str] = []
+        self.contract_violations: list[str] = []
         self.turns = 0
         self._universe = universe
 
     def look(self) -> None:
         self.turns += 1
         snapshot = self.controller.snapshot()
-        self.wrongs += snapshot_violations(snapshot, self.controller.states)
+        self.contract_violations += snapshot_violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
-            self.wrongs += plan_violations(snapshot, schedule(snapshot, self._universe.now))
+            self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.now))
         if self.turns > MAX_TURNS:
-            self.wrongs.append(f"still busy after {MAX_TURNS} turns, at {self._universe.now} ms")
-        if self.wrongs or self._universe.wrongs:
+            self.contract_violations.append(f"still busy after {MAX_TURNS} turns, at {self._universe.now} ms")
+        if self.contract_violations or self._universe.contract_violations:
             raise _Wrong
 
 
@@ -169,7 +174,7 @@ def _universe(rng: Random) -> Universe:
         universe.arrive(rng.randrange(HORIZON // 2), arrival)
     rates = {kind: Rate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
     seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
-    universe.befall(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
+    universe.schedule_faults(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
     for at, event in _user_events(rng, [arrival.job_id for arrival in jobs]):
         universe.arrive(at, event)
     for at, changed in _cluster_changes(rng, cluster):
@@ -258,7 +263,7 @@ def _roles(rng: Random) -> Iterator[Role]:
 
 
 def _script(rng: Random) -> Script:
-    exits = [e.Exit(code=0)] * 8 + [e.Exit(code=1), e.Exit(signal=11), e.Exit(code=83, declared=e.Declared.PREEMPTED)]
+    exits = [e.Exit(code=0)] * 8 + [e.Exit(code=1), e.Exit(signal=11), e.Exit(code=83)]
     return Script(
         work=rng.randrange(150_000),
         exit=rng.choice(exits),
@@ -300,8 +305,12 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         report = soak(options.seed)
-        print(f"seed {report.seed}: {report.turns} turns, {report.deaths} controllers killed", *report.wrongs, sep="\n")
-        return 1 if report.wrongs else 0
+        print(
+            f"seed {report.seed}: {report.turns} turns, {report.deaths} controllers killed",
+            *report.contract_violations,
+            sep="\n",
+        )
+        return 1 if report.contract_violations else 0
     return _soak_many(range(options.first, options.first + options.schedules), options.processes)
 
 
@@ -311,9 +320,9 @@ def _soak_many(seeds: range, processes: int | None) -> int:
     with ProcessPoolExecutor(processes) as pool:
         for report in pool.map(soak, seeds, chunksize=_BATCH):
             done, turns, deaths = done + 1, turns + report.turns, deaths + report.deaths
-            if report.wrongs:
+            if report.contract_violations:
                 failed.append(report)
-                print(f"\nseed {report.seed}: {report.wrongs[0]}")
+                print(f"\nseed {report.seed}: {report.contract_violations[0]}")
             if done % 100 == 0 or done == len(seeds):
                 _show(done, len(seeds), len(failed), time.monotonic() - begun)
     print(f"\n{done:,} schedules, {turns:,} turns, {deaths:,} controllers killed: {len(failed)} with violations")

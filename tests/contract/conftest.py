@@ -98,7 +98,7 @@ class SimPlace:
         """Nothing happens in a loop."""
 
     def close(self) -> None:
-        assert self.universe.wrongs == []
+        assert self.universe.contract_violations == []
 
 
 PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace, "sim": SimPlace}

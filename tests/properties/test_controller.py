@@ -38,14 +38,14 @@ POLICY = Policy(min_runtime=2_000, resize_interval=3_000)
 
 @dataclass
 class MemoryWorld:
-    """What a world keeps (`stored`, `alive`), and what it has seen and not yet told (`unheard`)."""
+    """What a world keeps (`stored`, `alive`), and what it has seen and not yet told (`redeliver_all`)."""
 
     nodes: tuple[Node, ...] = NODES
     now: int = 0
     stored: dict[str, JobState] = field(default_factory=dict)
     alive: dict[str, int] = field(default_factory=dict)
     running: dict[str, set[int]] = field(default_factory=dict)
-    unheard: list[WorldEvent] = field(default_factory=list)
+    redeliver_all: list[WorldEvent] = field(default_factory=list)
 
     def recovery(self) -> Recovery:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL)
@@ -78,7 +78,7 @@ class MemoryWorld:
         self._tell(job_id, e.MemberExited(self.alive[job_id], member, rng.choice(kinds)))
 
     def _tell(self, job_id: str, event: e.Event) -> None:
-        self.unheard.append(JobEvent(job_id, event))
+        self.redeliver_all.append(JobEvent(job_id, event))
 
 
 jobs = st.builds(
@@ -114,11 +114,11 @@ def test_every_job_ends_whole_whatever_happens(wanted: list[Job], seed: int, aft
     controller = Controller(world.recovery(), partial(_ended, world))
     for number, job in enumerate(wanted, start=1):
         after = (Dependency(f"j-{number - 1}"),) if after_one_another and number > 1 else ()
-        world.unheard.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
+        world.redeliver_all.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
     for _ in range(60):
         controller = _round(controller, world, rng, kindly=False)
     for job_id in list(world.stored):
-        world.unheard.append(JobEvent(job_id, e.Resume()))
+        world.redeliver_all.append(JobEvent(job_id, e.Resume()))
     for _ in range(600):
         controller = _round(controller, world, rng, kindly=True)
     assert {state.status.phase for state in world.stored.values()} <= TERMINAL
@@ -137,11 +137,11 @@ def _ended(world: MemoryWorld, job_id: str) -> JobState | None:
 def _round(controller: Controller, world: MemoryWorld, rng: random.Random, *, kindly: bool) -> Controller:
     """Something happens; the controller may die before it has heard, after its commit, or after its commands."""
     _happen(world, rng, kindly=kindly)
-    heard, world.unheard = world.unheard, []
+    heard, world.redeliver_all = world.redeliver_all, []
     changes = controller.turn(heard, world.now)
-    dies = None if kindly else rng.choice([None] * 6 + ["unheard", "committed", "performed"])
-    if dies == "unheard":
-        world.unheard = heard + world.unheard
+    dies = None if kindly else rng.choice([None] * 6 + ["redeliver_all", "committed", "performed"])
+    if dies == "redeliver_all":
+        world.redeliver_all = heard + world.redeliver_all
         return _recovered(world)
     world.commit(changes)
     assert snapshot_violations(controller.snapshot(), controller.states) == []
@@ -169,10 +169,10 @@ def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
         known = sorted(world.stored)
         for event in (e.Cancel(), e.Kill(), e.Suspend(), e.Resume(), e.Preempt("for another")):
             if rng.random() < 0.06:
-                world.unheard.append(JobEvent(rng.choice(known), event))
+                world.redeliver_all.append(JobEvent(rng.choice(known), event))
         if world.alive and rng.random() < 0.2:
             job_id = rng.choice(sorted(world.alive))
-            world.unheard.append(JobEvent(job_id, e.Saved(world.alive[job_id], world.now)))
+            world.redeliver_all.append(JobEvent(job_id, e.Saved(world.alive[job_id], world.now)))
     if not kindly and rng.random() < 0.15:
         first = NODES[0]
         troubled = [
@@ -181,10 +181,10 @@ def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
             (replace(first, cordoned="Xid 79"), *NODES[1:]),
         ]
         world.nodes = NODES if world.nodes != NODES else rng.choice(troubled)
-        world.unheard.append(world.cluster())
+        world.redeliver_all.append(world.cluster())
     if kindly and world.nodes != NODES:
         world.nodes = NODES
-        world.unheard.append(world.cluster())
+        world.redeliver_all.append(world.cluster())
 
 
 def test_a_refused_job_never_queues() -> None:

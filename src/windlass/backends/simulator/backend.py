@@ -1,6 +1,6 @@
-"""The sim world behind the port: a controller's view of a Universe.
+"""The simulator behind the port: a controller's view of a Universe.
 
-Time passes only in `wait`, as far as the next thing that is heard. What was committed outlives the controller.
+Time passes only in `wait`, up to the next event. Committed state outlives the controller.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from windlass.core.model.status import TERMINAL, JobState
 
 
 class Over(Exception):  # noqa: N818 - the end of a simulation is no error
-    """Nothing will ever happen any more: whoever still waits would wait for ever."""
+    """Nothing is scheduled any more: a wait would last for ever."""
 
 
 class SimulatorBackend:
-    """Implements `worlds.port.World`.
+    """Implements `backends.port.Backend`.
 
-    `watch` is called before each wait, when everything decided has been done. `full` says whether a commit finds its
-    disk full.
+    `watch` is called before each wait, when every decision was carried out. `full` tells whether a commit finds its
+    disk
+    full.
     """
 
     def __init__(
@@ -30,15 +31,15 @@ class SimulatorBackend:
         self.universe = universe
         self._watch, self._full = watch, full
         self._trying: tuple[Changes | None, int] = (None, 0)
-        """A commit that failed, and how many events it answers; what is heard before the next try is not its own."""
+        """A commit that failed, and the number of events that it answers; later events are not part of it."""
 
     def now(self) -> int:
-        """The universe's clock."""
+        """Returns the universe's time."""
         return self.universe.now
 
     def recover(self) -> Recovery:
-        """What was committed; what was told and not committed comes again."""
-        self.universe.unheard()
+        """Returns the committed state; delivered and uncommitted events are repeated."""
+        self.universe.redeliver_all()
         return Recovery(self.universe.machines.known(), tuple(self._known()))
 
     def _known(self) -> list[JobState]:
@@ -46,31 +47,31 @@ class SimulatorBackend:
         return [state for state in states if state.status.phase not in TERMINAL or state.job.ttl is not None]
 
     def finished(self, job_id: str) -> JobState | None:
-        """A job that has ended, or None."""
+        """Returns a job that has ended, or None."""
         state = self.universe.states.get(job_id)
         return state if state is not None and state.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
-        """Let time pass. Never really waits. Raises Over if it would for ever."""
+        """Advances virtual time. Raises Over if it would wait for ever."""
         self._watch()
         if until is None and self.universe.over:
             raise Over
         return self.universe.take(until)
 
     async def commit(self, changes: Changes) -> None:
-        """Kept in memory, which is as durable as a universe. Raises WorldError if the disk is full."""
-        events = self._trying[1] if self._trying[0] is changes else self.universe.told
+        """Keeps the state in memory. Raises BackendError if the simulated disk is full."""
+        events = self._trying[1] if self._trying[0] is changes else self.universe.delivered
         if self._full():
             self._trying = changes, events
             raise BackendError("no space left on the simulated disk")
         self.universe.states.update({state.id: state for state in changes.states})
         for job_id in changes.forgotten:
             self.universe.states.pop(job_id, None)
-        self.universe.heard(events)
+        self.universe.acknowledge(events)
         self._trying = None, 0
 
     def perform(self, commands: Sequence[Command]) -> None:
-        """Carry out; answers come in `wait`."""
+        """Carries out commands; answers come in `wait`."""
         for command in commands:
             match command:
                 case Launch(job_id, generation, placement):

@@ -1,4 +1,4 @@
-"""What befalls nodes: drawn from rates with a seed, or read from a list."""
+"""Faults of nodes: drawn from rates with a seed, or read from a list."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from windlass.backends.simulator.errors import TraceError
 from windlass.backends.simulator.traces.file import Lines
 
 NORMAL = 1000
-"""Speed of a node that is well, in thousandths."""
+"""Speed of a healthy node, in thousandths."""
 
 
 class FaultKind(StrEnum):
-    """The word in a list of faults."""
+    """The kinds of faults, by their name in a list of faults."""
 
     NODE = "node"
-    """The node dies with all that runs there, and comes back."""
+    """The node dies with everything that runs there, and recovers."""
     GPU = "gpu"
-    """A GPU fails: one rank there dies, and nothing new starts on the node until it is mended."""
+    """A GPU fails: one rank there dies, and nothing new starts on the node until it is repaired."""
     RANK = "rank"
-    """One rank there is killed; the node is well."""
+    """One rank on the node is killed; the node is healthy."""
     GANG = "gang"
-    """Everything of one gang there vanishes without a word."""
+    """All processes of one gang on the node vanish without a report."""
     SLOW = "slow"
-    """Gangs with a rank there run at `speed`: the slowest member sets the pace."""
+    """Gangs with a rank on the node run at `speed`: the slowest member determines the gang's."""
     RECLAIM = "reclaim"
-    """A preemptible node: closed to new work for `notice` ms, then it dies as above."""
+    """A preemptible node: closed to new work for `notice` ms, then it dies like NODE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """From `at` until `until`, in ms; RANK and GANG are over at once."""
+    """A fault from `at` until `until`, in ms; RANK and GANG are instantaneous."""
 
     at: int
     kind: FaultKind
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Mean time between two faults of a node, and how long one lasts on average; exponential both. In ms."""
+    """Mean time between two faults of a node, and mean duration; both exponential, in ms."""
 
     between: int
     lasts: int = 0
@@ -62,7 +62,7 @@ _LASTING = (FaultKind.NODE, FaultKind.GPU, FaultKind.SLOW, FaultKind.RECLAIM)
 def draw_faults(
     nodes: Iterable[str], rates: Rates, horizon: int, seed: int, *, speed: int = 500, notice: int = 120_000
 ) -> tuple[Fault, ...]:
-    """Every fault that begins before `horizon` ms, in order. Equal seeds give equal faults."""
+    """Draws every fault that begins before `horizon` ms, in order. Equal seeds give equal faults."""
     rng = Random(seed)  # noqa: S311 - a model, no secret
     found = [
         Fault(at, kind, node, until, speed if kind is FaultKind.SLOW else NORMAL, _notice(kind, notice))
@@ -78,7 +78,7 @@ def _notice(kind: FaultKind, notice: int) -> int:
 
 
 def _times(rate: Rate, horizon: int, rng: Random) -> Iterator[tuple[int, int]]:
-    """(begin, end) of one kind of fault on one node: it cannot fail again before it is mended."""
+    """Yields (begin, end) of one kind of fault on one node: it cannot fail again before it is repaired."""
     now = 0
     for gap in repeat(rate.between):
         now += 1 + round(rng.expovariate(1 / gap))
@@ -90,7 +90,7 @@ def _times(rate: Rate, horizon: int, rng: Random) -> Iterator[tuple[int, int]]:
 
 
 def read_faults(path: str, nodes: Iterable[str]) -> tuple[Fault, ...]:
-    """A list of faults: one JSON object a line, fields as in Fault. Raises TraceError with the row."""
+    """Reads a list of faults: one JSON object per line, fields as in Fault. Raises TraceError with the row."""
     known, lines = set(nodes), Lines(path)
     found: list[Fault] = []
     for row, line in enumerate(lines, start=1):

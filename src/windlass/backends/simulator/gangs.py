@@ -1,4 +1,4 @@
-"""What a trace's job asks of a cluster: how its GPUs are divided among nodes, and the job in the core's own words."""
+"""Turns a trace's job into a gang: how its GPUs are divided among nodes, and the core's Job."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Asked: TypeAlias = tuple[tuple[Demand, ...], Shape, int]
 """The demands of a gang, their shape, and its thousandths of GPUs."""
 
 NAME = "trace"
-_FORGIVING = RestartPolicy(infrastructure_limit=1_000_000)
-"""A job of the past did end: faults delay it, however many there are."""
+_UNLIMITED_RESTARTS = RestartPolicy(infrastructure_limit=1_000_000)
+"""Restart policy of trace jobs: they did end, so faults delay them, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The largest amounts of any one node, by which jobs that say only how much they want in all are divided."""
+    """The largest amounts of any one node, by which jobs that request only totals are divided."""
 
     largest: dict[str, int]
     known: dict[tuple[object, ...], Asked] = field(default_factory=dict)
-    """Every request met so far."""
+    """Cached demands by request."""
 
 
 def sizes_of(nodes: Iterable[Node]) -> Sizes:
-    """By resource; what no node has is not limited, and jobs do not ask for it beside their GPUs."""
+    """Returns sizes by resource. A resource that no node has is not limited, and jobs do not request it beside GPUs."""
     largest: dict[str, int] = {}
     for node in nodes:
         for name, amount in node.capacity.items():
@@ -39,7 +39,7 @@ def sizes_of(nodes: Iterable[Node]) -> Sizes:
 
 
 def roles_of(job: TraceJob, sizes: Sizes) -> tuple[Role, ...]:
-    """Equal replicas as the trace has them; or else whole nodes, and a second role for what remains."""
+    """Returns equal replicas as in the trace, or else whole nodes and a second role for the remainder."""
     asked = _request(job, sizes)
     if job.replicas is not None:
         return (Role(replicas=job.replicas, resources=asked),)
@@ -65,22 +65,22 @@ def _part(asked: dict[str, int], part: int, total: int) -> dict[str, int]:
 
 
 def milli_units(amounts: Mapping[str, int], unit: str) -> int:
-    """How much of a resource that is, in thousandths: of a GPU, or of a core."""
+    """Returns the amount of a resource in thousandths of a GPU or a core."""
     return amounts.get(CPU, 0) if unit == CPU else 1000 * amounts.get(GPU, 0) + amounts.get(GPU_MILLI, 0)
 
 
 def asked(job: TraceJob, unit: str) -> int:
-    """The same of a whole job."""
+    """Returns the total request of a job in thousandths of `unit`."""
     return (job.cpu if unit == CPU else 1000 * job.gpus + job.gpu_milli) * (job.replicas or 1)
 
 
 def unit_of(trace: Trace) -> str:
-    """What a trace's jobs compete for: GPUs, or cores if none asks for a GPU."""
+    """Returns the resource that a trace's jobs compete for: GPUs, or cores if none requests a GPU."""
     return GPU if any(job.gpus or job.gpu_milli for job in trace.jobs) else CPU
 
 
 def gang_of(job: TraceJob, number: int, sizes: Sizes) -> PendingGang:
-    """The job as it waits for the first time; equal to what the controller makes of `job_of`."""
+    """Returns the job as a gang that waits for the first time; equal to the controller's result for `job_of`."""
     demands, shape, milli_gpus = _known(job, sizes)
     return PendingGang(
         id=id_of(number),
@@ -97,7 +97,7 @@ def gang_of(job: TraceJob, number: int, sizes: Sizes) -> PendingGang:
 
 
 def _known(job: TraceJob, sizes: Sizes) -> Asked:
-    """Traces repeat themselves: equal requests of a queue share one object."""
+    """Returns the cached demands of a request: traces repeat themselves, and equal requests share one object."""
     key = (job.queue, job.gpus, job.replicas, job.cpu, job.memory, job.gpu_milli, job.gpu_types)
     found = sizes.known.get(key)
     if found is None:
@@ -108,7 +108,7 @@ def _known(job: TraceJob, sizes: Sizes) -> Asked:
 
 
 def job_of(job: TraceJob, sizes: Sizes) -> Job:
-    """The job as somebody would hand it in. No grace: it ends when it is asked to."""
+    """Returns the job as a user would submit it. No grace period: it ends when it is asked to."""
     return Job(
         name=NAME,
         roles=roles_of(job, sizes),
@@ -116,17 +116,17 @@ def job_of(job: TraceJob, sizes: Sizes) -> Job:
         priority=job.priority,
         walltime=job.walltime,
         grace=0,
-        restart=_FORGIVING,
+        restart=_UNLIMITED_RESTARTS,
         user=job.user,
         gpu_types=job.gpu_types,
     )
 
 
 def id_of(number: int) -> str:
-    """The id of the trace's job of this number; the trace's own ids need be neither unique nor short."""
+    """Returns the id for a number; a trace's own ids need be neither unique nor short."""
     return f"{NAME}-{number}"
 
 
 def number_of(job_id: str) -> int:
-    """The opposite."""
+    """Returns the number of an id."""
     return int(job_id.rpartition("-")[2])

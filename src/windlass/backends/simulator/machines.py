@@ -1,4 +1,4 @@
-"""The nodes of a sim world: what is wrong with each, and what of it is known."""
+"""The simulated nodes: their faults, and the part of them that is detected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEAD = "not ready"
 
 
 class Machines:
-    """Several faults may be upon a node at a time; it is well when the last of them is over."""
+    """Nodes with any number of faults each; a node is healthy when the last one is over."""
 
     def __init__(self, declared: ClusterChanged) -> None:
         self._declared = declared
@@ -23,49 +23,49 @@ class Machines:
         self._slow: defaultdict[str, set[Fault]] = defaultdict(set)
 
     def declare(self, cluster: ClusterChanged) -> None:
-        """Other nodes, queues or rules from now on; what is wrong with nodes stays."""
+        """Replaces nodes, queues and policy; faults of nodes stay."""
         self._declared = cluster
 
     def kill(self, fault: Fault) -> None:
-        """Its node is dead, and nobody knows yet."""
+        """Makes a node dead and undetected."""
         self._dead[fault.node].add(fault)
 
     def notice(self, fault: Fault) -> None:
-        """Now it is known."""
+        """Marks a fault as detected."""
         self._noticed.add(fault)
 
     def close(self, fault: Fault, why: str) -> None:
-        """Nothing new may start there."""
+        """Closes a node for new gangs."""
         self._closed[fault.node][fault] = why
 
     def slow(self, fault: Fault) -> None:
-        """Everything there is slow."""
+        """Slows down everything on a node."""
         self._slow[fault.node].add(fault)
 
     def mend(self, fault: Fault) -> None:
-        """This fault is over."""
+        """Ends a fault."""
         self._dead[fault.node].discard(fault)
         self._noticed.discard(fault)
         self._closed[fault.node].pop(fault, None)
         self._slow[fault.node].discard(fault)
 
     def is_dead(self, node: str) -> bool:
-        """Whether anything could run there, known or not."""
+        """Tells whether a node is dead, detected or not."""
         return bool(self._dead[node])
 
     def speed(self, node: str) -> int:
-        """In thousandths of its own."""
+        """Returns a node's speed in thousandths of normal."""
         return min((fault.speed for fault in self._slow[node]), default=NORMAL)
 
     def shut(self, node: str) -> str:
-        """Why nothing may start there as far as is known; "" if it may."""
+        """Returns the detected reason why nothing may start on a node; "" for none."""
         found = next((n for n in self.known().nodes if n.name == node), None)
         if found is None:
             return "unknown"
         return found.cordoned or ("" if found.ready else DEAD)
 
     def known(self) -> ClusterChanged:
-        """The cluster as it is known to be."""
+        """Returns the cluster as far as it is detected."""
         return replace(self._declared, nodes=tuple(self._as_known(node) for node in self._declared.nodes))
 
     def _as_known(self, node: Node) -> Node:

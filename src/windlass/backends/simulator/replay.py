@@ -1,7 +1,7 @@
-"""A trace under a policy, without faults: from one event to the next, straight on the ledger and the scheduler.
+"""Replays a trace under a policy without faults: event by event, directly on the ledger and the scheduler.
 
-The same decisions as a controller on the sim world makes (a test holds both to it), without its bookkeeping.
-Ends come before arrivals of the same moment, and all of a moment is decided at once.
+It makes the same decisions as a controller on the simulator backend (a test enforces it), without its bookkeeping.
+At one time ends come before arrivals, and everything at that time is decided at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from windlass.jobs.cluster.cluster_file import Cluster
 
 TOO_LARGE = "too large for the cluster"
 _TOLD_EVERY = 500
-"""Jobs between two reports of progress."""
+"""Number of jobs between two progress reports."""
 
 
 def replay(
@@ -44,32 +44,32 @@ def replay(
     skip_bad: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Outcome:
-    """Run every job of the trace on the cluster. Queues that only the trace names have no limits.
+    """Runs every job of the trace on the cluster. Queues that only the trace names have no limits.
 
-    `kill`: a job ends when its walltime is over, whatever is left of it. `on_progress(done, all)` hears of jobs that
-    ended. A job that no empty cluster could take raises TraceError; `skip_bad` leaves it out and counts it.
+    `kill`: a job ends when its walltime is over, finished or not. Calls `on_progress(ended jobs, all)`. A job that does
+    not fit the empty cluster raises TraceError; `skip_bad` leaves it out and counts it.
     """
     policy = policy or Policy()
-    # 1. everybody's gang, and an empty cluster
+    # 1. the gang of every job, and an empty cluster
     ledger = Ledger(cluster.nodes, queues_of(trace, cluster), cluster.topology, policy)
     gangs, left_out = fitting(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
     shortcuts = Shortcuts(ledger, policy, queues_of(trace, cluster), gangs)
     run = _Run(trace, gangs, ledger, shortcuts, costs or Costs(), kill=kill)
-    # 2. from one moment to the next
+    # 2. from one time to the next
     for count, now in enumerate(run.moments()):
         run.end_what_ends(now)
         run.add_what_arrives(now)
         run.decide(now)
         if count % _TOLD_EVERY == 0:
             on_progress(run.done, len(gangs))
-    # 3. nobody may be left
+    # 3. no gang may be left
     run.check()
     on_progress(run.done, len(gangs))
     return run.record.outcome(trace, cluster, policy, left_out)
 
 
 def queues_of(trace: Trace, cluster: Cluster) -> tuple[Queue, ...]:
-    """The cluster's queues, and one without limits for every other that a job names."""
+    """Returns the cluster's queues, and one without limits for every other queue that a job names."""
     named = {queue.name: queue for queue in cluster.queues}
     return tuple(({job.queue: Queue(job.queue) for job in trace.jobs} | named).values())
 
@@ -77,7 +77,7 @@ def queues_of(trace: Trace, cluster: Cluster) -> tuple[Queue, ...]:
 def fitting(
     trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool
 ) -> tuple[list[PendingGang], Counter[str]]:
-    """The gangs that fit, numbered by the trace's jobs from 1, and how many do not."""
+    """Returns the gangs that fit, numbered by the trace's jobs from 1, and the number of others by cause."""
     sizes, left_out = sizes_of(cluster.nodes), Counter(trace.left_out)
     known: dict[object, bool] = {}
     gangs: list[PendingGang] = []
@@ -102,7 +102,7 @@ def fitting(
 
 
 class _Run:
-    """The state of one replay. Jobs are known by their index in the trace."""
+    """The state of one replay. Jobs are identified by their index in the trace."""
 
     def __init__(
         self, trace: Trace, gangs: list[PendingGang], ledger: Ledger, shortcuts: Shortcuts, costs: Costs, *, kill: bool
@@ -114,20 +114,20 @@ class _Run:
         self._arriving = gangs[::-1]
         """By submission, last first."""
         self._waiting: OrderedDict[str, PendingGang] = OrderedDict()
-        """By arrival; its first is found at once, however many have left before it."""
+        """By arrival; its first is found in constant time, however many have left before it."""
         self._newcomers: list[PendingGang] = []
-        """Those who have come to wait since the last plan, or since a plan was known to start nobody."""
+        """Gangs that began to wait since the last plan, or since the last time at which no gang could start."""
         self._freed = False
-        """Whether anybody has given anything back since then."""
+        """Whether anything was released since then."""
         self._holding: dict[str, tuple[PendingGang, RunningGang]] = {}
         self._due: int | None = None
-        """When the last plan wants to be made anew, though nothing has happened."""
+        """When the last plan is to be repeated without an event."""
         self._ends: list[tuple[int, int, str, Cause]] = []
-        """(time, start of the run, id, how): outdated if the job has another run by then."""
+        """(time, start of the run, id, cause): outdated if the job has another run by then."""
         self._left = {gang.id: trace.jobs[gang.number - 1].duration for gang in gangs}
 
     def moments(self) -> Iterator[int]:
-        """Every time at which something happens."""
+        """Yields every time at which something happens."""
         while self._arriving or self._ends:
             ends = self._ends[0][0] if self._ends else None
             arrives = self._arriving[-1].since if self._arriving else None
@@ -148,7 +148,7 @@ class _Run:
                 self._wait(gang)
 
     def decide(self, now: int) -> None:
-        """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
+        """Plans until a plan stops no gang: the next plan assigns what a stopped gang held."""
         newcomers, self._newcomers = self._newcomers, []
         freed, self._freed = self._freed, False
         self._due = None
@@ -158,7 +158,7 @@ class _Run:
             pass
 
     def _is_known(self, newcomers: list[PendingGang], now: int, *, freed: bool) -> bool:
-        """Whether nobody starts, or nobody but those who have just been started."""
+        """Tells whether no gang starts, or only gangs that have just been started."""
         first = next(iter(self._waiting.values()))
         stands = not freed and first not in newcomers
         if stands and self._shortcuts.is_shut(first, newcomers):
@@ -166,7 +166,7 @@ class _Run:
         return self._starts_in_strict_order(now) or self._shortcuts.nobody_fits()
 
     def _starts_in_strict_order(self, now: int) -> bool:
-        """One after the other, up to the first that does not fit. False: that needs a plan."""
+        """Starts gangs in order, up to the first that does not fit. Returns False if that needs a plan."""
         while self._waiting:
             first = next(iter(self._waiting.values()))
             if not self._shortcuts.holds_up_everybody(first):
@@ -178,11 +178,11 @@ class _Run:
         return True
 
     def check(self) -> None:
-        """Raises AssertionError if somebody still waits: the scheduler forgot him."""
+        """Raises AssertionError if a gang still waits, which the scheduler must have forgotten."""
         assert not self._waiting, f"{sorted(self._waiting)[:3]} wait for ever"  # noqa: S101 - a bug of ours
 
     def _is_alone(self, now: int) -> bool:
-        """Whether the gang that has just arrived is the only one that wants anything."""
+        """Tells whether the gang that has just arrived is the only one that waits."""
         return not self._waiting and not (self._arriving and self._arriving[-1].since <= now)
 
     def _starts_at_once(self, gang: PendingGang, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""A trace through the real controller: slower than a replay, and with everything that can go wrong."""
+"""Simulates a trace through the real controller: slower than a replay, with faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windlass.core.nodes.node_table import build_table
 from windlass.jobs.cluster.cluster_file import Cluster
 
 Controlled: TypeAlias = Callable[[SimulatorBackend], Coroutine[Any, Any, None]]
-"""Starts a controller on a world and drives it until the end, as `windlass.controller.run` does."""
+"""Starts a controller on a backend and drives it until the end, as `windlass.controller.run` does."""
 
 NOT_ENDED = "not ended: nothing that could start it would ever have happened"
 
@@ -42,10 +42,11 @@ def simulate(
     faults: Iterable[Fault] = (),
     skip_bad: bool = False,
 ) -> Outcome:
-    """Run every job of the trace on the cluster, with faults.
+    """Runs every job of the trace on the cluster, with faults.
 
-    As in `replay`, but walltimes always end jobs, and jobs that fail are started again however often it takes. A job
-    that never ends because its nodes never come back is counted among those left out. Raises TraceError as `replay`.
+    As in `replay`, but walltimes always end jobs, and failed jobs restart without limit. A job that never ends because
+    its
+    nodes never recover is counted among those left out. Raises TraceError as `replay`.
     """
     policy = policy or Policy()
     queues = queues_of(trace, cluster)
@@ -53,7 +54,7 @@ def simulate(
     there, left_out = fitting(trace, cluster, table, skip_bad=skip_bad)
     record = Record(table, unit_of(trace))
     sizes = sizes_of(cluster.nodes)
-    # 1. a universe in which all of it is going to happen
+    # 1. a universe with everything that will happen
     universe = Universe(
         ClusterChanged(cluster.nodes, queues, cluster.topology, policy),
         lambda job_id, _job: Script(work=trace.jobs[number_of(job_id) - 1].duration),
@@ -65,16 +66,16 @@ def simulate(
     for gang in there:
         job = trace.jobs[gang.number - 1]
         universe.arrive(job.submit, JobArrived(id_of(gang.number), gang.number, job_of(job, sizes)))
-    universe.befall(faults)
-    # 2. let it happen
+    universe.schedule_faults(faults)
+    # 2. run it
     drive(controlled(SimulatorBackend(universe)))
-    # 3. who is left over
+    # 3. the jobs that are left
     waiting = sum(not state.status.finished_at for state in universe.states.values())
     return record.outcome(trace, cluster, policy, left_out + Counter({NOT_ENDED: waiting} if waiting else {}))
 
 
 def drive(running: Coroutine[Any, Any, None]) -> None:
-    """Step a controller on a sim world until nothing will happen any more. It never has to wait for anything else."""
+    """Steps a controller on the simulator until nothing is scheduled. It never waits for anything else."""
     try:
         running.send(None)
     except (Over, StopIteration):

@@ -1,6 +1,6 @@
-"""A cluster that only exists in time: its clock, its nodes, and the gangs that run on them.
+"""The simulated cluster: its clock, its nodes, and the gangs that run on them.
 
-It outlives every controller. What happens is kept until a controller has committed that it heard of it.
+It outlives every controller. An event is kept until a controller has committed that it processed it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from windlass.core.model.status import JobState, Placement, Target
 
 ScriptOf: TypeAlias = Callable[[str, Job], Script]
 Ran: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
-"""Hears of every generation that is over: id, job as sized, placement, from, until, why."""
+"""Called with every ended generation: id, job as sized, placement, from, until, cause."""
 
 _FIRST, _THEN = 0, 1
-"""Of one moment: what gangs do of themselves is heard first, then everything that follows from it or comes besides."""
+"""Order of happenings at one time: ends of gangs come first, then everything that follows or arrives."""
 _KILLED = 9
 _ASKED = 15
 
 
 class Universe:
-    """`later` brings things about; `take` lets time pass."""
+    """The simulated cluster; `later` schedules a happening, `take` advances time."""
 
     def __init__(
         self,
@@ -49,55 +49,55 @@ class Universe:
     ) -> None:
         self.now = start
         self.states: dict[str, JobState] = {}
-        """As committed."""
+        """Job states as committed."""
         self.gangs: dict[str, Generation] = {}
-        """By job: what is alive, or has ended and not been stopped yet."""
-        self.wrongs: list[str] = []
-        """What a controller asked for that must never be asked for."""
+        """Generations by job: alive, or ended and not stopped yet."""
+        self.contract_violations: list[str] = []
+        """Requests of a controller that violate the port's contract."""
         self.machines = Machines(cluster)
         self._script_of, self._costs, self._delays = script_of, costs or Costs(), delays or Delays()
         self._ran = ran
         self._happenings: list[tuple[int, int, int, Callable[[], None]]] = []
         self._count = 0
-        self._untold: list[WorldEvent] = []
-        """What happened and was not committed; the first `_told` of them have been told."""
-        self._told = 0
-        self._asked_anew = False
-        """A controller that has just taken over repeats what its predecessor decided before a node was closed."""
+        self._uncommitted: list[WorldEvent] = []
+        """Events that were not committed; the first `_delivered` of them were delivered."""
+        self._delivered = 0
+        self._repeats_commands = False
+        """Whether a new controller repeats commands that its predecessor decided before a node was closed."""
         self._launched: dict[str, int] = {}
         self._left: dict[str, int | None] = {}
 
     # --- time --------------------------------------------------------------------------------------
 
     def later(self, at: int, happening: Callable[[], None], rank: int = _THEN) -> None:
-        """Let something happen at its time, or now if that has passed."""
+        """Schedules a happening at `at`, or now if that has passed."""
         self._count += 1
         heappush(self._happenings, (max(at, self.now), rank, self._count, happening))
 
-    def tell(self, event: WorldEvent) -> None:
-        """The controller will hear of it."""
-        self._untold.append(event)
+    def report(self, event: WorldEvent) -> None:
+        """Queues an event for the controller."""
+        self._uncommitted.append(event)
 
     def arrive(self, at: int, event: WorldEvent) -> None:
-        """Something from outside: a job, or what somebody wants of one."""
-        self.later(at, partial(self.tell, event))
+        """Schedules an event from outside: a job, or a request about one."""
+        self.later(at, partial(self.report, event))
 
     @property
     def over(self) -> bool:
-        """Nothing will ever happen any more of itself."""
-        return not self._happenings and self._told == len(self._untold)
+        """Tells whether no happening is scheduled any more."""
+        return not self._happenings and self._delivered == len(self._uncommitted)
 
     def take(self, until: int | None) -> list[WorldEvent]:
-        """Let time pass until something is heard, or until `until`."""
-        while self._told == len(self._untold):
+        """Advances time until there are events, or until `until`. Returns the events."""
+        while self._delivered == len(self._uncommitted):
             following = self._happenings[0] if self._happenings else None
             if following is None or (until is not None and following[0] > until):
                 self.now = max(self.now, until or 0)
                 return []
             self._pass_to(following[0], following[1])
-        self._asked_anew = False
-        heard = self._untold[self._told :]
-        self._told = len(self._untold)
+        self._repeats_commands = False
+        heard = self._uncommitted[self._delivered :]
+        self._delivered = len(self._uncommitted)
         return heard
 
     def _pass_to(self, at: int, rank: int) -> None:
@@ -106,38 +106,38 @@ class Universe:
             heappop(self._happenings)[3]()
 
     @property
-    def told(self) -> int:
-        """How many events have been told and not committed."""
-        return self._told
+    def delivered(self) -> int:
+        """Returns the number of events that were delivered and not committed."""
+        return self._delivered
 
-    def heard(self, events: int) -> None:
-        """The first so many of those that were told have been committed."""
-        del self._untold[:events]
-        self._told -= events
+    def acknowledge(self, events: int) -> None:
+        """Removes the first `events` delivered events: they were committed."""
+        del self._uncommitted[:events]
+        self._delivered -= events
 
-    def unheard(self) -> None:
-        """A new controller: what was not committed comes again."""
-        self._told = 0
-        self._asked_anew = True
+    def redeliver_all(self) -> None:
+        """Marks all events as undelivered, for a new controller."""
+        self._delivered = 0
+        self._repeats_commands = True
 
     def forget(self, job_id: str) -> None:
-        """Nothing is kept of the job."""
+        """Forgets a job."""
         for kept in (self.states, self._launched, self._left):
             kept.pop(job_id, None)
 
     # --- gangs -------------------------------------------------------------------------------------
 
     def launch(self, job_id: str, generation: int, placement: Placement) -> None:
-        """Start every member; told twice, once."""
+        """Starts every member. Idempotent."""
         if self._launched.get(job_id, 0) >= generation:
             return
         self._launched[job_id] = generation
         if job_id in self.gangs:
-            self.wrongs.append(f"{job_id}: generation {generation} starts while another one lives")
-        uninformed = self._asked_anew or any(isinstance(event, ClusterChanged) for event in self._untold)
+            self.contract_violations.append(f"{job_id}: generation {generation} starts while another one lives")
+        uninformed = self._repeats_commands or any(isinstance(event, ClusterChanged) for event in self._uncommitted)
         for node in () if uninformed else placement.distinct():
             if problem := self.machines.shut(node):
-                self.wrongs.append(f"{job_id}: starts on {node}, which is {problem}")
+                self.contract_violations.append(f"{job_id}: starts on {node}, which is {problem}")
         asked = self.states[job_id].job
         job = sized(asked, placement)
         script = self._script_of(job_id, asked)
@@ -180,10 +180,10 @@ class Universe:
 
     def _tell_events(self, gang: Generation) -> None:
         for event in gang.members.take_events(self.now):
-            self.tell(JobEvent(gang.job_id, event))
+            self.report(JobEvent(gang.job_id, event))
 
     def _set_speed(self, gang: Generation) -> None:
-        """Now, and until something changes; its end is planned anew."""
+        """Sets the speed of a gang from now on and reschedules its end."""
         gang.settle(self.now)
         slowest = min(self.machines.speed(node) for node in gang.nodes)
         gang.speed = max(1, gang.pace * slowest // NORMAL)
@@ -210,7 +210,7 @@ class Universe:
         self._tell_events(gang)
 
     def _lose(self, gang: Generation, nodes: set[str]) -> None:
-        """What of the gang is on these nodes is gone, and nobody saw it go."""
+        """Ends, without a report, the members of a gang on these nodes."""
         lost = {member for member in gang.alive if gang.nodes[member] in nodes}
         if lost:
             gang.settle(self.now)
@@ -222,7 +222,7 @@ class Universe:
                 self.later(self.now, partial(self._gone, gang))
 
     def stop(self, job_id: str, generation: int, grace: int) -> None:
-        """End every member; answered by one GangGone, at once if nothing is alive."""
+        """Ends every member; answered by one GangGone, at once if nothing is alive."""
         gang = self.gangs.get(job_id)
         if gang is None or gang.number != generation:
             self.later(self.now, partial(self._tell_once, JobEvent(job_id, e.GangGone(generation))))
@@ -259,11 +259,11 @@ class Universe:
         self._tell_events(gang)
 
     def _tell_once(self, answer: JobEvent) -> None:
-        if answer not in self._untold:
-            self.tell(answer)
+        if answer not in self._uncommitted:
+            self.report(answer)
 
     def _cause(self, gang: Generation) -> Cause:
-        """Why its run was over, by what the controller says it is to become."""
+        """Returns the cause of a run's end, from the state that the controller has committed."""
         state = self.states.get(gang.job_id)
         target = state.status.target if state else None
         if target is Target.SUCCEED:
@@ -275,15 +275,15 @@ class Universe:
     # --- nodes -------------------------------------------------------------------------------------
 
     def declare(self, cluster: ClusterChanged) -> None:
-        """Somebody declares other nodes, queues or rules; what he leaves out is gone, with all that ran there."""
+        """Replaces nodes, queues and policy; nodes that are missing are removed, with everything that ran there."""
         self.machines.declare(cluster)
         there = {node.name for node in cluster.nodes}
         for gang in list(self.gangs.values()):
             self._lose(gang, set(gang.nodes) - there)
-        self.tell(self.machines.known())
+        self.report(self.machines.known())
 
-    def befall(self, faults: Iterable[Fault]) -> None:
-        """Let all of these happen at their times."""
+    def schedule_faults(self, faults: Iterable[Fault]) -> None:
+        """Schedules faults."""
         for fault in faults:
             self.later(fault.at, partial(self._break, fault))
 
@@ -293,11 +293,11 @@ class Universe:
                 self._die(fault, self._delays.detect)
             case FaultKind.RECLAIM:
                 self.machines.close(fault, "is being reclaimed")
-                self.tell(self.machines.known())
+                self.report(self.machines.known())
                 self.later(self.now + fault.notice, partial(self._die, fault, 0))
             case FaultKind.GPU:
                 self.machines.close(fault, "Xid 79")
-                self.tell(self.machines.known())
+                self.report(self.machines.known())
                 self._kill_rank(fault.node)
                 self.later(fault.until, partial(self._mend, fault))
             case FaultKind.RANK:
@@ -318,13 +318,13 @@ class Universe:
 
     def _notice(self, fault: Fault) -> None:
         self.machines.notice(fault)
-        self.tell(self.machines.known())
+        self.report(self.machines.known())
 
     def _mend(self, fault: Fault) -> None:
         before = self.machines.known()
         self.machines.mend(fault)
         if self.machines.known() != before:
-            self.tell(self.machines.known())
+            self.report(self.machines.known())
         self._pace(fault.node)
 
     def _kill_rank(self, node: str) -> None:
@@ -344,6 +344,6 @@ class Universe:
             self._set_speed(gang)
 
     def _on(self, node: str) -> list[Generation]:
-        """The gangs with somebody alive there, by id."""
+        """Returns the gangs with a living member on a node, by id."""
         here = (gang for gang in self.gangs.values() if any(gang.nodes[member] == node for member in gang.alive))
         return sorted(here, key=lambda gang: gang.job_id)
