@@ -9,17 +9,17 @@ from pathlib import Path
 
 from terminal import facts, start, windlass
 
-SHARES_ITS_WORK = """
+DIVIDES_ITS_WORK = """
 import os, socket, sys, time
 from windlass import wire
 ranks = int(os.environ["WORLD_SIZE"])
 print("ready", flush=True)
 if os.environ["RANK"] == "0":
-    ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     for step in range(10, int(sys.argv[1]) + 1, 10):
         time.sleep(0.05)
         values = {"step_ms": 8.0 / ranks, "samples_per_second": 8000.0 * ranks, "forward_ms": 6.0 / ranks}
-        ear.sendto(wire.encode(wire.Telemetry(0, 1, step, values)), os.environ[wire.LISTENER])
+        reports.sendto(wire.encode(wire.Telemetry(0, 1, step, values)), os.environ[wire.TELEMETRY_SOCKET])
 else:
     time.sleep(600)
 """
@@ -33,7 +33,7 @@ def script(folder: Path, text: str) -> tuple[str, str, str]:
 
 def test_ranks_are_compared_and_ended_after_enough_steps(state: Path, tmp_path: Path):
     picture = tmp_path / "out.svg"
-    command = (*script(tmp_path, SHARES_ITS_WORK), "100000")
+    command = (*script(tmp_path, DIVIDES_ITS_WORK), "100000")
     ran = windlass(state, "scaling", "--ranks", "1,2", "--steps", "20", "--plot", str(picture), "-o", "json", *command)
     assert ran.returncode == 0, ran.stderr
     one, two = json.loads(ran.stdout)
@@ -61,7 +61,7 @@ def test_an_impossible_size_is_refused_before_any_run(state: Path):
 
 
 def test_too_few_steps_and_failures_are_errors(state: Path, tmp_path: Path):
-    short = windlass(state, "scaling", "--ranks", "1,2", *script(tmp_path, SHARES_ITS_WORK.replace("600", "0")), "10")
+    short = windlass(state, "scaling", "--ranks", "1,2", *script(tmp_path, DIVIDES_ITS_WORK.replace("600", "0")), "10")
     assert short.returncode == 2
     assert "it ended after step 10 without a measured step" in short.stderr
     failed = windlass(state, "scaling", "--ranks", "1,2", "--", "sh", "-c", "exit 7")
