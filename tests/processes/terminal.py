@@ -1,4 +1,4 @@
-"""`windlass` as a person meets it: a command with pipes, or one in a terminal of its own."""
+"""Runs `windlass` as a process with pipes, or in a pseudo-terminal of its own."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def environment(state: Path, **more: str) -> dict[str, str]:
 
 
 def windlass(state: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a verb to its end, with pipes."""
+    """Runs a verb to its end, with pipes."""
     env = environment(state, **options.pop("env", {}))
     command = [WINDLASS, *words]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60, **options)
 
 
 def ok(state: Path, *words: str, **options: Any) -> str:
-    """What a verb that must succeed prints on stdout."""
+    """Runs a verb that must succeed; returns its stdout."""
     ran = windlass(state, *words, **options)
     assert ran.returncode == 0, f"{words} → {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
     assert "Traceback" not in ran.stderr, ran.stderr
@@ -47,19 +47,19 @@ def ok(state: Path, *words: str, **options: Any) -> str:
 
 
 def facts(state: Path, *words: str) -> Any:
-    """What a verb says with -o json."""
+    """Returns the answer of a verb with -o json."""
     return json.loads(ok(state, *words, "-o", "json"))
 
 
 def start(state: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
-    """Start a verb with pipes."""
+    """Starts a verb with pipes."""
     env = environment(state, **options.pop("env", {}))
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     return subprocess.Popen([WINDLASS, *words], env=env, text=True, **{**streams, **options})
 
 
 def until(state: Path, condition: str, *words: str) -> Any:
-    """Ask until the answer is as wanted: a Python expression in which `it` is the answer."""
+    """Repeats a verb until a Python expression about its answer, `it`, is true."""
     end = time.monotonic() + strays.PATIENCE
     while True:
         ran = windlass(state, *words, "-o", "json")
@@ -75,7 +75,7 @@ def phase(state: Path, job: str, wanted: str) -> Any:
 
 @contextmanager
 def daemon(state: Path, *words: str) -> Iterator[int]:
-    """A daemon while the block lasts; gives its pid. Whoever is daemon at the end is ended."""
+    """Runs a daemon during the block and yields its pid; stops the daemon that runs at its end."""
     ok(state, "up", "-d", *words)
     try:
         yield facts(state, "status")["pid"]
@@ -84,7 +84,7 @@ def daemon(state: Path, *words: str) -> Iterator[int]:
 
 
 def crash(state: Path) -> None:
-    """kill -9 the daemon."""
+    """Kills the daemon with SIGKILL."""
     pid = facts(state, "status")["pid"]
     os.kill(pid, signal.SIGKILL)
     end = time.monotonic() + strays.PATIENCE
@@ -107,7 +107,7 @@ class Terminal:
         self.code: int | None = None
 
     def expect(self, pattern: str) -> re.Match[str]:
-        """Wait until this is on the screen."""
+        """Waits until a pattern is on the screen."""
         end = time.monotonic() + strays.PATIENCE
         while not (found := re.search(pattern, self.seen)):
             assert time.monotonic() < end, f"never saw {pattern!r} in\n{self.seen}"
@@ -121,7 +121,7 @@ class Terminal:
         self.press("\x03")
 
     def hang_up(self) -> None:
-        """Close the terminal's window."""
+        """Closes the terminal."""
         os.close(self.master)
         self.master = -1
 
@@ -129,7 +129,7 @@ class Terminal:
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """The exit code, once it has ended."""
+        """Waits for the end; returns the exit code."""
         end = time.monotonic() + strays.PATIENCE
         while self.code is None:
             if self.master >= 0:
@@ -154,7 +154,7 @@ class Terminal:
             os.close(self.master)
 
     def _read(self, seconds: float) -> bool:
-        """Whether the other end is still open."""
+        """Reads output; returns whether the terminal is still open."""
         if not select.select([self.master], [], [], seconds)[0]:
             return seconds > 0
         try:
