@@ -1,8 +1,8 @@
-"""A rank is killed, a node 0 is lost: seconds to the next step. `windlass agent` beside torchrun and torchft.
+"""Time from the loss of a rank or of node 0 to the next step: `windlass agent` beside torchrun and torchft.
 
-Three nodes of one rank, all on this machine, 1 to 3 of them wanted: torchrun's elastic mode, as it is and tuned.
-torchrun with its defaults does not come back within a minute (pytorch#135712): the table then says 60. When its node 0
-is lost the job is, too. Of torchft (three replicas, lost when silent for 0.5 s) the survivors' next step is measured.
+Three nodes of one rank, all on this machine, `--nnodes 1:3`: torchrun's elastic mode, with its defaults and tuned.
+torchrun with its defaults does not recover within a minute (pytorch#135712): the table then says 60. The loss of its
+node 0 ends its job. Of torchft (three replicas, lost after 0.5 s of silence) the survivors' next step is measured.
 """
 
 import json
@@ -49,7 +49,7 @@ with train.init(report_every=0) as run:
             os.write(log, line.encode())
         time.sleep(0.02)
 """
-"""The same with `windlass.train`: ranks that are left go on as they are."""
+"""The same with `windlass.train`: surviving ranks go on in the same process."""
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def after_a_killed_rank(module: str, env: Mapping[str, str], conf: str, script: str = SCRIPT) -> float:
-    """Seconds from SIGKILL for rank 1 to the first step that a rank of a new start makes."""
+    """Seconds from SIGKILL of rank 1 to the first step of a restarted rank."""
     with job(module, env, conf, script) as (_, log):
         before = running(log)
         begin = time.monotonic()
@@ -86,7 +86,7 @@ def after_a_killed_rank(module: str, env: Mapping[str, str], conf: str, script: 
 
 
 def after_a_lost_node(module: str) -> float:
-    """The same, from SIGKILL for the first agent and the rank it has started."""
+    """The same, from SIGKILL of the first agent and its rank."""
     with job(module, {}, "") as (agents, log):
         before = running(log)
         begin = time.monotonic()
@@ -96,7 +96,7 @@ def after_a_lost_node(module: str) -> float:
 
 
 def without_a_node(module: str) -> float:
-    """Seconds from SIGKILL for the last agent and its rank to the first step of the two ranks that are left."""
+    """Seconds from SIGKILL of the last agent and its rank to the first step of the other two ranks."""
     with job(module, {}, "", TRAINING) as (agents, log):
         before = running(log)
         begin = time.monotonic()
@@ -106,7 +106,7 @@ def without_a_node(module: str) -> float:
 
 
 def without_a_replica(installed: Path) -> float:
-    """Seconds from SIGKILL for torchft's second replica to the first step of the two others."""
+    """Seconds from SIGKILL of torchft's second replica to the first step of the two others."""
     with torchft.replicas(NODES, installed) as log:
         before = running(log)
         begin = time.monotonic()
@@ -131,8 +131,10 @@ def job(
         command = [sys.executable, "-m", module, *words, f"--rdzv-conf={conf}", str(script), str(log)]
         agents = []
         for _ in range(NODES):  # the first one is node 0
-            told = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": folder, **env}
-            agents.append(subprocess.Popen(command, env=told, stderr=subprocess.DEVNULL, start_new_session=True))
+            env_of_agent = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": folder, **env}
+            agents.append(
+                subprocess.Popen(command, env=env_of_agent, stderr=subprocess.DEVNULL, start_new_session=True)
+            )
             time.sleep(0.5)
         try:
             yield agents, log
@@ -141,7 +143,7 @@ def job(
 
 
 def end(agents: list[subprocess.Popen[bytes]], folder: str) -> None:
-    """Kill them, and ranks that torchrun's agents leave behind."""
+    """Kills the agents, and the ranks that torchrun's agents leave behind."""
     for agent in agents:
         agent.kill()
         agent.wait()
@@ -154,17 +156,17 @@ def end(agents: list[subprocess.Popen[bytes]], folder: str) -> None:
 
 
 def steps(log: Path) -> list[tuple[int, int, int, float]]:
-    """(rank, pid, ranks, when) of each step of each rank so far."""
+    """(rank, pid, number of ranks, time) of each step of each rank so far."""
     whole = [line.split() for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [(int(rank), int(pid), int(world), float(when)) for rank, pid, world, when in whole]
 
 
 def running(log: Path) -> dict[int, int]:
-    """Rank → pid, once all of them have trained for a second."""
+    """Rank → pid, once all ranks have trained for a second."""
     until = time.monotonic() + LIMIT
     while not (begun := [when for _, _, world, when in steps(log) if world == NODES]) or begun[-1] < begun[0] + 1:
         if time.monotonic() > until:
-            sys.exit(f"the {NODES} nodes have not come together within {LIMIT:.0f} s")
+            sys.exit(f"the {NODES} nodes have not met within {LIMIT:.0f} s")
         time.sleep(0.05)
     return {rank: pid for rank, pid, world, _ in steps(log) if world == NODES}
 
@@ -179,7 +181,7 @@ def first_step(log: Path, begin: float, before: set[int]) -> float:
 
 
 def step_of_fewer(log: Path, begin: float) -> float:
-    """When those who are left have made a step among themselves."""
+    """Time of the first step of the remaining ranks among themselves."""
     while time.monotonic() < begin + LIMIT:
         if new := [when for _, _, world, when in steps(log) if world == NODES - 1 and when > begin]:
             return new[0]

@@ -1,4 +1,4 @@
-"""From the command to the first step of eight ranks: `windlass agent` against `torchrun`, in turn."""
+"""Time from the command to the first step of eight ranks: `windlass agent` and `torchrun`, in turn."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 RANKS, ROUNDS = 8, 3
 TARGET = 0.3
-"""Of torchrun's time."""
+"""Fraction of torchrun's time."""
 SCRIPT = """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def to_first_step(module: str, script: str) -> float:
-    """Seconds until all ranks have made a step."""
+    """Seconds until all ranks have finished a step."""
     command = [sys.executable, "-m", module, f"--nproc-per-node={RANKS}", script]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     begin = time.monotonic()
