@@ -211,3 +211,13 @@ def test_the_database_is_private(paths, store):
     assert paths.database.stat().st_mode & 0o777 == 0o600
     assert paths.root.stat().st_mode & 0o777 == 0o700
     assert isinstance(store._connection, sqlite3.Connection)
+
+
+def test_an_environment_is_removed_with_the_last_job_that_has_it(store):
+    shared = SubmissionOrigin({"TOKEN": "secret"})
+    for number in (1, 2):
+        store.commit(Changes(states=(state(number),)), Notes(origins={f"digits-{number}": shared}))
+    store.commit(Changes(forgotten=("digits-1",)), Notes())
+    assert store.environment("digits-2") == {"TOKEN": "secret"}
+    store.commit(Changes(forgotten=("digits-2",)), Notes())
+    assert store._rows("SELECT text FROM environments") == []

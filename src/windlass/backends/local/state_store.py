@@ -17,14 +17,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.schema_migrations import migrate
 from windlass.backends.local.state_reader import CorruptError, StateReader, Task
 from windlass.backends.port import BackendError, Changes
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState
 
-_VERSION = 1
 _STARTED = "UPDATE tasks SET pid = ?, started = ? WHERE job_id = ? AND generation = ? AND rank = ?"
 _ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND generation = ? AND rank = ?"
+_FORGET_ENVIRONMENT = (
+    "DELETE FROM environments WHERE number = (SELECT environment FROM jobs WHERE id = ?)"
+    " AND NOT EXISTS (SELECT 1 FROM jobs WHERE environment = environments.number AND id != ?)"
+)
+"""Environments are stored once for all jobs that have them: the last of these jobs takes its environment along."""
 _encode = msgspec.json.encode
 
 
@@ -141,6 +146,7 @@ class StateStore(StateReader):
         return int(self._connection.execute("SELECT number FROM environments WHERE text = ?", (text,)).fetchone()[0])
 
     def _forget(self, job_id: str) -> None:
+        self._connection.execute(_FORGET_ENVIRONMENT, (job_id, job_id))
         self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
         self._connection.execute("DELETE FROM transitions WHERE job_id = ?", (job_id,))
         self._connection.execute("DELETE FROM tasks WHERE job_id = ?", (job_id,))
@@ -159,7 +165,7 @@ def open_store(paths: StatePaths) -> StateStore:
         connection = sqlite3.connect(paths.database, isolation_level=None, timeout=5)
         for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 16777216"):
             connection.execute(f"PRAGMA {setting}")
-        _migrate(connection, paths.database)
+        migrate(connection, paths.database)
         paths.database.chmod(0o600)
     except sqlite3.DatabaseError as error:
         raise _explained(paths.database, error) from error
@@ -176,18 +182,6 @@ def move_aside(paths: StatePaths) -> Path:
         if part.exists():
             part.rename(f"{target}{suffix}")
     return target
-
-
-def _migrate(connection: sqlite3.Connection, database: Path) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == 0:
-        schema = Path(__file__).with_name("schema.sql").read_text()
-        connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {_VERSION}; COMMIT;")
-    elif version != _VERSION:
-        raise BackendError(
-            f"{database} was written by another version of Windlass (schema {version}, this one knows {_VERSION}); "
-            "use that version, or another state folder in WINDLASS_STATE"
-        )
 
 
 def _explained(database: Path, error: sqlite3.DatabaseError) -> BackendError:

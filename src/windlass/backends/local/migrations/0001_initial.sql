@@ -1,4 +1,4 @@
--- The state of the local world. Times are ms since the epoch. JSON columns hold core types as msgspec writes them.
+-- The state of the local backend. Times are ms since the epoch. JSON columns hold core types as msgspec writes them.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE jobs (
