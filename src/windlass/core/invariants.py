@@ -21,6 +21,7 @@ from windlass.core.model.snapshot import NodeTable, Snapshot
 from windlass.core.model.status import HOLDING, JobState, Phase, Placement
 from windlass.core.nodes.allocation import grant_of, take
 from windlass.core.nodes.device_assignment import held_devices
+from windlass.core.nodes.exclusive_rows import exclusive_names
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.queues.queue_tree import charge, tree_of
 from windlass.core.queues.quota import format_amount
@@ -32,6 +33,7 @@ def snapshot_violations(snapshot: Snapshot, states: Mapping[str, JobState] | Non
     found = [
         *overallocated_nodes(snapshot),
         *shared_devices_violations(snapshot),
+        *exclusive_violations(snapshot),
         *quota_violations(snapshot),
         *limit_violations(snapshot),
         *partial_gangs(snapshot),
@@ -68,6 +70,18 @@ def _overlaps(table: NodeTable, job_id: str, row: int, column: int, held: int, a
     over = held + amount > WHOLE if devices.milli[row] else bool(held & amount)
     if over:
         yield f"{job_id} holds of GPU {column - devices.first} on {table.nodes[row].name} what another one holds"
+
+
+def exclusive_violations(snapshot: Snapshot) -> Iterator[str]:
+    """No node has two replicas that hold the same exclusive resource."""
+    held = Counter(
+        (node, name)
+        for gang in snapshot.running.values()
+        for demand in gang.demands
+        for name in set(exclusive_names([demand]))
+        for node in gang.placement.nodes.get(demand.role, ())
+    )
+    yield from (f"{times} replicas on {node} hold {name}" for (node, name), times in held.items() if times > 1)
 
 
 def quota_violations(snapshot: Snapshot) -> Iterator[str]:

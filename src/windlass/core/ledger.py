@@ -14,6 +14,7 @@ import numpy as np
 
 from windlass.core.model.gang import (
     ClassKey,
+    Demand,
     EquivalenceClass,
     PendingGang,
     RunningGang,
@@ -27,6 +28,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, PastUsage, Snapshot, UserUsage
 from windlass.core.nodes.allocation import give_back, grant_of, take
+from windlass.core.nodes.exclusive_rows import exclusive_names
 from windlass.core.nodes.node_table import build_table, update_table
 from windlass.core.placement.scores.demand_popularity import DemandPopularity
 from windlass.core.placement.scores.registry import SCORES
@@ -61,6 +63,8 @@ class Ledger:
         self._arrays: dict[str, int] = {}
         self._ranks: dict[tuple[str, int], int] = {}
         self._special: dict[str, RunningGang] = {}
+        self._askers: dict[str, int] = {}
+        """By exclusive resource: how many gangs, waiting or running, ask for it. Replaced, never changed in place."""
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, PendingGang] = {}
         self._waiting: dict[ClassKey, _MutableClass] = {}
@@ -84,6 +88,7 @@ class Ledger:
         ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
         ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
         ledger._ranks, ledger._special = dict(snapshot.ranks), dict(snapshot.special)
+        ledger._askers = dict(snapshot.askers)
         ledger._pending = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
         ledger._frozen_classes = {class_key_of(each.gangs[0]): each for each in snapshot.classes}
         ledger._waiting = {key: _MutableClass(each) for key, each in ledger._frozen_classes.items()}
@@ -105,7 +110,7 @@ class Ledger:
         Gangs go on holding what they have on the nodes that are left, until they are released.
         """
         before = self._table
-        after = update_table(before, nodes, topology or Topology(), before.epoch + 1)
+        after = update_table(before, nodes, topology or Topology(), before.epoch + 1, self._contended)
         wanted, rules = {queue.name: queue for queue in queues}, (policy or Policy(), tuple(reservations))
         same = (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues)
         if same and rules == (self._policy, self._reservations):
@@ -118,9 +123,7 @@ class Ledger:
         if after.row is before.row:
             self._refit(before.capacity)
         else:
-            self._free = after.capacity.copy(order="F")
-            for gang in self._running.values():
-                self._grant(gang)
+            self._regrant()
         still = {node.name: node.ready for node in after.nodes}
         return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_usable(node, still))
 
@@ -155,6 +158,7 @@ class Ledger:
         if SCORES[self._policy.scoring].uses_typical_demands and not self._policy.typical_demands:
             self._popularity.count(gang.demands)
         self._enqueue(gang)
+        self._count_askers(gang.demands, 1)
 
     def remove_pending(self, job_id: str) -> None:
         """It waits no longer."""
@@ -162,6 +166,7 @@ class Ledger:
         if gang is None:
             return
         key = class_key_of(gang)
+        self._count_askers(gang.demands, -1)
         waiting = self._waiting[key]
         waiting.remove(gang, self._policy)
         if not waiting.gangs:
@@ -182,6 +187,7 @@ class Ledger:
             insort(self._ends, (gang.ends_by, gang.id))
         self._grant(gang, grant)
         self._count(gang, 1)
+        self._count_askers(gang.demands, 1)
 
     def release(self, job_id: str) -> None:
         """It holds nothing any more."""
@@ -193,6 +199,7 @@ class Ledger:
             del self._ends[bisect_left(self._ends, (gang.ends_by, job_id))]
         give_back(self._table, self._free, self._grants.pop(job_id))
         self._count(gang, -1)
+        self._count_askers(gang.demands, -1)
 
     @property
     def table(self) -> NodeTable:
@@ -232,6 +239,7 @@ class Ledger:
                 past=self._past,
                 ranks=self._ranks,
                 special=self._special,
+                askers=self._askers,
             )
         return self._last
 
@@ -285,8 +293,35 @@ class Ledger:
                 give_back(self._table, self._free, self._grants[gang.id])
                 self._grant(gang)
 
+    def _regrant(self) -> None:
+        """Work out all grants anew, for a table with other rows or columns."""
+        self._free = self._table.capacity.copy(order="F")
+        for gang in self._running.values():
+            self._grant(gang)
+
+    @property
+    def _contended(self) -> list[str]:
+        """Exclusive resources that several gangs ask for: these alone need columns, to be freed and reserved."""
+        return [name for name, askers in self._askers.items() if askers > 1]
+
+    def _count_askers(self, demands: tuple[Demand, ...], sign: int) -> None:
+        names = set(exclusive_names(demands))
+        if not names:
+            return
+        askers = dict(self._askers)
+        for name in names:
+            askers[name] = askers.get(name, 0) + sign
+            if not askers[name]:
+                del askers[name]
+        self._askers = askers
+        if any(askers.get(name, 0) > 1 and name not in self._table.column for name in names):
+            self._thaw()
+            table = self._table
+            self._table = build_table(table.nodes, table.topology, table.epoch + 1, self._contended)
+            self._regrant()
+
     def _grant(self, gang: RunningGang, grant: Grant | None = None) -> None:
-        if grant is None:
+        if grant is None or grant.amounts.shape[1] != len(self._table.axis):
             grant = grant_of(self._table, gang.demands, gang.placement)
         self._grants[gang.id] = grant
         take(self._table, self._free, grant)

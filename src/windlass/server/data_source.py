@@ -39,8 +39,8 @@ class DataSource(Protocol):
     def rank_resources(self, job: Job, tasks: Sequence[Any]) -> list[str]:
         """Description of the threads and devices of the job's ranks, in lines."""
 
-    def without_others(self, job: Job) -> SnapshotFilter:
-        """A function that removes external pods from a snapshot, to tell whether this job can ever run."""
+    def without_others(self) -> SnapshotFilter:
+        """A function that removes external pods from a snapshot, to tell whether a job can ever run."""
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs that the controller does not know yet, because an object that they need is missing."""

@@ -61,7 +61,7 @@ class LocalDataSource:
         """Lines on threads and devices."""
         return describe_rank_resources(job, tasks, self._backend.cluster)
 
-    def without_others(self, _job: Job) -> SnapshotFilter:
+    def without_others(self) -> SnapshotFilter:
         """The snapshot itself: only our jobs use declared nodes."""
         return lambda snapshot: snapshot
 

@@ -127,7 +127,7 @@ class Service:
 
             snapshot, now = self._controller.snapshot(), self._source.now()
             job = pending_explanation.change_job(state, what_if, snapshot) if what_if else None
-            own_only = self._source.without_others(state.job)
+            own_only = self._source.without_others()
             answer |= await asyncio.to_thread(pending_explanation.explain_pending, snapshot, state, job, now, own_only)
             answer["explanation"] = pending_explanation.use_listed_start(
                 answer["explanation"], None if what_if else line
@@ -142,7 +142,7 @@ class Service:
         state = next((state for state in states if _is_pending(state)), states[0])
         if not _is_pending(state):
             return {"id": state.id, "never": ""}
-        snapshot, own_only = self._controller.snapshot(), self._source.without_others(state.job)
+        snapshot, own_only = self._controller.snapshot(), self._source.without_others()
         reason = await asyncio.to_thread(lambda: pending_explanation.find_impossibility(own_only(snapshot), state.job))
         return {"id": state.id, "never": reason}
 

@@ -7,7 +7,8 @@ from windlass.core.model.job import Toleration
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.reasons import Count
 from windlass.core.model.resources import MAX_AMOUNT
-from windlass.core.nodes.feasibility import eligibility, is_tolerated, room_when_empty, with_all_nodes_up
+from windlass.core.nodes.feasibility import eligibility, room_when_empty, with_all_nodes_up
+from windlass.core.nodes.node_filters import is_tolerated
 
 GPU_ONLY = Taint("gpu", "yes")
 

@@ -45,7 +45,7 @@ def test_the_axis_names_what_any_node_has_devices_first():
 def test_what_every_node_has_plenty_of_comes_last():
     whole = Node("a", {"pods": 110, "ephemeral-storage": 9, "rdma/hca": 1, "hostport/80": 1, "cpu": 1, "gpu": 1})
     axis = build_table([whole], Topology(), epoch=0).axis
-    assert axis == ("gpu", "rdma/hca", "cpu", "memory", "ephemeral-storage", "hostport/80", "pods")
+    assert axis == ("gpu", "rdma/hca", "cpu", "memory", "ephemeral-storage", "pods")
 
 
 def test_a_cluster_without_nodes_is_a_table_without_rows():

@@ -108,7 +108,6 @@ class KubernetesBackend:
             self.gangs,
             self.changed,
             self._standby,
-            self.monitor,
             self._recount,
             self.now,
             on_trouble,
@@ -147,8 +146,6 @@ class KubernetesBackend:
         self.router.leads = True
         self.monitor.begin()
         self.gangs.recover()
-        for gang in self.jobs:
-            self._commits.require(gang)
         for pod in self.pods.all():
             self.router.count(pod)
         return Recovery(self.cluster.changed(), tuple(states), remembered(self.cluster.queues))

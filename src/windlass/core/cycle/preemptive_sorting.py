@@ -21,7 +21,7 @@ from windlass.core.model.plan import Admission, Plan, Preemption
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.snapshot import Grant, Snapshot
 from windlass.core.nodes.allocation import take
-from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, place
 from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.limits import find_limit

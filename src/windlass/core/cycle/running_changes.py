@@ -15,7 +15,7 @@ from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.plan import Preemption, Resize
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
-from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.empty_cluster_fit import usable_nodes
 from windlass.core.preemption.elastic_growth import IdleCapacity, find_growth, next_growth_at
 from windlass.core.preemption.victim_search import Eviction, SearchContext, find_victims

@@ -14,8 +14,9 @@ from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import take
-from windlass.core.nodes.feasibility import Mask, eligibility
+from windlass.core.nodes.feasibility import eligibility
 from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.elastic_resizing import place_largest
 from windlass.core.placement.empty_cluster_fit import fits_empty
 from windlass.core.placement.gang_placement import Placed, place

@@ -19,7 +19,8 @@ from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import Demand, PendingGang, RunningGang, minimum_demands, total_of
 from windlass.core.model.reasons import StartCertainty
 from windlass.core.model.snapshot import Grant, NodeTable
-from windlass.core.nodes.feasibility import Mask, eligibility
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.queues.queue_tree import charge
 from windlass.core.queues.quota import available, queue_named
 from windlass.core.reservations.release_forecast import NEVER

@@ -13,6 +13,7 @@ import numpy as np
 from windlass.core.model.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.model.job import DEFAULT_QUEUE, Job
 from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.resources import is_exclusive
 from windlass.core.model.snapshot import NodeTable, Snapshot
 from windlass.core.nodes.feasibility import eligibility, with_all_nodes_up
 from windlass.core.nodes.free_capacity import FreeCapacities
@@ -139,5 +140,7 @@ def _shrunk(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
 
 
 def _amount(table: NodeTable, row: int, resource: str) -> int:
+    if is_exclusive(resource):
+        return 1
     column = table.column.get(resource)
     return 0 if column is None else int(table.capacity[row, column])

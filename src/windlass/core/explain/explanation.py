@@ -16,7 +16,8 @@ from windlass.core.model.gang import Demand, PendingGang, RunningGang, minimum_d
 from windlass.core.model.node import Node
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.snapshot import Grant, NodeTable, Snapshot
-from windlass.core.nodes.feasibility import CORDONED, Mask, eligibility, room_per_node
+from windlass.core.nodes.feasibility import eligibility, room_per_node
+from windlass.core.nodes.node_filters import CORDONED, Mask
 from windlass.core.placement.elastic_resizing import fixed_size_reason
 from windlass.core.placement.empty_cluster_fit import fits_empty
 from windlass.core.placement.gang_placement import role_orders

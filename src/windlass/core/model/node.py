@@ -41,5 +41,7 @@ class Node:
     cordoned: str = ""
     """Why nothing new may start here ("" if it may): "drained by root", "Xid 79", …"""
     ready: bool = True
+    exclusive_in_use: tuple[str, ...] = ()
+    """Exclusive resources that pods of others hold here, by name; of all others the node has one."""
     sharing: str = ""
     """How its GPUs are shared: "" (not at all), "milli" (in thousandths) or "mig" (in profiles)."""

@@ -25,9 +25,9 @@ GPU_KIND = "windlass.dev/gpu"
 PODS = "pods"
 """How many replicas a node takes at all, where there is such a limit: each asks for one."""
 _SUPPLIES = (CPU, MEMORY, "ephemeral-storage", PODS)
-_SINGLES = ("hostport/", "apart/")
-"""Begin the names of what a node has one of, whatever its size: a port, room for one of those that keep apart."""
-_KINDS_OF_SUPPLY = ("hugepages-", *_SINGLES)
+_EXCLUSIVE = ("hostport/", "apart/")
+"""Begin the names of exclusive resources: a port of the node's address, the place of one anti-affine replica."""
+_KINDS_OF_SUPPLY = ("hugepages-", *_EXCLUSIVE)
 
 MAX_AMOUNT = 2**53
 """The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
@@ -51,7 +51,12 @@ def is_device(resource: str) -> bool:
 
 def is_shared_out(resource: str) -> bool:
     """Whether whoever holds of it has a greater share of the cluster."""
-    return resource != PODS and not resource.startswith(_SINGLES)
+    return resource != PODS and not is_exclusive(resource)
+
+
+def is_exclusive(resource: str) -> bool:
+    """Whether every node has exactly one of it, which one replica on the node holds alone."""
+    return resource.startswith(_EXCLUSIVE)
 
 
 class QuantityError(ValueError):

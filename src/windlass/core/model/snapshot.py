@@ -46,7 +46,9 @@ class NodeTable:
     devices: Devices | None = None
     """Of the nodes that share their GPUs; None: no node does."""
     derived: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """What `core.nodes.feasibility` has worked out of the fields above, by its own keys. No part of the picture."""
+    """Cache of answers that follow from the fields above, by their own keys (`core.nodes.node_filters`)."""
+    constraint_masks: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Cache of masks that follow from names, labels and taints alone: kept while only capacity or state changes."""
 
     @cached_property
     def column(self) -> Mapping[str, int]:
@@ -110,6 +112,8 @@ class Snapshot:
     """By queue and priority: how many gangs run."""
     special: Mapping[str, RunningGang]
     """Those of the running gangs that are elastic, being stopped or being resized."""
+    askers: Mapping[str, int]
+    """By exclusive resource: how many gangs, waiting or running, ask for it."""
 
     @property
     def releasing(self) -> tuple[RunningGang, ...]:

@@ -6,53 +6,38 @@ enough, so that requests which differ in size alone share them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.devices import WHOLE, Devices
 from windlass.core.model.gang import Demand
-from windlass.core.model.job import Match, Toleration
-from windlass.core.model.node import Taint
 from windlass.core.model.reasons import Count
-from windlass.core.model.resources import GPU_MILLI, GPU_TYPE, MAX_AMOUNT
+from windlass.core.model.resources import GPU_MILLI, MAX_AMOUNT, is_exclusive
 from windlass.core.model.snapshot import Amounts, NodeTable
-from windlass.core.nodes import affinity
-from windlass.core.nodes.device_assignment import asks_for_gpus, gpu_part_of
+from windlass.core.nodes.node_filters import (
+    PASSES,
+    Mask,
+    NodeRequirements,
+    cache_answer,
+    constraint_losses,
+    losses_by_exclusives,
+    losses_by_sharing,
+    losses_by_state,
+    requirements_of,
+)
 
-Mask: TypeAlias = NDArray[np.bool_]
 Counts: TypeAlias = NDArray[np.int64]
 Request: TypeAlias = tuple[tuple[int, int], ...]
 """(column, amount) of every resource a replica asks for, in the axis' order, zeros left out."""
 
-AVOIDED = "avoided"
-NOT_READY = "not ready"
-CORDONED = "cordoned"
-NOT_SHARED = "not shared"
 TOO_SMALL = "too small"
 FULL = "full"
-_PASSES = -1
-_KEPT = 32_768
-_KEPT_CELLS = 2**25
-"""How many answers a node table keeps before it forgets them all, and how many if each had a cell per node."""
 _KNOWN = 32_768
 """How many demands are known by being the same object, which is much quicker than by what they say."""
-
-
-class NodeRequirements(NamedTuple):
-    """Which kind of node is asked for, apart from its size."""
-
-    selector: tuple[tuple[str, str], ...]
-    """By label."""
-    tolerations: tuple[Toleration, ...]
-    affinity: tuple[tuple[Match, ...], ...] = ()
-    gpu_types: tuple[str, ...] = ()
-    avoid: tuple[str, ...] = ()
-    part: str = ""
-    """The resource by which parts of GPUs are asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +68,9 @@ class Eligibility:
     each: NDArray[np.int64]
     """int64[R]: the request again, by column."""
     ranked: tuple[int, ...]
-    """The columns that tell nodes apart: those people speak of, not single GPUs, and of which some node has any."""
+    """Columns by which best fit compares nodes: without single GPUs and exclusive resources, if any node has any."""
+    per_node: int = MAX_AMOUNT
+    """Maximum number of replicas on one node: 1 for a replica that wants a node, or something exclusive on it."""
     part: str = ""
     """The resource by which it asks for parts of GPUs."""
     milli: int = 0
@@ -121,32 +108,45 @@ def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
 
 
 def _by_value(table: NodeTable, demand: Demand) -> Eligibility:
-    kind = requirements_of(demand)
-    key = ("eligible", tuple(sorted(demand.resources.items())), kind, demand.whole_node)
+    requirements = requirements_of(table, demand)
+    per_node = 1 if demand.whole_node or any(map(is_exclusive, demand.resources)) else MAX_AMOUNT
+    counted = _counted_resources(table, demand.resources) if per_node == 1 else demand.resources
+    key = ("eligible", tuple(sorted(counted.items())), requirements, demand.whole_node, per_node)
     found: Eligibility | None = table.derived.get(key)
-    return _eligibility(table, demand, kind, key) if found is None else found
+    if found is None:
+        found = cache_answer(table, key, _eligibility(table, demand, counted, requirements, per_node))
+    return found
 
 
-def _eligibility(table: NodeTable, demand: Demand, kind: NodeRequirements, key: object) -> Eligibility:
-    request = request_of(table, demand.resources)
-    room = _room_by_size(table, demand.resources, request)
-    if demand.whole_node:
-        room = np.minimum(room, 1)
+def _counted_resources(table: NodeTable, resources: Mapping[str, int]) -> Mapping[str, int]:
+    """The request without one of each exclusive resource that has no column in the table."""
+    return {
+        name: amount
+        for name, amount in resources.items()
+        if amount > 1 or not is_exclusive(name) or name in table.column
+    }
+
+
+def _eligibility(
+    table: NodeTable, demand: Demand, counted: Mapping[str, int], requirements: NodeRequirements, per_node: int
+) -> Eligibility:
+    request = request_of(table, counted)
+    room = np.minimum(_room_by_size(table, counted, request), per_node)
     each = np.zeros(len(table.axis), dtype=np.int64)
     for column, amount in request:
         each[column] = amount
-    able = Eligibility(
-        screen=_screen(table, kind, room > 0),
+    return Eligibility(
+        screen=_filter(table, requirements, room > 0),
         request=request,
         room=tuple(room.tolist()),
         each=each,
         ranked=_ranked(table),
-        part=kind.part,
+        per_node=per_node,
+        part=requirements.part,
         milli=demand.resources.get(GPU_MILLI, 0),
         devices=table.devices if demand.resources.get(GPU_MILLI, 0) else None,
         capacity=table.capacity if demand.whole_node else None,
     )
-    return cache_answer(table, key, able)
 
 
 def _ranked(table: NodeTable) -> tuple[int, ...]:
@@ -154,17 +154,9 @@ def _ranked(table: NodeTable) -> tuple[int, ...]:
     if found is None:
         spoken_of = len(table.axis) if table.devices is None else table.devices.first
         had = table.capacity[:, :spoken_of].any(axis=0)
+        had &= np.array([not is_exclusive(name) for name in table.axis[:spoken_of]], dtype=np.bool_)
         found = cache_answer(table, "ranked", tuple(np.flatnonzero(had).tolist()) or (0,))
     return found
-
-
-def requirements_of(demand: Demand) -> NodeRequirements:
-    """Which kind of node is asked for, apart from its size. GPU types matter to roles that ask for GPUs."""
-    selector = tuple(sorted(demand.node_selector.items())) if demand.node_selector else ()
-    types = demand.gpu_types if demand.gpu_types and asks_for_gpus(demand.resources) else ()
-    return NodeRequirements(
-        selector, demand.tolerations, demand.affinity, types, demand.avoid, gpu_part_of(demand.resources)
-    )
 
 
 def room_by_resource(able: Eligibility, free: Amounts, most: int, rows: Mask | None = None) -> list[Counts]:
@@ -173,6 +165,7 @@ def room_by_resource(able: Eligibility, free: Amounts, most: int, rows: Mask | N
     `free` (int64[M, R]) is of the nodes that `rows` (bool[N]) leaves, or of all. Whoever wants a node to itself finds
     room on none that is in use, whatever the resource.
     """
+    most = min(most, able.per_node)
     found = [np.minimum(_room(able, free, column, amount, rows), most) for column, amount in able.request]
     if not found:
         found = [np.full(len(free), most)]
@@ -185,6 +178,7 @@ def room_by_resource(able: Eligibility, free: Amounts, most: int, rows: Mask | N
 def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: int) -> Counts:
     """int64[N]: how many replicas find room on each node now, at most `most`; none where one may not go."""
     mask = able.mask if closed is None else able.mask & ~closed
+    most = min(most, able.per_node)
     if most == 1:
         return _room_for_one(free, able, mask)
     counts: Counts = mask * np.int64(most)
@@ -232,7 +226,7 @@ def with_all_nodes_up(table: NodeTable) -> NodeTable:
     found: NodeTable | None = table.derived.get("restored")
     if found is None:
         nodes = tuple(replace(node, ready=True, cordoned="") for node in table.nodes)
-        back = replace(table, nodes=nodes, usable=np.ones(len(nodes), dtype=np.bool_), derived={})
+        back = replace(table, nodes=nodes, usable=np.ones(len(nodes), dtype=np.bool_), derived={}, constraint_masks={})
         found = cache_answer(table, "restored", back)
     return found
 
@@ -258,8 +252,6 @@ def node_sizes(table: NodeTable) -> NodeSizes:
 
 # --- masks ------------------------------------------------------------------------------------------
 
-Losses: TypeAlias = list[tuple[str, Mask]]
-
 
 def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Request) -> NDArray[np.int64]:
     amounts = node_sizes(table).amounts
@@ -277,29 +269,26 @@ def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Reque
     return room
 
 
-def _screen(table: NodeTable, kind: NodeRequirements, large: Mask) -> FilterResult:
-    """Each node is lost to the first cause in this order.
-
-    label, affinity, gpu-type, taint, avoided, not ready, cordoned, not shared, too small
-    """
-    key = ("screen", kind, large.tobytes())
+def _filter(table: NodeTable, requirements: NodeRequirements, large: Mask) -> FilterResult:
+    """Removes nodes by constraint, then by state, exclusive resources, sharing and size; the first cause counts."""
+    key = ("filter", requirements, large.tobytes())
     found: FilterResult | None = table.derived.get(key)
     if found is None:
         of_node = node_sizes(table).of_node
+        constrained = constraint_losses(table, requirements)
         losses = [
-            *_losses_to_labels(table, kind),
-            *_losses_to_taints(table, kind.tolerations),
-            *_losses_to_choice(table, kind.avoid),
-            *_losses_of_state(table),
-            *_losses_to_sharing(table, kind.part),
+            *losses_by_state(table),
+            *losses_by_exclusives(table, requirements.exclusives),
+            *losses_by_sharing(table, requirements.part),
             (TOO_SMALL, ~large[of_node]),
         ]
-        lost = np.full(len(table.nodes), _PASSES, dtype=np.int16)
-        for number, (_, bad) in reversed(list(enumerate(losses))):
-            lost[bad] = number
-        mask = lost == _PASSES
+        lost = constrained.lost.copy()
+        passes = lost == PASSES
+        for number, (_, bad) in reversed(list(enumerate(losses, start=len(constrained.causes)))):
+            lost[passes & bad] = number
+        mask = lost == PASSES
         mask.flags.writeable = False
-        causes = tuple(cause for cause, _ in losses)
+        causes = (*constrained.causes, *(cause for cause, _ in losses))
         by_size = tuple(np.bincount(of_node[mask], minlength=len(large)).tolist())
         found = cache_answer(
             table, key, FilterResult(mask, int(mask.sum()), by_size, lost, causes, _counts(lost, causes))
@@ -310,92 +299,3 @@ def _screen(table: NodeTable, kind: NodeRequirements, large: Mask) -> FilterResu
 def _counts(lost: NDArray[np.int16], causes: tuple[str, ...]) -> tuple[Count, ...]:
     nodes = np.bincount(lost + 1, minlength=len(causes) + 1)[1:].tolist()
     return tuple(Count(cause, number) for cause, number in zip(causes, nodes, strict=True) if number)
-
-
-def _losses_to_labels(table: NodeTable, kind: NodeRequirements) -> Iterator[tuple[str, Mask]]:
-    for name, value in kind.selector:
-        yield f"label {name}={value}", _lacks_label(table, name, value)
-    if kind.affinity:
-        bad = [not affinity.matches_terms(node.labels, kind.affinity) for node in table.nodes]
-        yield f"affinity {affinity.format_terms(kind.affinity)}", np.array(bad, dtype=np.bool_)
-    if kind.gpu_types:
-        lacks = [_lacks_label(table, GPU_TYPE, gpu_type) for gpu_type in kind.gpu_types]
-        yield f"{GPU_TYPE} {' or '.join(kind.gpu_types)}", np.logical_and.reduce(lacks)
-
-
-def _losses_to_choice(table: NodeTable, avoid: tuple[str, ...]) -> Losses:
-    rows = [table.row[name] for name in avoid if name in table.row]
-    return [(AVOIDED, _at(table, rows))] if rows else []
-
-
-def _losses_to_sharing(table: NodeTable, part: str) -> Losses:
-    """Parts of GPUs are asked for, and the node has none to give."""
-    if not part:
-        return []
-    column = table.column.get(part)
-    return [(NOT_SHARED, np.ones(len(table.nodes), np.bool_) if column is None else table.capacity[:, column] == 0)]
-
-
-def _losses_of_state(table: NodeTable) -> Losses:
-    down = np.array([not node.ready for node in table.nodes], dtype=np.bool_)
-    return [(NOT_READY, down), (CORDONED, ~table.usable & ~down)]
-
-
-def _lacks_label(table: NodeTable, label: str, value: str) -> Mask:
-    key = ("label", label, value)
-    found: Mask | None = table.derived.get(key)
-    if found is None:
-        lacks = np.array([node.labels.get(label) != value for node in table.nodes], dtype=np.bool_)
-        found = cache_answer(table, key, lacks)
-    return found
-
-
-def _losses_to_taints(table: NodeTable, tolerations: tuple[Toleration, ...]) -> Losses:
-    """One loss per taint that keeps a replica away and is not tolerated."""
-    key = ("taints", tolerations)
-    found: Losses | None = table.derived.get(key)
-    if found is None:
-        rows: dict[Taint, list[int]] = {}
-        for row, node in enumerate(table.nodes):
-            for taint in node.taints:
-                rows.setdefault(taint, []).append(row)
-        bad = sorted((taint for taint in rows if not is_tolerated(taint, tolerations)), key=_named)
-        found = cache_answer(table, key, [(_named(taint), _at(table, rows[taint])) for taint in bad])
-    return found
-
-
-def is_tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether a taint keeps nobody away, or not this one. Source: Kubernetes, Toleration.ToleratesTaint."""
-    return taint.effect == "PreferNoSchedule" or any(_tolerates(toleration, taint) for toleration in tolerations)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.value == taint.value
-
-
-def _named(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"taint {taint.key}{value}:{taint.effect}"
-
-
-def _at(table: NodeTable, rows: list[int]) -> Mask:
-    mask = np.zeros(len(table.nodes), dtype=np.bool_)
-    mask[rows] = True
-    return mask
-
-
-_Answer = TypeVar("_Answer")
-
-
-def cache_answer(table: NodeTable, key: object, answer: _Answer) -> _Answer:
-    """Keep what was worked out of the table's fields alone, and return it."""
-    if len(table.derived) >= min(_KEPT, _KEPT_CELLS // (1 + len(table.nodes))):
-        table.derived.clear()
-    table.derived[key] = answer
-    return answer

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.snapshot import Amounts
-from windlass.core.nodes.feasibility import Counts, Eligibility, FilterResult, Mask, room_by_resource
+from windlass.core.nodes.feasibility import Counts, Eligibility, FilterResult, room_by_resource
+from windlass.core.nodes.node_filters import Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,7 @@ class FreeCapacity:
         """
         if able.devices is not None or able.capacity is not None or not able.request:
             return np.array(room_by_resource(able, np.column_stack(self.columns), most, self.rows))
+        most = min(most, able.per_node)
         found = np.empty((len(able.request), len(self.alike)), dtype=np.int64)
         for place, (column, amount) in enumerate(able.request):
             np.floor_divide(self.columns[column], amount, out=found[place])

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from windlass.core.model.gang import Demand
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
-from windlass.core.nodes.feasibility import Counts, Mask, eligibility, room_per_node
+from windlass.core.nodes.feasibility import Counts, eligibility, room_per_node
+from windlass.core.nodes.node_filters import Mask
 
 
 def is_decided_by_counts(table: NodeTable, demands: Sequence[Demand]) -> bool:
@@ -39,7 +40,7 @@ def parts_needed(free: Amounts, table: NodeTable, demand: Demand, closed: Mask |
     begins = np.empty(len(rows), dtype=np.bool_)
     begins[0] = True
     np.not_equal(rows[1:], rows[:-1], out=begins[1:])
-    room = np.full(len(rows), wanted)
+    room = np.full(len(rows), min(wanted, able.per_node))
     for column, amount in able.request:
         np.minimum(
             room, (free[rows, column] + _running_sum(given.amounts[by_node, column], begins)) // amount, out=room

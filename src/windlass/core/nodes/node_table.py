@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 
 from windlass.core.model.devices import MILLI, Devices, derive_resources, device_layout, full_devices, names_of_shared
 from windlass.core.model.node import Node, Topology
-from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY, is_device
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY, is_device, is_exclusive
 from windlass.core.model.snapshot import Amounts, NodeTable
 
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-def build_table(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
-    """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10)."""
+def build_table(nodes: Iterable[Node], topology: Topology, epoch: int, contended: Collection[str] = ()) -> NodeTable:
+    """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10).
+
+    `contended`: exclusive resources that several gangs ask for; each has a column.
+    """
     ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
-    axis = axis_of(ordered)
+    axis = axis_of(ordered, contended)
     devices = device_layout(ordered, axis)
     return NodeTable(
         epoch=epoch,
@@ -35,23 +38,42 @@ def build_table(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTa
     )
 
 
-def update_table(before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
-    """The same as `tabulate`, quickly if few nodes are other objects than in the table before.
+def update_table(
+    before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int, contended: Collection[str] = ()
+) -> NodeTable:
+    """The same as `build_table`, quickly if few nodes are other objects than in the table before.
 
-    Where nodes stand and of which resources they have any must be as it was; else every row is made anew. If not,
-    `row` is the same object as before.
+    Places, the resources that nodes have, and the contended ones must be as before; else every row is made anew. If
+    they are, `row` is the same object as before. Constraint masks are kept if labels and taints are as before too.
     """
     given = tuple(nodes)
+    if not frozenset(contended) <= before.column.keys():
+        return build_table(given, topology, epoch, contended)
     rows = _changed_rows(before, given) if topology == before.topology and before.devices is None else None
     if rows is None:
-        return build_table(given, topology, epoch)
+        return build_table(given, topology, epoch, contended)
+    if not rows:
+        return before
     ordered, capacity, usable = list(before.nodes), before.capacity.copy(order="F"), before.usable.copy()
     for row, node in rows.items():
         ordered[row] = node
         capacity[row] = [_amount(node, name) for name in before.axis]
         usable[row] = node.ready and not node.cordoned
     capacity.flags.writeable = False
-    return replace(before, epoch=epoch, nodes=tuple(ordered), capacity=capacity, usable=usable, derived={})
+    keeps_masks = all(_has_equal_constraints(before.nodes[row], node) for row, node in rows.items())
+    return replace(
+        before,
+        epoch=epoch,
+        nodes=tuple(ordered),
+        capacity=capacity,
+        usable=usable,
+        derived={},
+        constraint_masks=before.constraint_masks if keeps_masks else {},
+    )
+
+
+def _has_equal_constraints(one: Node, other: Node) -> bool:
+    return one.labels == other.labels and one.taints == other.taints
 
 
 def _changed_rows(before: NodeTable, nodes: Sequence[Node]) -> dict[int, Node] | None:
@@ -82,15 +104,17 @@ def _by_value(digits: str) -> tuple[int, str]:
     return len(significant), significant
 
 
-def axis_of(nodes: Sequence[Node]) -> tuple[str, ...]:
+def axis_of(nodes: Sequence[Node], contended: Collection[str] = ()) -> tuple[str, ...]:
     """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory.
 
-    Behind them whatever else nodes have plenty of, and the single GPUs of nodes that share theirs.
+    Behind them other supplies, contended exclusive resources, and the single GPUs of nodes that share theirs.
     """
     shared, single = names_of_shared(nodes)
     named = sorted(({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY})
+    named = [name for name in named if not is_exclusive(name)]
     devices = [name for name in named if is_device(name)]
-    return GPU, *devices, CPU, MEMORY, *(name for name in named if not is_device(name)), *single
+    supplies = [name for name in named if not is_device(name)]
+    return GPU, *devices, CPU, MEMORY, *supplies, *sorted(contended), *single
 
 
 def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | None) -> Amounts:
@@ -107,6 +131,8 @@ def _amount(node: Node, name: str) -> int:
     """Parts of GPUs only where GPUs are shared; and a node that shares by MIG gives none of them whole."""
     if (name == GPU and node.sharing) or (name == GPU_MILLI and node.sharing != MILLI):
         return 0
+    if is_exclusive(name):
+        return int(name not in node.exclusive_in_use)
     return min(node.capacity.get(name, 0), MAX_AMOUNT)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import cache_answer
+from windlass.core.nodes.node_filters import cache_answer
 
 Bounds = NDArray[np.intp]
 """int[D + 1]: where each of D domains begins and, at the end, where the last one stops."""

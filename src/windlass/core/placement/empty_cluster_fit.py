@@ -6,7 +6,8 @@ import numpy as np
 
 from windlass.core.model.gang import Demand, PendingGang, minimum_demands
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import Mask, cache_answer, eligibility, room_when_empty
+from windlass.core.nodes.feasibility import eligibility, room_when_empty
+from windlass.core.nodes.node_filters import Mask, cache_answer
 from windlass.core.placement.gang_placement import fits
 
 _KNOWN = 32_768

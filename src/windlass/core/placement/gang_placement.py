@@ -20,16 +20,18 @@ from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import give_back, join_grants, take
 from windlass.core.nodes.device_assignment import Numbers, amounts_of, assign_devices, tightest_gpu
-from windlass.core.nodes.feasibility import Eligibility, Mask, eligibility, room_per_node
+from windlass.core.nodes.exclusive_rows import ExclusiveRows
+from windlass.core.nodes.feasibility import Eligibility, eligibility, room_per_node
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.batched_selection import select_nodes_by_part
 from windlass.core.placement.node_selection import NodeCounts, select_nodes
 from windlass.core.placement.scores.node_score import NodeChooser
 from windlass.core.placement.scores.registry import chooser_of
 from windlass.core.placement.topology_placement import candidate_domains, choose_domains
 
-_ORDERS_TRIED = 24
+_MAX_ORDERS = 24
 """How many orders of the roles are tried, one role after the other."""
-_MOST_IN_ROUNDS = 256
+_MAX_REPLICAS_IN_ROUNDS = 256
 """Replicas that are placed one by one: each costs a look at all nodes."""
 
 
@@ -40,19 +42,19 @@ class Placed(NamedTuple):
     grant: Grant
 
 
-class _Seated(NamedTuple):
+class _RolePlacement(NamedTuple):
     """One role: how many replicas go to which rows, the devices of each replica, and what they take together."""
 
-    seats: NodeCounts
+    counts_by_row: NodeCounts
     devices: tuple[Numbers, ...]
     """By replica, in the order of rows; empty if the table has no single devices."""
     grant: Grant
 
 
-_Roles: TypeAlias = dict[str, _Seated]
+_Roles: TypeAlias = dict[str, _RolePlacement]
 
 
-class _Scene(NamedTuple):
+class _PlacementState(NamedTuple):
     """What is free, and what of it is closed to the gang. `free` changes while several roles are tried."""
 
     free: Amounts
@@ -71,10 +73,10 @@ def place(
 
     `free` stays as it is. The policy says how nodes are chosen among those that do.
     """
-    scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
-    for asked in by_gpu_type(demands):
-        if roles := _find(scene, asked):
-            return _placed(table, demands, roles)
+    state = _PlacementState(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
+    for variant in by_gpu_type(demands):
+        if roles := _find(state, variant):
+            return _gang_placement(table, demands, roles)
     return None
 
 
@@ -97,7 +99,7 @@ def role_orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequenc
     if len(demands) == 1:
         return iter((demands,))
     hardest_first = sorted(demands, key=lambda demand: _ease(table, demand))
-    return islice(permutations(hardest_first), _ORDERS_TRIED)
+    return islice(permutations(hardest_first), _MAX_ORDERS)
 
 
 def _fits(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None) -> bool:
@@ -108,128 +110,137 @@ def _fits(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None) 
     return int(counts.sum()) >= demand.count
 
 
-def _find(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
+def _find(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
     if len(demands) == 1:
-        found = _seat_role(scene, demands[0])
+        found = _place_role(state, demands[0])
         return None if found is None else {demands[0].role: found}
-    for bounded in _bounds(scene, demands):
-        for order in role_orders(scene.table, demands):
-            if roles := _seat_all(bounded, order):
+    for bounded in _candidate_states(state, demands):
+        for order in role_orders(state.table, demands):
+            if roles := _place_in_order(bounded, order):
                 return roles
-        if roles := _seat_in_rounds(bounded, demands):
+        if roles := _place_in_rounds(bounded, demands):
             return roles
     return None
 
 
-def _bounds(scene: _Scene, demands: Sequence[Demand]) -> Iterator[_Scene]:
-    """The scene, one domain after the other if all the gang's roles are to be in one."""
-    near, free, table = demands[0].topology, scene.free, scene.table
+def _candidate_states(state: _PlacementState, demands: Sequence[Demand]) -> Iterator[_PlacementState]:
+    """The state, one domain after the other if all the gang's roles are to be in one."""
+    near, free, table = demands[0].topology, state.free, state.table
     if near is None:
-        yield scene
+        yield state
         return
-    roles = [(room_per_node(free, eligibility(table, d), scene.closed, d.count), d.count) for d in demands]
+    roles = [(room_per_node(free, eligibility(table, d), state.closed, d.count), d.count) for d in demands]
     total = total_of(tuple(demands))
     resources = [(np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.axis)]
     for start, stop in candidate_domains(roles, resources, table, near):
         outside = np.ones(len(table.nodes), dtype=np.bool_)
-        outside[start:stop] = False if scene.closed is None else scene.closed[start:stop]
-        yield scene._replace(closed=outside)
+        outside[start:stop] = False if state.closed is None else state.closed[start:stop]
+        yield state._replace(closed=outside)
 
 
 def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
     able = eligibility(table, demand)
-    return able.screen.eligible, (-able.each).tolist(), demand.role
+    return able.screen.eligible, [-int(able.each[column]) for column in able.ranked], demand.role
 
 
-def _seat_all(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
+def _place_in_order(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
     """Roles in this order; what was taken is given back at the end. The last one takes nothing."""
     roles: _Roles = {}
+    occupied = ExclusiveRows()
     for demand in demands:
-        found = _seat_role(scene, demand)
+        found = _place_role(state._replace(closed=occupied.closed_to(demand, state.closed)), demand)
         if found is None:
             break
         roles[demand.role] = found
+        occupied.add(demand, found.grant.rows, len(state.table.nodes))
         if len(roles) < len(demands):
-            take(scene.table, scene.free, found.grant)
+            take(state.table, state.free, found.grant)
     for number, before in enumerate(roles.values(), start=1):
         if number < len(demands):
-            give_back(scene.table, scene.free, before.grant)
+            give_back(state.table, state.free, before.grant)
     return roles if len(roles) == len(demands) else None
 
 
-def _seat_role(scene: _Scene, demand: Demand) -> _Seated | None:
+def _place_role(state: _PlacementState, demand: Demand) -> _RolePlacement | None:
     """All replicas of one role, in the domains it asks for."""
-    able = eligibility(scene.table, demand)
-    counts = room_per_node(scene.free, able, scene.closed, demand.count)
-    by = chooser_of(scene.policy, scene.table, scene.free, demand, able)
+    able = eligibility(state.table, demand)
+    counts = room_per_node(state.free, able, state.closed, demand.count)
+    by = chooser_of(state.policy, state.table, state.free, demand, able)
     score = None if by is None else by.score
     if demand.topology is None:
-        seats = select_nodes(scene.free, able, counts, demand.count, score)
+        counts_by_row = select_nodes(state.free, able, counts, demand.count, score)
     else:
-        choice = choose_domains(counts, able.mask, scene.table, demand.count, demand.topology)
-        seats = None if choice is None else select_nodes_by_part(scene.free, able, choice.counts, choice.parts, score)
-    return None if seats is None else _seated(scene, demand, able, seats, by)
+        choice = choose_domains(counts, able.mask, state.table, demand.count, demand.topology)
+        counts_by_row = (
+            None if choice is None else select_nodes_by_part(state.free, able, choice.counts, choice.parts, score)
+        )
+    return None if counts_by_row is None else _role_placement(state, demand, able, counts_by_row, by)
 
 
-def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
+def _place_in_rounds(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
     """A replica of each role in turn, so that roles which want different resources share nodes evenly."""
     near = demands[0].topology
     by_numbers = near is not None and (near.spread or near.slice > 0)
-    if by_numbers or sum(demand.count for demand in demands) > _MOST_IN_ROUNDS:
+    if by_numbers or sum(demand.count for demand in demands) > _MAX_REPLICAS_IN_ROUNDS:
         return None
-    trial = scene._replace(free=scene.free.copy(order="F"))
-    found: dict[str, list[_Seated]] = {demand.role: [] for demand in demands}
-    hardest_first = sorted(demands, key=lambda demand: _ease(scene.table, demand))
+    trial = state._replace(free=state.free.copy(order="F"))
+    found: dict[str, list[_RolePlacement]] = {demand.role: [] for demand in demands}
+    hardest_first = sorted(demands, key=lambda demand: _ease(state.table, demand))
+    occupied = ExclusiveRows()
     for round_number in range(max(demand.count for demand in demands)):
         for demand in hardest_first:
             if round_number >= demand.count:
                 continue
-            here = _seat_role(trial, replace(demand, count=1, topology=None))
+            closed = occupied.closed_to(demand, state.closed)
+            here = _place_role(trial._replace(closed=closed), replace(demand, count=1, topology=None))
             if here is None:
                 return None
-            take(scene.table, trial.free, here.grant)
+            occupied.add(demand, here.grant.rows, len(state.table.nodes))
+            take(state.table, trial.free, here.grant)
             found[demand.role].append(here)
-    return {role: _together(replicas) for role, replicas in found.items()}
+    return {role: _joined_replicas(replicas) for role, replicas in found.items()}
 
 
-def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: NodeCounts, by: NodeChooser | None) -> _Seated:
-    table = scene.table
-    rows = np.array([row for row, _ in seats])
+def _role_placement(
+    state: _PlacementState, demand: Demand, able: Eligibility, counts_by_row: NodeCounts, by: NodeChooser | None
+) -> _RolePlacement:
+    table = state.table
+    rows = np.array([row for row, _ in counts_by_row])
     if able.capacity is not None:
         amounts = able.capacity[rows]
-    elif len(seats) == 1:
-        amounts = able.each[None] * seats[0][1]
+    elif len(counts_by_row) == 1:
+        amounts = able.each[None] * counts_by_row[0][1]
     else:
-        amounts = able.each * np.array([[replicas] for _, replicas in seats])
+        amounts = able.each * np.array([[replicas] for _, replicas in counts_by_row])
     if table.devices is None:
-        return _Seated(seats, (), Grant(rows, amounts))
+        return _RolePlacement(counts_by_row, (), Grant(rows, amounts))
     devices: list[Numbers] = []
-    for number, (row, replicas) in enumerate(seats):
-        left = scene.free[row, table.devices.columns].tolist()
+    for number, (row, replicas) in enumerate(counts_by_row):
+        left = state.free[row, table.devices.columns].tolist()
         mine = assign_devices(table, row, left, demand, replicas, tightest_gpu if by is None else by.on(row))
         devices += mine
         if able.capacity is None:
             for column, amount in amounts_of(table, row, demand, mine):
                 amounts[number, column] += amount
-    return _Seated(seats, tuple(devices), Grant(rows, amounts))
+    return _RolePlacement(counts_by_row, tuple(devices), Grant(rows, amounts))
 
 
-def _together(replicas: Sequence[_Seated]) -> _Seated:
+def _joined_replicas(replicas: Sequence[_RolePlacement]) -> _RolePlacement:
     """Replicas of one role that were seated one by one, in the order of rows."""
-    by_row = sorted(replicas, key=lambda one: one.seats[0][0])
-    seats: dict[int, int] = {}
+    by_row = sorted(replicas, key=lambda one: one.counts_by_row[0][0])
+    counts_by_row: dict[int, int] = {}
     for one in by_row:
-        row = one.seats[0][0]
-        seats[row] = seats.get(row, 0) + 1
+        row = one.counts_by_row[0][0]
+        counts_by_row[row] = counts_by_row.get(row, 0) + 1
     devices = tuple(numbers for one in by_row for numbers in one.devices)
-    return _Seated(list(seats.items()), devices, join_grants([one.grant for one in by_row]))
+    return _RolePlacement(list(counts_by_row.items()), devices, join_grants([one.grant for one in by_row]))
 
 
-def _placed(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Placed:
+def _gang_placement(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Placed:
     """Replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
     nodes = table.nodes
     names = {
-        d.role: tuple([nodes[row].name for row, replicas in roles[d.role].seats for _ in range(replicas)])
+        d.role: tuple([nodes[row].name for row, replicas in roles[d.role].counts_by_row for _ in range(replicas)])
         for d in demands
     }
     devices = {}

@@ -13,8 +13,10 @@ from windlass.core.model.reasons import Count, Reason, Verdict, format_count
 from windlass.core.model.resources import PODS, format_quantity
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.allocation import take
+from windlass.core.nodes.exclusive_rows import ExclusiveRows
 from windlass.core.nodes.feasibility import FULL, Eligibility, eligibility, room_per_node
 from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.nodes.node_filters import HELD_EXCLUSIVELY, Mask
 from windlass.core.nodes.topology_domains import domain_name
 from windlass.core.placement.domain_packing import Counts
 from windlass.core.placement.gang_placement import by_gpu_type, fits, place, role_orders
@@ -26,7 +28,7 @@ from windlass.core.placement.topology_shortage import (
     format_room,
 )
 
-_NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
+_NAMED = ("label ", "affinity ", "gpu-type ", "taint ", HELD_EXCLUSIVELY)
 """Causes that say what exactly was asked for."""
 
 
@@ -82,13 +84,24 @@ def _shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand
 
 def _in_turn(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """The first role that does not fit; those that do take their part before the next is looked at."""
-    trial = free.copy(order="F")
+    left = free.copy(order="F")
+    occupied = ExclusiveRows()
     for demand in next(iter(role_orders(table, demands))):
-        if short := _of_role(FreeCapacities(trial), table, demand, alone=False):
+        closed = occupied.closed_to(demand)
+        if short := _of_role(FreeCapacities(_without_rows(left, closed)), table, demand, alone=False):
             return short
-        if found := place(trial, table, (demand,), None):
-            take(table, trial, found.grant)
+        if found := place(left, table, (demand,), closed):
+            take(table, left, found.grant)
+            occupied.add(demand, found.grant.rows, len(table.nodes))
     return None
+
+
+def _without_rows(free: Amounts, closed: Mask | None) -> Amounts:
+    if closed is None:
+        return free
+    left = free.copy(order="F")
+    left[closed] = 0
+    return left
 
 
 def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.resources import MAX_AMOUNT
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.nodes.topology_domains import Level, Span, level_number, levels
 from windlass.core.placement.domain_packing import (
     CLUSTER,

@@ -13,7 +13,8 @@ from windlass.core.model.gang import Demand
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.reasons import Count, format_count
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import FilterResult, Mask
+from windlass.core.nodes.feasibility import FilterResult
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.nodes.topology_domains import Bounds, domain_name, level_number, levels
 from windlass.core.placement.domain_packing import Counts
 

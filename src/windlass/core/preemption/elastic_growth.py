@@ -19,7 +19,8 @@ from windlass.core.model.resources import GPU_TYPE
 from windlass.core.model.snapshot import Amounts, NodeTable, Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import minimum_free, take, update_shared_gpus
-from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.exclusive_rows import ExclusiveRows
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.nodes.topology_domains import level_number
 from windlass.core.placement.elastic_resizing import elastic_role
 from windlass.core.placement.gang_placement import Placed, fits, place
@@ -170,6 +171,12 @@ class _Room:
         foreign = nodes_closed_to(self._table, self._advance_reservations, each.run, self._now, end_of(each.run))
         if foreign is not None:
             closed |= foreign
+        occupied = ExclusiveRows()
+        for demand in each.run.demands:
+            names = each.run.placement.nodes.get(demand.role, ())
+            occupied.add(demand, [self._table.row[name] for name in names], len(self._table.nodes))
+        held = occupied.closed_to(each.role)
+        closed |= False if held is None else held
         near = each.role.topology
         level = None if near is None else level_number(self._table, near.level)
         if near is not None and near.required and level is not None:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from windlass.core.model.gang import Demand, RunningGang
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.nodes.allocation import give_back, minimum_free, take, update_shared_gpus
-from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, eligibility, room_per_node
+from windlass.core.nodes.feasibility import Counts, Eligibility, eligibility, room_per_node
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, fits, place
 from windlass.core.reservations.release_forecast import NEVER
 from windlass.core.reservations.reservation_profile import GangReservation
@@ -147,7 +148,7 @@ class PreemptionSimulation:
         free = self._free[rows] - less
         for _, beside in self._beside_reservations:
             np.minimum(free, beside[rows] - less, out=free)
-        room = np.full(len(rows), self._demands[0].count)
+        room = np.full(len(rows), min(self._demands[0].count, able.per_node))
         for column, amount in able.request:
             np.minimum(room, free[:, column] // amount, out=room)
         usable = able.mask[rows] if self._closed is None else able.mask[rows] & ~self._closed[rows]

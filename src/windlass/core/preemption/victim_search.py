@@ -19,7 +19,8 @@ from windlass.core.model.plan import Preemption, Resize
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import subtract_grant
-from windlass.core.nodes.feasibility import Mask, eligibility
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.elastic_resizing import (
     elastic_role,
     finish_resize,

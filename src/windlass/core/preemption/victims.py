@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from windlass.core.model.gang import PendingGang, RunningGang, milli_gpus_of
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.elastic_resizing import surplus_replicas
 from windlass.core.queues.fair_share import MILLIONTHS, Shares, can_reclaim, total_capacity
 from windlass.core.queues.orders.order import Order

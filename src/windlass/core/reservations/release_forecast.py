@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from windlass.core.model.gang import Demand, RunningGang
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.nodes.allocation import subtract_grant, update_shared_gpus
-from windlass.core.nodes.feasibility import Mask
 from windlass.core.nodes.incremental_fit import is_decided_by_counts, parts_needed
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.elastic_resizing import finish_resize
 from windlass.core.placement.gang_placement import fits
 

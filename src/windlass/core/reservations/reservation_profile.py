@@ -18,7 +18,8 @@ from windlass.core.model.gang import PendingGang, RunningGang, minimum_demands
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.nodes.allocation import give_back, minimum_free, take, update_shared_gpus
-from windlass.core.nodes.feasibility import Mask, eligibility, room_per_node
+from windlass.core.nodes.feasibility import eligibility, room_per_node
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.empty_cluster_fit import fits_outside, usable_nodes
 from windlass.core.placement.gang_placement import Placed, fits, place
 from windlass.core.reservations.release_forecast import (

@@ -20,7 +20,8 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.resources import is_device
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.feasibility import Mask, eligibility
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.nodes.topology_domains import level_number
 from windlass.core.placement.gang_placement import Placed, by_gpu_type
 from windlass.core.queues.orders.registry import can_guard_against_starvation

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import bare
-from windlass.backends.kubernetes.cluster.job_resolution import singles
 from windlass.backends.port import Transition
 from windlass.controller import Controller
 from windlass.core.model.job import Job
@@ -74,10 +73,10 @@ class ClusterDataSource:
         """Empty: a pod's resources depend on its image and its node."""
         return []
 
-    def without_others(self, job: Job) -> SnapshotFilter:
-        """Removes external pods, and adds the single-unit resources that this job is the first to request."""
+    def without_others(self) -> SnapshotFilter:
+        """Removes external pods."""
         picture = self._backend.cluster.picture
-        return bare(tuple(picture.objects.values()), picture.view, singles(job))
+        return bare(tuple(picture.objects.values()), picture.view)
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""

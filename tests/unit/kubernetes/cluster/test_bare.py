@@ -3,7 +3,6 @@
 from cluster_objects import node
 
 from windlass.backends.kubernetes.cluster.empty_cluster import bare
-from windlass.backends.kubernetes.cluster.job_resolution import singles
 from windlass.backends.kubernetes.cluster.nodes import View
 from windlass.backends.kubernetes.cluster.nodes import node as seen
 from windlass.core.explain.admission_check import admission_refusal
@@ -19,7 +18,7 @@ FULL = Ledger([seen(each, {"nvidia.com/gpu": 8}, View()) for each in NODES], [Qu
 
 def never(**role):
     job = Job("digits", (Role(**role),))
-    return pending_explanation.find_impossibility(bare(NODES, View(), singles(job))(FULL), job)
+    return pending_explanation.find_impossibility(bare(NODES, View())(FULL), job)
 
 
 def test_pods_of_others_may_go():

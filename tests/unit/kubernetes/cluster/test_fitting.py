@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.cluster.job_resolution import Fitted, Surroundings, at_level, fitted, singles
+from windlass.backends.kubernetes.cluster.job_resolution import Fitted, Surroundings, at_level, fitted
 from windlass.backends.kubernetes.cluster.topology_levels import levels_of
 from windlass.backends.kubernetes.cluster.volumes import Stock, storage_class
 from windlass.core.model.job import Job, Match, Role, TopologyRequest
+from windlass.core.model.resources import is_exclusive
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
@@ -127,6 +128,10 @@ def test_a_claim_that_waits_is_to_be_told_its_node_and_one_for_one_node_is_told(
 WORKERS, ALL = "training.kubeflow.org/replica-type: worker", "training.kubeflow.org/job-name: digits"
 
 
+def exclusives(job):
+    return {name for role in job.roles for name in role.resources if is_exclusive(name)}
+
+
 def apart(labels):
     return f"apart/team/{labels.replace(': ', '=')}"
 
@@ -136,7 +141,7 @@ def test_pods_that_may_not_share_a_node_ask_for_what_a_node_has_one_of():
     master, workers = found.job.roles
     assert workers.resources[apart(WORKERS)] == 1
     assert apart(WORKERS) not in master.resources
-    assert singles(found.job) == {apart(WORKERS)}
+    assert exclusives(found.job) == {apart(WORKERS)}
     assert not found.warnings
 
 
@@ -150,7 +155,7 @@ def test_a_lone_pod_that_is_avoided_asks_for_the_same():
 )
 def test_other_anti_affinity_is_not_heeded_and_told_so(worker):
     found = fitted(job(worker), Surroundings())
-    assert not singles(found.job)
+    assert not exclusives(found.job)
     assert found.warnings == ("Worker: podAntiAffinity is not heeded by the scheduler",)
 
 

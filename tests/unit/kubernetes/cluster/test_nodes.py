@@ -42,10 +42,10 @@ def test_devices_by_the_names_of_the_core(allocatable, capacity, kind):
     assert seen.labels["windlass.dev/gpu"] == kind
 
 
-def test_host_ports_that_gangs_ask_for_are_there_unless_somebody_has_them():
-    view = View(singles=frozenset({"hostport/22", "hostport/8080"}))
-    seen = node(an_object("n1", "{cpu: '1'}"), {"hostport/8080": 1, "hostport/9090": 1}, view)
-    assert seen.capacity == {"cpu": 1000, "hostport/22": 1, "hostport/8080": 0}
+def test_host_ports_that_other_pods_hold_are_in_use():
+    seen = node(an_object("n1", "{cpu: '1'}"), {"hostport/9090": 1, "hostport/8080": 1, "pods": 2}, View())
+    assert seen.capacity == {"cpu": 1000}
+    assert seen.exclusive_in_use == ("hostport/8080", "hostport/9090")
 
 
 @pytest.mark.parametrize(

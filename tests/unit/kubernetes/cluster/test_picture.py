@@ -83,17 +83,6 @@ def test_listed_levels_win():
     assert [each.place for each in picture.nodes()] == [("h1",)]
 
 
-def test_host_ports_are_looked_at_while_a_gang_asks_for_them():
-    picture = ClusterView()
-    picture.put_node(node("n1", DGX))
-    assert picture.ask(["hostport/80"])
-    assert not picture.ask(["hostport/80"])
-    assert picture.nodes()[0].capacity["hostport/80"] == 1
-    assert not picture.ask_no_more(["hostport/80"])
-    assert picture.ask_no_more(["hostport/80"])
-    assert "hostport/80" not in picture.nodes()[0].capacity
-
-
 EVENT = st.one_of(
     st.tuples(
         st.just("node"), st.sampled_from(["n1", "n2"]), st.sampled_from(["{}", "{topology.windlass.dev/rack: r}"])

@@ -35,8 +35,6 @@ class ClusterMonitor:
         self._since: int | None = None
         """Time of the first change that was not reported yet."""
         self._lookups_changed = False
-        self._singles: dict[str, frozenset[str]] = {}
-        """By job id: requested resources of which each node has one."""
 
     def begin(self) -> None:
         """Report from now on."""
@@ -68,16 +66,6 @@ class ClusterMonitor:
     def count(self, pod: Pod, *, ours: bool) -> None:
         """Count the resources of a pod on its node. `ours`: the controller accounts for it itself."""
         self.state.see_pod(pod, ours=ours)
-
-    def require(self, job_id: str, singles: frozenset[str]) -> None:
-        """Show these single resources on nodes for the sake of a job; the empty set takes the request back."""
-        before = self._singles.pop(job_id, frozenset())
-        if singles:
-            self._singles[job_id] = singles
-        if before != singles:
-            self.state.need(singles)
-            self.state.need_no_more(before)
-        self.check()
 
     def is_closed(self, node: str) -> bool:
         """Whether no pod may be started on a node."""

@@ -61,14 +61,6 @@ class ClusterState:
         """A pod is gone."""
         self.has_news |= self.picture.drop_pod(pod)
 
-    def need(self, singles: frozenset[str]) -> None:
-        """Some gang asks for these resources, of which each node has one."""
-        self.has_news |= self.picture.ask(singles)
-
-    def need_no_more(self, singles: frozenset[str]) -> None:
-        """That gang has ended."""
-        self.has_news |= self.picture.ask_no_more(singles)
-
     def declare(self) -> None:
         """Queues, policies or reservations have changed."""
         self._declared_anew = self.has_news = True

@@ -25,7 +25,6 @@ class ClusterView:
         self._stale: dict[str, None] = {}  # in the order in which they became so
         self._listed: tuple[Level, ...] = ()
         self._labels: Counter[str] = Counter()
-        self._singles: Counter[str] = Counter()
 
     def put_node(self, seen: NodeObject) -> bool:
         """A node is new, or not as it was."""
@@ -66,17 +65,6 @@ class ClusterView:
         self._listed = tuple(levels)
         return self._look_again()
 
-    def ask(self, singles: Iterable[str]) -> bool:
-        """A gang asks for these resources, of which a node has one if nobody has it (`fitting.singles`)."""
-        self._singles.update(singles)
-        return self._look_again()
-
-    def ask_no_more(self, singles: Iterable[str]) -> bool:
-        """A gang that asked for them is gone."""
-        self._singles.subtract(singles)
-        self._singles = +self._singles
-        return self._look_again()
-
     @property
     def objects(self) -> Mapping[str, NodeObject]:
         """The nodes as they were last seen, by name."""
@@ -112,7 +100,7 @@ class ClusterView:
     def _look_again(self) -> bool:
         """Make every node anew if what they all depend on is another."""
         levels = self._listed or levels_of([+self._labels])
-        view = View(levels, frozenset(self._singles))
+        view = View(levels)
         if view == self.view:
             return False
         self.view = view

@@ -18,10 +18,9 @@ from windlass.jobs.kubernetes.kinds.registry import separated
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.pods.anti_affinity import APART, Separated
-from windlass.jobs.kubernetes.pods.pod_requests import HOST_PORT, core_name, is_gpu
+from windlass.jobs.kubernetes.pods.anti_affinity import Separated
+from windlass.jobs.kubernetes.pods.pod_requests import core_name, is_gpu
 
-_SINGLES = (HOST_PORT, APART)
 _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -55,11 +54,6 @@ def fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
         return _fitted(parsed, around)
     except Refused as refused:  # a template that no pod can be made of
         return Fitted(parsed.job, trouble=str(refused.fault), warnings=parsed.warnings)
-
-
-def singles(job: Job) -> frozenset[str]:
-    """The resources in it of which each node has one (`View.singles`)."""
-    return frozenset(name for role in job.roles for name in role.resources if name.startswith(_SINGLES))
 
 
 def asks(pod: Pod) -> dict[str, int]:

@@ -6,7 +6,7 @@ the AMD and Intel labellers of their labels.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from windlass.core.model.resources import GPU, GPU_TYPE, Resources
 from windlass.jobs.kubernetes.pods.pod_requests import NVIDIA_GPU, core_name, is_gpu
@@ -42,11 +42,10 @@ def model_of(labels: Mapping[str, str]) -> str:
     return next((labels[label] for label in _MODELS if labels.get(label)), "")
 
 
-def capacity(allocatable: Resources, taken: Resources, kind: str, singles: Collection[str]) -> dict[str, int]:
-    """What is left for gangs, in the core's names; and of the `singles`, such as host ports, one that nobody has."""
-    left = {
+def capacity(allocatable: Resources, taken: Resources, kind: str) -> dict[str, int]:
+    """What is left for gangs, in the core's names."""
+    return {
         core_name(name): max(amount - taken.get(name, 0), 0)
         for name, amount in allocatable.items()
         if amount and not name.startswith(_UNASKED) and (name == kind or core_name(name) != GPU)
     }
-    return left | {name: 0 if taken.get(name) else 1 for name in singles}

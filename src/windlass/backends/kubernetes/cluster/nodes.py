@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.cluster.node_capacity import capacity, gpu_kin
 from windlass.backends.kubernetes.cluster.pods import amounts
 from windlass.backends.kubernetes.cluster.topology_levels import Level, place
 from windlass.core.model.node import Node, Taint
-from windlass.core.model.resources import GPU_KIND, GPU_TYPE, Resources
+from windlass.core.model.resources import GPU_KIND, GPU_TYPE, Resources, is_exclusive
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
 
 CORDONED = "windlass.dev/cordoned"
@@ -29,8 +29,6 @@ class View:
     """What a node's picture depends on besides the node: if this changes, all of them do."""
 
     levels: tuple[Level, ...] = ()
-    singles: frozenset[str] = frozenset()
-    """Resources of which each node has one, if nobody has it: those of them that any gang asks for."""
 
 
 def node(seen: NodeObject, taken: Resources, view: View) -> Node:
@@ -40,7 +38,8 @@ def node(seen: NodeObject, taken: Resources, view: View) -> Node:
     ready = is_ready(seen)
     return Node(
         name=seen.metadata.name,
-        capacity=capacity(allocatable, taken, kind, view.singles),
+        capacity=capacity(allocatable, taken, kind),
+        exclusive_in_use=tuple(sorted(filter(is_exclusive, taken))),
         labels=_labels(seen, kind),
         taints=tuple(_taints(seen, ready=ready)),
         place=place(view.levels, seen.metadata.name, seen.metadata.labels),

@@ -45,8 +45,6 @@ class ClusterFit:
 
     held: str = ""
     """Why the controller does not know the job yet; "" if it does."""
-    singles: frozenset[str] = frozenset()
-    """Requested resources of which each node has exactly one, such as host ports."""
     to_choose: tuple[str, ...] = ()
     """Claims whose volumes are provisioned near the first pod that mounts them."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
@@ -29,7 +28,6 @@ class JobCommits:
     gangs: GangController
     changed: ChangedGangs
     standby: StandbyPods
-    monitor: ClusterMonitor
     recount: Callable[[Pod], None]
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
@@ -40,7 +38,6 @@ class JobCommits:
         if phase in (Phase.QUEUED, Phase.SUSPENDED):
             gang.notes.judged = {}  # of pods that do not belong to the next run
         await state_writes.write(self.connection, gang, state, status_of(gang, state.status, self.now()))
-        self.require(gang)
         self.store.catch_up(gang)
         if gang.run is not None and gang.run.gone and state.status.gone and phase not in TERMINAL:
             gang.run = None
@@ -60,11 +57,6 @@ class JobCommits:
             return
         if await state_writes.remove(self.connection, gang, self.on_trouble):
             self.store.close(gang)
-
-    def require(self, gang: Gang) -> None:
-        """Have nodes show the single resources that a gang requests, until it has ended."""
-        wants = gang.stored is not None and gang.status.phase not in TERMINAL
-        self.monitor.require(gang.id, gang.fit.singles if wants else frozenset())
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
         """Record an Event for the last transition of each job."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, home_of, version_of
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.cluster.job_resolution import Fitted, singles
+from windlass.backends.kubernetes.cluster.job_resolution import Fitted
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import WAITING, Gang, ObjectVersion
 from windlass.backends.kubernetes.gangs.stored_state import TRAINING
@@ -186,7 +186,7 @@ class JobStore:
         gang.job = as_placed(found.job, gang.stored.status.placement if gang.stored else None)
         gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
         gang.fit.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
-        gang.fit.singles, gang.fit.to_choose = singles(found.job), found.to_choose
+        gang.fit.to_choose = found.to_choose
 
     def look_around(self) -> None:
         """What names stand for is another now: whoever was held back may come."""

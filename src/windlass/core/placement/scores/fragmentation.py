@@ -20,7 +20,8 @@ from windlass.core.model.devices import WHOLE
 from windlass.core.model.gang import Demand
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.snapshot import Amounts, NodeTable
-from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, eligibility
+from windlass.core.nodes.feasibility import Counts, Eligibility, eligibility
+from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.node_selection import Rows
 
 Weighted: TypeAlias = Sequence[tuple[Demand, int]]

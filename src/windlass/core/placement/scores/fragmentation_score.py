@@ -13,7 +13,8 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.device_assignment import Choose, tightest_gpu
-from windlass.core.nodes.feasibility import Counts, Eligibility, cache_answer
+from windlass.core.nodes.feasibility import Counts, Eligibility
+from windlass.core.nodes.node_filters import cache_answer
 from windlass.core.placement.node_selection import Rows
 from windlass.core.placement.scores.fragmentation import (
     FreeGpus,
