@@ -27,7 +27,6 @@ NOT_YET = {
     "src/windlass/backends",
     "src/windlass/controller",
     "src/windlass/core",
-    "src/windlass/deploy",
     "src/windlass/jobs",
     "src/windlass/launch",
     "src/windlass/train",

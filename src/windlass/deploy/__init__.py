@@ -1,8 +1,8 @@
-"""What is installed into a cluster: definitions of kinds, permissions, the operator's own objects; and installing it.
+"""Objects of an installation in a cluster: definitions of kinds, permissions, the operator; and their installation.
 
-Everything here but `install/` is pure: functions that return API objects, of tables that say each thing once. The files
-under `deploy/` at the root of the repository are written from it by `tools/write_deployment.py`, and a test holds both
-together.
+Everything except `install/` is pure: functions that return API objects from tables that state each fact once.
+`tools/write_deployment.py` writes the files under `deploy/` at the root of the repository from it, and a test compares
+them.
 
-What does not belong here: what a job becomes (`jobs.kubernetes`), and running jobs (`worlds.kubernetes`).
+Does not belong here: the objects that a job becomes (`jobs.kubernetes`), and running jobs (`backends.kubernetes`).
 """

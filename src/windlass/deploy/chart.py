@@ -1,8 +1,8 @@
-"""The Helm chart: the same objects, with what may be chosen left open.
+"""The Helm chart: the same objects, with values for the options.
 
-The definitions are templates and not in the folder `crds`, which Helm never upgrades; they stay when the release goes,
-for with them would go every job. The default queue is not here: Helm takes no object of a kind that the same release
-brings, and the scheduler has a queue of that name anyway.
+The definitions are templates and not in the folder `crds`, which Helm never upgrades. They are kept when the release is
+deleted, because every job would be deleted with them. The default queue is not part of the chart: Helm refuses an
+object of a kind that the same release creates, and the scheduler has a queue of that name anyway.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
 _KEEP = {"helm.sh/resource-policy": "keep"}
 _NUMBER = "{{ .Values.replicas }}"
-_PLAIN = Setup(IMAGE)
-_OPEN = Setup(
+_DEFAULTS = Setup(IMAGE)
+_TEMPLATED = Setup(
     image="{{ .Values.image.repository }}:{{ .Values.image.tag }}",
     namespace="{{ .Release.Namespace }}",
     replicas=_NUMBER,
@@ -30,22 +30,22 @@ _OPEN = Setup(
 
 
 def chart_files() -> Iterator[tuple[str, str]]:
-    """Every file by its path."""
+    """Path and text of every file."""
     yield "Chart.yaml", as_yaml([_chart()])
     yield "values.yaml", as_yaml([values()])
     for group in (*DEFAULT, POD_GROUPS):
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
-    yield "templates/permissions.yaml", _template(permission_objects(_OPEN))
-    yield "templates/operator.yaml", _template(operator_objects(_OPEN))
+    yield "templates/permissions.yaml", _template(permission_objects(_TEMPLATED))
+    yield "templates/operator.yaml", _template(operator_objects(_TEMPLATED))
 
 
 def values() -> Manifest:
-    """What may be chosen, and what is chosen if nobody does."""
-    repository, _, tag = _PLAIN.image.rpartition(":")
+    """Values of the chart with their defaults."""
+    repository, _, tag = _DEFAULTS.image.rpartition(":")
     return {
-        "image": {"repository": repository, "tag": tag, "pullPolicy": _PLAIN.pull_policy},
+        "image": {"repository": repository, "tag": tag, "pullPolicy": _DEFAULTS.pull_policy},
         "replicas": REPLICAS,
-        "resources": {"cpu": _PLAIN.cpu, "memory": _PLAIN.memory},
+        "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
         "crds": {group: group in DEFAULT for group in (*DEFAULT, POD_GROUPS)},
     }
 
@@ -71,5 +71,5 @@ def _if(value: str, text: str) -> str:
 
 
 def _kept(manifest: Manifest) -> Manifest:
-    """Not deleted with the release."""
+    """The object with the annotation that keeps it when the release is deleted."""
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": _KEEP}}

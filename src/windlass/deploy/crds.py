@@ -1,4 +1,4 @@
-"""Every definition of a kind that Windlass brings, in groups that an installation takes or leaves."""
+"""All definitions of kinds that Windlass brings, in groups that an installation can select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN, KUBEFLOW, TRAINER, POD_GROUPS = "windlass", "kubeflow", "trainer", "podgrou
 DEFAULT = (OWN, KUBEFLOW, TRAINER)
 
 
-_BROUGHT: dict[str, Callable[[], list[Definition]]] = {
+_KINDS_OF_GROUP: dict[str, Callable[[], list[Definition]]] = {
     OWN: own_kinds,
     KUBEFLOW: kubeflow_kinds,
     TRAINER: trainer_kinds,
@@ -25,10 +25,10 @@ _BROUGHT: dict[str, Callable[[], list[Definition]]] = {
 
 
 def definitions(groups: Iterable[str] = DEFAULT) -> list[Definition]:
-    """The kinds of some groups."""
-    return [definition for group in groups for definition in _BROUGHT[group]()]
+    """Definitions of some groups."""
+    return [definition for group in groups for definition in _KINDS_OF_GROUP[group]()]
 
 
 def crds(groups: Iterable[str] = DEFAULT) -> list[Manifest]:
-    """The same as API objects, in the order in which to apply them."""
+    """CustomResourceDefinitions of some groups, in the order in which to apply them."""
     return [custom_resource(definition, labels_of("crd")) for definition in definitions(groups)]

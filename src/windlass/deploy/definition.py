@@ -1,4 +1,4 @@
-"""The definition of a kind as an API object: names, versions, columns, subresources."""
+"""CustomResourceDefinition of a kind: names, versions, columns, subresources."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from windlass.deploy.structural_schema import Rule, Schema, closed_object, text, with_rules
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
-KEPT_FIELDS = {
-    "apiVersion": text("Which version of the kind this is."),
-    "kind": text("Which kind this is."),
+TYPE_FIELDS = {
+    "apiVersion": text("API version of the object."),
+    "kind": text("Kind of the object."),
 }
-_NAME_MOST = 253
-"""Of any object in the API; written out, since what a rule looks at must have a most."""
+_MAX_NAME = 253
+"""Characters of an object's name. Fields that a CEL rule reads need a declared maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """What `kubectl get` shows of an object."""
+    """A column of `kubectl get`."""
 
     name: str
     path: str
     type: str = "string"
     wide: bool = False
-    """Only with `-o wide`."""
+    """Shown only with `-o wide`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleSubresource:
-    """Where the number of replicas stands, for `kubectl scale` and autoscalers."""
+    """Paths of the number of replicas, for `kubectl scale` and autoscalers."""
 
-    wanted: str
-    there: str
+    spec_replicas: str
+    status_replicas: str
     selector: str
 
 
@@ -46,7 +46,7 @@ class Version:
     status: Schema | None
     columns: tuple[PrinterColumn, ...]
     rules: tuple[Rule, ...] = ()
-    """Of the whole object: they may look at its name."""
+    """Rules of the whole object, which may read its name."""
     scale: ScaleSubresource | None = None
     stored: bool = True
     needs_spec: bool = True
@@ -67,12 +67,12 @@ class Definition:
 
     @property
     def name(self) -> str:
-        """Of the definition itself."""
+        """Name of the definition."""
         return f"{self.plural}.{self.group}"
 
 
 def custom_resource(definition: Definition, labels: Mapping[str, str]) -> Manifest:
-    """The definition as an API object."""
+    """The CustomResourceDefinition of a kind."""
     names = {
         "kind": definition.kind,
         "listKind": f"{definition.kind}List",
@@ -100,21 +100,21 @@ def _version(version: Version) -> Manifest:
         "served": True,
         "storage": version.stored,
         "additionalPrinterColumns": [_column(column) for column in version.columns],
-        "schema": {"openAPIV3Schema": _whole(version)},
+        "schema": {"openAPIV3Schema": _object_schema(version)},
         "subresources": _subresources(version),
     }
 
 
-def _whole(version: Version) -> Schema:
-    """The schema of the object, its name included where a rule looks at that."""
+def _object_schema(version: Version) -> Schema:
+    """Schema of the object; it includes the name if a rule reads that."""
     named = (
-        {"metadata": closed_object({"name": text(maxLength=_NAME_MOST)})}
+        {"metadata": closed_object({"name": text(maxLength=_MAX_NAME)})}
         if version.rules
         else {"metadata": {"type": "object"}}
     )
     status = {"status": version.status} if version.status else {}
     required: Sequence[str] = ("spec",) if version.needs_spec else ()
-    schema = closed_object({**KEPT_FIELDS, **named, "spec": version.spec, **status}, version.about, required)
+    schema = closed_object({**TYPE_FIELDS, **named, "spec": version.spec, **status}, version.about, required)
     return with_rules(schema, *version.rules) if version.rules else schema
 
 
@@ -127,8 +127,8 @@ def _subresources(version: Version) -> Manifest:
     found: Manifest = {"status": {}} if version.status else {}
     if version.scale:
         found["scale"] = {
-            "specReplicasPath": version.scale.wanted,
-            "statusReplicasPath": version.scale.there,
+            "specReplicasPath": version.scale.spec_replicas,
+            "statusReplicasPath": version.scale.status_replicas,
             "labelSelectorPath": version.scale.selector,
         }
     return found

@@ -1,4 +1,4 @@
-"""The files for people, written from the tables: what `kubectl apply -k` and `helm install` take."""
+"""Generated files for `kubectl apply -k` and `helm install`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from windlass.deploy.chart import chart_files
 from windlass.deploy.kustomize import kustomize_files
 
 GENERATED = ("kustomize", "helm")
-"""Folders in which every YAML file is generated."""
-_WRITTEN = "# Written by tools/write_deployment.py; change src/windlass/deploy instead.\n"
+"""Folders whose YAML files are all generated."""
+_HEADER = "# Written by tools/write_deployment.py; change src/windlass/deploy instead.\n"
 
 
 def files() -> dict[str, str]:
-    """Every generated file by its path under `deploy/`."""
-    return {path: _WRITTEN + text for path, text in _made()}
+    """Text of every generated file by its path under `deploy/`."""
+    return {path: _HEADER + text for path, text in _generated()}
 
 
-def _made() -> Iterator[tuple[str, str]]:
+def _generated() -> Iterator[tuple[str, str]]:
     for path, text in kustomize_files():
         yield f"kustomize/{path}", text
     for path, text in chart_files():

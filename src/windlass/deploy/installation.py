@@ -1,4 +1,4 @@
-"""Everything that an installation applies, in its order."""
+"""All objects of an installation, in the order in which they are applied."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from windlass.deploy.roles import operator_roles, user_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 IMAGE = f"windlass:{__version__}"
-"""Of the Dockerfile; wherever a cluster gets it from."""
+"""Image of the Dockerfile, under the name without a registry."""
 
 
 def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[Manifest]:
-    """The definitions of some groups, the namespace, the permissions, the operator, and the default queue."""
+    """Definitions of the groups, namespace, permissions, operator and default queue."""
     return [*crds(groups), namespace(setup), *permission_objects(setup), *operator_objects(setup), default_queue()]
 
 
 def permission_objects(setup: Setup) -> list[Manifest]:
-    """The operator's own, and what is added to people's roles."""
+    """Roles of the operator, and rules added to the roles of users."""
     return [*operator_roles(setup.namespace), *user_roles()]

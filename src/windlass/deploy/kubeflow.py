@@ -1,7 +1,7 @@
-"""The kinds of the training operator and of the MPI operator, each with the rules by which we read it.
+"""Kinds of the training operator and of the MPI operator, with the rules by which Windlass reads them.
 
 Sources: kubeflow/training-operator v1.9 and kubeflow/mpi-operator v0.8, manifests/base and pkg/webhooks. Names, columns
-and scale subresources are theirs.
+and scale subresources are those of the originals.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _spec(
 
 
 def _names(types: ReplicaTypes) -> tuple[Rule, ...]:
-    """Pods and services are called by the job's name, the type and an index: a DNS label."""
+    """Rules on the name: pods and services are named by the job's name, the type and an index, as a DNS label."""
     specs = f"self.spec.{types.specs}"
     count = count_of(types, specs, "t")
     last = f"size(string({count} > 0 ? {count} - 1 : 0))"
@@ -104,7 +104,7 @@ def _pytorch() -> dict[str, Schema]:
     )
     twice = rule("!has(self.nProcPerNode) || self.nProcPerNode >= 1", "nProcPerNode expects a whole number, 1 or more")
     elastic = {
-        "rdzvBackend": text("How workers find each other; c10d if left out."),
+        "rdzvBackend": text("Rendezvous backend of the workers; default c10d."),
         "rdzvPort": integer(1, 65535),
         "rdzvHost": text(),
         "rdzvId": text(),
@@ -129,7 +129,7 @@ def _elastic(fields: dict[str, Schema]) -> Schema:
         "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
         "minReplicas must be at most maxReplicas",
     )
-    return with_rules(closed_object({**sizes, **fields}, "How few and how many workers there may be."), ordered)
+    return with_rules(closed_object({**sizes, **fields}, "Minimum and maximum number of workers."), ordered)
 
 
 def _elastic_rules(types: ReplicaTypes) -> list[Rule]:
@@ -145,13 +145,13 @@ def _elastic_rules(types: ReplicaTypes) -> list[Rule]:
 
 def _tensorflow() -> dict[str, Schema]:
     return {
-        "successPolicy": one_of(("", "AllWorkers"), "Empty: the first worker's success is the job's."),
-        "enableDynamicWorker": boolean("Whether workers may come and go."),
+        "successPolicy": one_of(("", "AllWorkers"), "Empty: the job succeeds with its first worker."),
+        "enableDynamicWorker": boolean("Whether the number of workers may change."),
     }
 
 
 def _one_chief() -> Rule:
-    """The two types of which a job has one or the other."""
+    """Rule against both of two types of which a job may have one."""
     has = [f"self.tfReplicaSpecs.exists(t, {is_type(tfjob.TYPES, 't', name)})" for name in (tfjob.CHIEF, tfjob.MASTER)]
     return rule(
         f"!({' && '.join(has)})",
@@ -160,10 +160,10 @@ def _one_chief() -> Rule:
 
 
 def _mpi() -> Definition:
-    """Both operators' versions in one definition, for a kind has but one.
+    """Versions of both operators in one definition, because a kind has only one.
 
-    Nothing converts them: the API server changes nothing but `apiVersion`. Which of them was meant is therefore in
-    `spec.dialect`, which each version fills in with its own name when an object is made through it.
+    There is no conversion: the API server changes only `apiVersion`. `spec.dialect` therefore tells which version was
+    meant; each version fills it in with its own name when an object is created through it.
     """
     v1 = Version(
         V1,
@@ -186,18 +186,18 @@ def _mpi() -> Definition:
 
 
 def _mpi_fields(dialect: str) -> dict[str, Schema]:
-    """Of both versions, or what only one of them knows would be lost on the way through the other."""
+    """Fields of both versions: a field that one version lacks would be lost when an object is read through it."""
     stays = rule("self == oldSelf", "cannot be changed: it is the version that the job was made with")
-    said = "Which operator's meaning the job has. Leave it out: the API version says it."
+    about = "Operator whose meaning the job has. Leave it out: the API version decides."
     return {
-        "dialect": with_rules({**one_of(DIALECTS, said), "default": dialect}, stays),
-        "slotsPerWorker": integer(0, 10_000, "Ranks that each worker takes; 1 if left out."),
-        "cleanPodPolicy": one_of(("", *CLEAN), "v1: gives way to the one in runPolicy."),
-        "mainContainer": text("v1: the container in which a worker's ranks start."),
+        "dialect": with_rules({**one_of(DIALECTS, about), "default": dialect}, stays),
+        "slotsPerWorker": integer(0, 10_000, "Ranks of each worker; default 1."),
+        "cleanPodPolicy": one_of(("", *CLEAN), "v1: the field of this name in runPolicy takes precedence."),
+        "mainContainer": text("v1: container in which a worker's ranks start."),
         "runLauncherAsWorker": boolean("v2beta1: whether the launcher is a worker too."),
-        "sshAuthMountPath": text("v2beta1: where the SSH keys are mounted; /root/.ssh if left out."),
+        "sshAuthMountPath": text("v2beta1: mount path of the SSH keys; default /root/.ssh."),
         "launcherCreationPolicy": one_of(
-            ("", "AtStartup", "WaitForWorkersReady"), "v2beta1: when the launcher is made."
+            ("", "AtStartup", "WaitForWorkersReady"), "v2beta1: when the launcher is created."
         ),
-        "mpiImplementation": one_of(("", *IMPLEMENTATIONS), "v2beta1; OpenMPI if left out."),
+        "mpiImplementation": one_of(("", *IMPLEMENTATIONS), "v2beta1; default OpenMPI."),
     }

@@ -1,7 +1,7 @@
-"""The kustomize base and its overlays, as files.
+"""Files of the kustomize base and its overlays.
 
-The base is the operator without any definition of a kind; an overlay adds those that its clusters need. The default
-queue is a folder of its own: kubectl takes no object of a kind that the same call brings.
+The base is the operator without any definition of a kind; an overlay adds the definitions that its clusters need. The
+default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _DEV = (
     {"op": "replace", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"},
     {"op": "remove", "path": "/spec/template/spec/priorityClassName"},
 )
-"""For a cluster on one machine, into which the image is loaded by hand."""
+"""Patches for a cluster on one machine, with an image that is loaded by hand."""
 
 
 def kustomize_files() -> Iterator[tuple[str, str]]:
-    """Every file by its path."""
+    """Path and text of every file."""
     yield from _definitions()
     setup = Setup(IMAGE)
     base = {
@@ -42,7 +42,7 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
 
 
 def _definitions() -> Iterator[tuple[str, str]]:
-    """A folder for each group of definitions, a file for each definition."""
+    """Files of the definitions: a folder for each group, a file for each definition."""
     for group in (*DEFAULT, POD_GROUPS):
         found = {f"{each['metadata']['name']}.yaml": each for each in crds([group])}
         for name, definition in found.items():
@@ -53,7 +53,7 @@ def _definitions() -> Iterator[tuple[str, str]]:
 def _overlays() -> dict[str, Manifest]:
     return {
         "default": {"resources": [*_kinds(*DEFAULT), _BASE]},
-        "no-crds": {"resources": [*_kinds(OWN), _BASE]},  # others have brought the other kinds
+        "no-crds": {"resources": [*_kinds(OWN), _BASE]},  # other operators have brought the other kinds
         "podgroups": {"resources": [*_kinds(POD_GROUPS), "../default"]},
         "dev": {
             "resources": ["../default"],
@@ -69,5 +69,5 @@ def _kinds(*groups: str) -> list[str]:
 
 
 def _folder(**parts: object) -> str:
-    """What kustomize reads of a folder."""
+    """The kustomization.yaml of a folder."""
     return as_yaml([{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", **parts}])

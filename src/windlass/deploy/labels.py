@@ -1,4 +1,4 @@
-"""What every object of an installation is labelled with."""
+"""Labels of every object of an installation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ VERSION = "app.kubernetes.io/version"
 
 
 def labels_of(component: str) -> dict[str, str]:
-    """The recommended labels of Kubernetes: an installation finds by them what is its own, and of which release."""
+    """The recommended labels of Kubernetes, which mark an installation's objects and their release."""
     return {**selector_of(component), "app.kubernetes.io/part-of": NAME, VERSION: __version__}
 
 
 def selector_of(component: str) -> dict[str, str]:
-    """Those that never change: pods are selected by them."""
+    """Labels that never change, for selectors of pods."""
     return {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": component}
 
 
 def is_ours(manifest: Mapping[str, Any]) -> bool:
-    """Whether an object is of an installation of ours."""
+    """Whether an object belongs to an installation of Windlass."""
     labels = manifest["metadata"].get("labels") or {}
     return labels.get("app.kubernetes.io/part-of") == NAME

@@ -1,4 +1,4 @@
-"""The operator's own objects: the deployment, and what keeps it running and lets it be looked at."""
+"""Objects of the operator: namespace, deployment, disruption budget, services, default queue."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 NAMESPACE = "windlass-system"
 PORT = 8080
-"""Metrics and probes."""
+"""For metrics, probes and the API."""
 AGENTS_PORT = 8081
-"""Agents in pods; only the leader listens there."""
+"""For agents in pods; only the leader listens on it."""
 _AGENTS = f"{OPERATOR}-agents"
 REPLICAS = 2
-"""One leads, the other takes over."""
+"""One leader and one replica that can take over."""
 _USER = 65_532
-"""Nobody's; the image's own user."""
+"""The unprivileged user of the image."""
 _HISTORY = "/var/lib/windlass"
-"""Lives as long as the pod; a PostgreSQL server, named by --history, outlives it."""
+"""Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
 _GRACE = 20
-"""Seconds to hand the lease over and end what was begun."""
+"""Seconds to release the lease and finish requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What an installation may choose."""
+    """Options of an installation."""
 
     image: str
     namespace: str = NAMESPACE
     replicas: int | str = REPLICAS
-    """A text stands for a number that is filled in later."""
+    """A text is a template that Helm replaces by a number."""
     pull_policy: str = "IfNotPresent"
     cpu: str = "200m"
     memory: str = "512Mi"
 
 
 def namespace(setup: Setup) -> Manifest:
-    """Held to the strictest of the pod security standards."""
+    """Namespace with the pod security standard `restricted`."""
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     labels = {**labels_of("operator"), **enforced}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": setup.namespace, "labels": labels}}
 
 
 def operator_objects(setup: Setup) -> list[Manifest]:
-    """All but the namespace, the roles and the definitions."""
+    """Objects except the namespace, the roles and the definitions."""
     metrics = _service(setup, f"{OPERATOR}-metrics", "metrics", PORT)
     return [_deployment(setup), _budget(setup), metrics, _service(setup, _AGENTS, "agents", AGENTS_PORT)]
 
 
 def default_queue() -> Manifest:
-    """The queue of jobs that name none, for whoever wants to give it a quota; there is one without an object, too."""
+    """Queue of jobs that name none. It exists without this object, which allows to give it a quota."""
     about = {"name": "default", "labels": labels_of("queue")}
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Queue", "metadata": about, "spec": {}}
 
@@ -66,7 +66,7 @@ def _deployment(setup: Setup) -> Manifest:
         "spec": {
             "replicas": setup.replicas,
             "selector": {"matchLabels": selector_of("operator")},
-            # The old leader goes only when a new follower is there.
+            # The old leader ends only after a new replica is ready.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": {"metadata": {"labels": labels}, "spec": _pod(setup)},
         },
@@ -112,7 +112,7 @@ def _container(setup: Setup) -> Manifest:
         "readinessProbe": _probe("/readyz", period=5, failures=3),
         "resources": {
             "requests": {"cpu": setup.cpu, "memory": setup.memory},
-            "limits": {"memory": setup.memory},  # no limit of CPU: a burst of jobs is when it is needed
+            "limits": {"memory": setup.memory},  # no CPU limit: a burst of jobs needs CPU
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -136,7 +136,7 @@ def _probe(path: str, *, period: int, failures: int) -> Manifest:
 
 
 def _spread(level: str) -> Manifest:
-    """Rather apart than together, but not at the price of waiting."""
+    """Preferred, not required, spread of the replicas over a topology level."""
     return {
         "maxSkew": 1,
         "topologyKey": level,

@@ -1,7 +1,7 @@
-"""Our own kinds: TrainingJob, Queue, SchedulingPolicy and Reservation, from the tables of job and cluster files.
+"""Kinds of Windlass: TrainingJob, Queue, SchedulingPolicy and Reservation, from the tables of job and cluster files.
 
-Policy and reservations are objects and not a text in a ConfigMap: so the API server checks them as it checks jobs, each
-reservation is made and removed on its own, and who may do that is a question of permissions.
+Policy and reservations are objects and not a text in a ConfigMap. The API server therefore validates them as it
+validates jobs, each reservation is created and deleted on its own, and permissions decide who may do that.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
 from windlass.jobs.syntax.names import DNS_LABEL, NODE_NAME
 
 GROUP, VERSION = "windlass.dev", "v1alpha1"
-THE_POLICY = "default"
-"""The name of the one SchedulingPolicy."""
+POLICY_NAME = "default"
+"""Name of the only SchedulingPolicy."""
 _ABOUT = {kind.name: kind.help for kind in OWN_KINDS}
 _AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
 def own_kinds() -> list[Definition]:
-    """Every kind of the group `windlass.dev`."""
+    """Definitions of the group `windlass.dev`."""
     return [_training_job(), _queue(), _policy(), _reservation()]
 
 
@@ -62,8 +62,11 @@ def _training_job() -> Definition:
 def _job_spec() -> Schema:
     fields = _without_name(structural_schema(_flat(schema())))
     properties = fields["properties"]
-    # CEL sees what has one type, or is a whole number or a text.
-    properties["array"] = {"description": "Refused: see windlass submit.", "x-kubernetes-int-or-string": True}
+    # CEL reads fields with one type, and fields that are an integer or a string.
+    properties["array"] = {
+        "description": "Not supported here; use windlass submit.",
+        "x-kubernetes-int-or-string": True,
+    }
     properties["elastic"] = _ordered(properties["elastic"])
     properties["roles"] = _roles(properties["roles"])
     sized = "nodes and elastic are in the roles then"
@@ -130,7 +133,7 @@ def _policy() -> Definition:
     )
     fields = structural_schema(table_schema(POLICY))
     fields["properties"]["topology"] = levels
-    only = rule(f"self.metadata.name == '{THE_POLICY}'", f"there is one policy for a cluster; call it {THE_POLICY}")
+    only = rule(f"self.metadata.name == '{POLICY_NAME}'", f"there is one policy for a cluster; call it {POLICY_NAME}")
     columns = (PrinterColumn("Order", ".spec.order"), PrinterColumn("Preempt", ".spec.preempt", "boolean"), _AGE)
     version = Version(VERSION, _ABOUT["SchedulingPolicy"], fields, _summary(), columns, (only,))
     return Definition(GROUP, "SchedulingPolicy", "schedulingpolicies", ("wlp",), (version,), namespaced=False)
@@ -155,19 +158,19 @@ def _reservation() -> Definition:
 
 
 def _summary() -> Schema:
-    return open_object("What the scheduler says of it.", conditions=array(open_object()), message=text())
+    return open_object("Status, written by the scheduler.", conditions=array(open_object()), message=text())
 
 
 def _without_name(fields: Schema) -> Schema:
-    """An object has its name elsewhere."""
+    """The fields without the name, which an object has in its metadata."""
     return {**fields, "properties": {name: each for name, each in fields["properties"].items() if name != "name"}}
 
 
 def _bounded(fields: Schema, name: str) -> Schema:
-    """The text of a field with a most, so that a rule may look at it."""
+    """The schema with a maximum length for one text, so that a rule can read it."""
     return {**fields, "properties": {**fields["properties"], name: {**fields["properties"][name], "maxLength": 253}}}
 
 
 def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON Schema without what holds between its fields: that is said in rules."""
+    """A JSON Schema without constraints between its fields, which the definition states as rules."""
     return {name: part for name, part in described.items() if name not in ("oneOf", "not", "$schema", "title")}

@@ -1,7 +1,7 @@
-"""What the operator may do, and what for: the one table of its permissions.
+"""Permissions of the operator, each with its purpose.
 
-Least privilege: a verb that is not needed is not here. A permission that the operator lacks is named by
-`windlass operator check`, with what it is for.
+Least privilege: the table contains only verbs that are needed. `windlass operator check` names missing permissions with
+their purpose.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ CORE = ""
 _GANGS = tuple(
     sorted({kind.api_version.partition("/")[0] for each in POD_GROUPS if (kind := object_of(Membership("", "", each)))})
 )
-"""The groups of every dialect of PodGroup."""
+"""API groups of all PodGroup kinds."""
 _KUBEFLOW = tuple(each.plural for each in kubeflow.kubeflow_kinds())
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One rule: verbs on resources of a group."""
+    """Verbs on resources of an API group, with their purpose."""
 
-    what_for: str
+    purpose: str
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """Only these objects, if any are named."""
+    """Names of the only objects allowed; empty: all objects."""
 
 
 def _status(*plurals: str) -> tuple[str, ...]:
@@ -42,63 +42,61 @@ def _finalizers(*plurals: str) -> tuple[str, ...]:
 
 
 SCHEDULING = (
-    Permission("see what waits and what runs", CORE, ("pods",), SEE),
-    Permission("put pods on nodes", CORE, ("pods/binding",), ("create",)),
-    Permission("say why a pod waits", CORE, ("pods/status",), ("patch",)),
-    Permission("make room for others, heeding disruption budgets", CORE, ("pods/eviction",), ("create",)),
-    Permission("see nodes, and namespaces with their default queues", CORE, ("nodes", "namespaces"), SEE),
-    Permission("see where bound volumes can be mounted", CORE, ("persistentvolumes", "persistentvolumeclaims"), SEE),
-    Permission("see which volumes wait for their pod's node", "storage.k8s.io", ("storageclasses",), SEE),
-    Permission("tell such a volume its node", CORE, ("persistentvolumeclaims",), ("patch",)),
-    Permission("see how urgent a gang is", "scheduling.k8s.io", ("priorityclasses",), SEE),
-    *(Permission("see gangs of others", group, ("podgroups",), (*SEE, "patch")) for group in _GANGS),
-    *(Permission("say why such a gang waits", group, _status("podgroups"), ("patch",)) for group in _GANGS),
-    Permission("see JobSets, whose pods are gangs", "jobset.x-k8s.io", ("jobsets",), SEE),
-    Permission("see Jobs, whose pods may be gangs", "batch", ("jobs",), SEE),
-    Permission("remember what was decided about pods that are gangs by themselves", CORE, ("pods",), ("patch",)),
+    Permission("watch pending and running pods", CORE, ("pods",), SEE),
+    Permission("bind pods to nodes", CORE, ("pods/binding",), ("create",)),
+    Permission("write why a pod is pending", CORE, ("pods/status",), ("patch",)),
+    Permission("preempt pods within their disruption budgets", CORE, ("pods/eviction",), ("create",)),
+    Permission("watch nodes, and namespaces with their default queues", CORE, ("nodes", "namespaces"), SEE),
+    Permission("find the nodes of bound volumes", CORE, ("persistentvolumes", "persistentvolumeclaims"), SEE),
+    Permission("find volumes that wait for their pod's node", "storage.k8s.io", ("storageclasses",), SEE),
+    Permission("select the node of such a volume", CORE, ("persistentvolumeclaims",), ("patch",)),
+    Permission("read the priority of gangs", "scheduling.k8s.io", ("priorityclasses",), SEE),
+    *(Permission("watch external gangs", group, ("podgroups",), (*SEE, "patch")) for group in _GANGS),
+    *(Permission("write why such a gang is pending", group, _status("podgroups"), ("patch",)) for group in _GANGS),
+    Permission("watch JobSets, whose pods are gangs", "jobset.x-k8s.io", ("jobsets",), SEE),
+    Permission("watch Jobs, whose pods may be gangs", "batch", ("jobs",), SEE),
+    Permission("store decisions on pods that are gangs by themselves", CORE, ("pods",), ("patch",)),
     Permission(
-        "see queues, the policy and reservations",
+        "watch queues, the policy and reservations",
         own_kinds.GROUP,
         ("queues", "schedulingpolicies", "reservations"),
         SEE,
     ),
     Permission(
-        "say how full a queue is",
+        "write the usage of queues",
         own_kinds.GROUP,
         _status("queues", "schedulingpolicies", "reservations"),
         ("patch",),
     ),
-    Permission("see whether a silent node's kubelet lives", "coordination.k8s.io", ("leases",), SEE),
-    Permission("tell what happened", "events.k8s.io", ("events",), ("create", "patch")),
-    Permission("see which kinds there are", "apiextensions.k8s.io", ("customresourcedefinitions",), SEE),
-    Permission("notice other operators", "apps", ("deployments",), ("list",)),
+    Permission("check the heartbeat of a silent node's kubelet", "coordination.k8s.io", ("leases",), SEE),
+    Permission("write events", "events.k8s.io", ("events",), ("create", "patch")),
+    Permission("find the served kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), SEE),
+    Permission("detect other operators", "apps", ("deployments",), ("list",)),
 )
-"""What a scheduler needs."""
+"""Permissions for scheduling."""
 
 JOBS = (
     Permission(
-        "see jobs; remember what became of them; delete them when their time is up",
+        "watch jobs, store their state, and delete them after their time to live",
         kubeflow.GROUP,
         _KUBEFLOW,
         (*SEE, "patch", "delete"),
     ),
     Permission("write the jobs' status", kubeflow.GROUP, _status(*_KUBEFLOW), ("get", "patch", "update")),
-    Permission("own what a job is made of", kubeflow.GROUP, _finalizers(*_KUBEFLOW), ("update",)),
-    Permission("the same for our own jobs", own_kinds.GROUP, ("trainingjobs",), (*SEE, "patch", "delete")),
+    Permission("own the objects of a job", kubeflow.GROUP, _finalizers(*_KUBEFLOW), ("update",)),
+    Permission("watch, change and delete TrainingJobs", own_kinds.GROUP, ("trainingjobs",), (*SEE, "patch", "delete")),
     Permission("write the jobs' status", own_kinds.GROUP, _status("trainingjobs"), ("get", "patch", "update")),
-    Permission("own what a job is made of", own_kinds.GROUP, _finalizers("trainingjobs"), ("update",)),
-    Permission("the same for jobs of the trainer v2", trainer.GROUP, ("trainjobs",), (*SEE, "patch", "delete")),
-    Permission("see what such jobs are made of", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), SEE),
+    Permission("own the objects of a job", own_kinds.GROUP, _finalizers("trainingjobs"), ("update",)),
+    Permission("watch, change and delete TrainJobs", trainer.GROUP, ("trainjobs",), (*SEE, "patch", "delete")),
+    Permission("watch the runtimes of TrainJobs", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), SEE),
     Permission("write the jobs' status", trainer.GROUP, _status("trainjobs"), ("get", "patch", "update")),
-    Permission("own what a job is made of", trainer.GROUP, _finalizers("trainjobs"), ("update",)),
-    Permission("make a job's pods, and delete them", CORE, ("pods",), ("create", "delete")),
-    Permission(
-        "show a gang as a PodGroup, where that is wanted", pod_group.GROUP, ("podgroups",), ("create", "delete")
-    ),
-    Permission("keep the logs of pods that go", CORE, ("pods/log",), ("get",)),
-    # What has a name already may be an earlier job's, and go with it: so one must be able to look.
-    Permission("give pods their names", CORE, ("services",), ("get", "create", "delete")),
-    Permission("tell MPI's launcher its hosts", CORE, ("configmaps",), ("get", "create", "patch")),
+    Permission("own the objects of a job", trainer.GROUP, _finalizers("trainjobs"), ("update",)),
+    Permission("create and delete a job's pods", CORE, ("pods",), ("create", "delete")),
+    Permission("create a PodGroup for a gang, if configured", pod_group.GROUP, ("podgroups",), ("create", "delete")),
+    Permission("record the logs of pods before their deletion", CORE, ("pods/log",), ("get",)),
+    # An object of the same name may belong to an earlier job and be deleted with it, so it must be readable.
+    Permission("give pods DNS names", CORE, ("services",), ("get", "create", "delete")),
+    Permission("give MPI's launcher its hostfile", CORE, ("configmaps",), ("get", "create", "patch")),
     Permission("give MPI's pods their SSH keys", CORE, ("secrets",), ("create",)),
     Permission("run MPI's launcher", "batch", ("jobs",), ("create", "patch", "delete")),
     Permission(
@@ -107,30 +105,30 @@ JOBS = (
         ("horizontalpodautoscalers",),
         ("get", "create", "patch", "delete"),
     ),
-    Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("serviceaccounts",), ("get", "create")),
+    Permission("let the launcher of an MPIJob v1 exec into its workers", CORE, ("serviceaccounts",), ("get", "create")),
     Permission(
-        "let the launcher of an MPIJob v1 reach its workers",
+        "let the launcher of an MPIJob v1 exec into its workers",
         "rbac.authorization.k8s.io",
         ("roles", "rolebindings"),
         ("get", "create"),
     ),
-    # Nobody may grant what he may not do himself.
-    Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("pods/exec",), ("create",)),
+    # An account may grant only permissions that it has.
+    Permission("let the launcher of an MPIJob v1 exec into its workers", CORE, ("pods/exec",), ("create",)),
 )
-"""What an operator of jobs needs besides."""
+"""Further permissions to run jobs."""
 
 
 def lease_permissions(lease: str) -> tuple[Permission, ...]:
-    """What is needed in the operator's own namespace: the lease that makes one replica the leader."""
+    """Permissions in the operator's namespace: the lease that makes one replica the leader."""
     group = "coordination.k8s.io"
     return (
-        Permission("be elected", group, ("leases",), ("create",)),  # a rule for names does not hold for what is not yet
+        Permission("be elected", group, ("leases",), ("create",)),  # a rule with names does not cover creation
         Permission("stay elected", group, ("leases",), ("get", "update", "patch"), (lease,)),
     )
 
 
 def rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]]:
-    """The permissions as rules of a role."""
+    """Rules of a role with these permissions."""
     return [_rule(permission) for permission in permissions]
 
 

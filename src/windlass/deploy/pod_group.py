@@ -21,16 +21,16 @@ GROUP, VERSION = "scheduling.x-k8s.io", "v1alpha1"
 
 
 def pod_group_kinds() -> list[Definition]:
-    """The one kind; pods name theirs by the label `pod-group.scheduling.sigs.k8s.io`."""
+    """Definition of PodGroup. Pods name their PodGroup in the label `pod-group.scheduling.sigs.k8s.io`."""
     spec = closed_object(
         {
-            "minMember": integer(0, about="Pods that are bound together or not at all."),
+            "minMember": integer(0, about="Number of pods that are bound together or not at all."),
             "minResources": mapping(any_value(), "Has no effect."),
             "scheduleTimeoutSeconds": integer(0, about="Has no effect."),
         }
     )
     status = open_object(
-        "What became of the gang.",
+        "Observed state of the gang.",
         phase=text(),
         occupiedBy=text(),
         scheduled=integer(0),
@@ -48,5 +48,7 @@ def pod_group_kinds() -> list[Definition]:
         PrinterColumn("Failed", ".status.failed", "integer"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     )
-    version = Version(VERSION, "A gang of pods that somebody else makes.", spec, status, columns, needs_spec=False)
+    version = Version(
+        VERSION, "A gang of pods that another controller creates.", spec, status, columns, needs_spec=False
+    )
     return [Definition(GROUP, "PodGroup", "podgroups", ("pg", "pgs"), (version,))]

@@ -1,4 +1,4 @@
-"""The schema of a pod template: everything passes, and what the operator reads of it has the shape that it needs.
+"""Schema of a pod template: any field is accepted, and the fields that the operator reads have their types.
 
 The rules are those of `jobs.kubernetes.kinds.replica_specs.check_template`, `pod_requests` and `pod_placing`.
 """
@@ -20,19 +20,19 @@ from windlass.deploy.structural_schema import (
     with_rules,
 )
 
-MOST_CONTAINERS = 100
+MAX_CONTAINERS = 100
 _QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$"
-_NAME_MOST = 253
-_CALLED = rule("size(self) > 0", "expects a name")
+_MAX_NAME = 253
+_NAMED = rule("size(self) > 0", "expects a name")
 
 
 def template_schema(container: str = "") -> Schema:
-    """Of pods in which one container must have a given name; "" if none need have one."""
-    about = "The pods, as in any workload. What Windlass does not read passes through untouched."
+    """Schema of a template in which one container must have the given name; empty: any names."""
+    about = "Pod template, as in any workload. Fields that Windlass does not read are passed through unchanged."
     metadata = open_object(labels=mapping(text()), annotations=mapping(text()))
     spec = open_object(
         containers=_containers(container),
-        initContainers=array(_container(), maxItems=MOST_CONTAINERS),
+        initContainers=array(_container(), maxItems=MAX_CONTAINERS),
         volumes=array(open_object()),
         schedulerName=text(),
         restartPolicy=text(),
@@ -52,7 +52,7 @@ def template_schema(container: str = "") -> Schema:
 
 
 def _containers(name: str) -> Schema:
-    schema = array(_container(), minItems=1, maxItems=MOST_CONTAINERS)
+    schema = array(_container(), minItems=1, maxItems=MAX_CONTAINERS)
     if not name:
         return schema
     missing = f"no container is called '{name}'; call the one that trains so"
@@ -71,7 +71,7 @@ def _container() -> Schema:
     }
     named = open_object(name=text())
     container = open_object(
-        name=with_rules(text(maxLength=_NAME_MOST), _CALLED),
+        name=with_rules(text(maxLength=_MAX_NAME), _NAMED),
         image=text(minLength=1),
         env=array(named),
         ports=array(port),
@@ -89,6 +89,6 @@ def _resources() -> Schema:
 
 
 def _amounts() -> Schema:
-    """Quantities: texts, and numbers too, broken ones included, as in pods."""
+    """Quantities: strings or numbers, fractions included, as in pods."""
     no_flag = {"not": {"enum": [True, False]}}
     return mapping({**any_value(pattern=_QUANTITY, minimum=0, maxProperties=0, maxItems=0), **no_flag})

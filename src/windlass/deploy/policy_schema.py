@@ -1,4 +1,4 @@
-"""The schema of `spec.runPolicy`, which the kinds of both operators share.
+"""Schema of `spec.runPolicy`, which the kinds of both operators share.
 
 The rules are those of `jobs.kubernetes.kinds.run_policy`. `managedBy` and the queue cannot be changed, as upstream.
 """
@@ -22,42 +22,42 @@ from windlass.deploy.structural_schema import (
 )
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, MANAGERS
 
-_MANAGER_MOST = 100
+_MAX_MANAGER = 100
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
 
 MANAGED_BY_STAYS = rule(
     f"({_MANAGED_BY.format('self')}) == ({_MANAGED_BY.format('oldSelf')})",
     "runPolicy.managedBy cannot be changed; delete the job and make it anew",
 )
-"""Of the whole spec: also whether it is there stays."""
+"""Rule of the whole spec: the field cannot be added or removed either."""
 
 
 def run_policy_schema() -> Schema:
-    """Of `spec.runPolicy`."""
+    """Schema of `spec.runPolicy`."""
     managed = rule(
         f"self == '' || self in [{', '.join(repr(name) for name in MANAGERS)}]",
-        f"expects {' or '.join(MANAGERS)}; leave it out for whoever serves the kind",
+        f"expects {' or '.join(MANAGERS)}; leave it out for the operator that serves the kind",
     )
     return closed_object(
         {
-            "cleanPodPolicy": one_of(("", *CLEAN), "Which pods are deleted when the job has ended; None if left out."),
-            "ttlSecondsAfterFinished": integer(0, INT32, "The job is deleted so long after its end."),
-            "activeDeadlineSeconds": integer64(0, "The job fails when it was active so long."),
-            "backoffLimit": integer(0, INT32, "Restarts before the job fails."),
-            "suspend": boolean("No pods while it is true."),
-            "managedBy": with_rules(text("Who runs the job.", maxLength=_MANAGER_MOST), managed),
+            "cleanPodPolicy": one_of(("", *CLEAN), "Pods deleted after the end of the job; default None."),
+            "ttlSecondsAfterFinished": integer(0, INT32, "Seconds from the end of the job to its deletion."),
+            "activeDeadlineSeconds": integer64(0, "Seconds after which an active job fails."),
+            "backoffLimit": integer(0, INT32, "Number of restarts before the job fails."),
+            "suspend": boolean("Whether the job is suspended, without pods."),
+            "managedBy": with_rules(text("Controller of the job.", maxLength=_MAX_MANAGER), managed),
             "restartMode": one_of(
                 ("", "gang", "pod"),
-                "gang: one lost pod restarts all of them, as a new generation. pod: each restarts alone.",
+                "gang: a lost pod restarts all pods as a new generation. pod: each pod restarts alone.",
             ),
             "schedulingPolicy": _scheduling(),
         },
-        "What holds for the job as a whole.",
+        "Policy of the whole job.",
     )
 
 
 def available_rule(pods: str) -> Rule:
-    """Of the whole spec: `minAvailable` must be possible. `pods`: their number, in CEL."""
+    """Rule of the whole spec: `minAvailable` must be possible. `pods`: CEL expression for the number of pods."""
     written = "self.runPolicy.schedulingPolicy.minAvailable"
     there = " || ".join(f"!has({path})" for path in ("self.runPolicy", "self.runPolicy.schedulingPolicy", written))
     return rule(
@@ -70,9 +70,9 @@ def _scheduling() -> Schema:
     stays = rule("self == oldSelf", "cannot be changed; delete the job and make it anew")
     return closed_object(
         {
-            "minAvailable": integer(0, INT32, "Pods that must be there for the job to run; all if left out."),
-            "queue": with_rules(text("The Queue that it is in.", maxLength=253), stays),
-            "priorityClass": text("The PriorityClass of the gang."),
+            "minAvailable": integer(0, INT32, "Pods that must exist for the job to run; default all."),
+            "queue": with_rules(text("Queue of the job.", maxLength=253), stays),
+            "priorityClass": text("PriorityClass of the gang."),
             "minResources": mapping(any_value(), "Has no effect."),
             "scheduleTimeoutSeconds": integer(-(2**31), INT32, "Has no effect."),
         }

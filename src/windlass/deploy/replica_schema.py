@@ -1,6 +1,6 @@
-"""The schema of replica specs: which types there are, how many of each, and their templates.
+"""Schema of replica specs: types, number of replicas, templates.
 
-The rules are those of `jobs.kubernetes.kinds.replica_specs.replica_specs`, from the same tables, in the same words.
+Rules, tables and messages are those of `jobs.kubernetes.kinds.replica_specs.replica_specs`.
 """
 
 from __future__ import annotations
@@ -9,39 +9,39 @@ from windlass.deploy.pod_schema import template_schema
 from windlass.deploy.structural_schema import Rule, Schema, closed_object, integer, mapping, one_of, rule, with_rules
 from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, RESTARTS, ReplicaTypes
 
-_MOST_TYPES = 10
-"""More than any kind has, so that it is a rule's sentence that tells of one too many."""
+_MAX_TYPES = 10
+"""More than any kind has, so that a rule with a better message refuses an unknown type first."""
 
 
 def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTARTS) -> Schema:
-    """Of `spec.pytorchReplicaSpecs` and its like."""
-    default = f"{kind.restart} if left out"
+    """Schema of `spec.pytorchReplicaSpecs` and its counterparts."""
+    default = f"default {kind.restart}"
     replica = closed_object(
         {
             "replicas": _count(kind),
             "template": template_schema(kind.port.container if kind.port else ""),
-            "restartPolicy": one_of(("", *restarts), f"What happens when a container ends; {default}."),
+            "restartPolicy": one_of(("", *restarts), f"Action when a container ends; {default}."),
         },
         required=("template",),
     )
-    about = f"The replicas by type: {', '.join(kind.types)}."
-    return with_rules(mapping(replica, about, maxProperties=_MOST_TYPES), *_rules(kind))
+    about = f"Replicas by type: {', '.join(kind.types)}."
+    return with_rules(mapping(replica, about, maxProperties=_MAX_TYPES), *_rules(kind))
 
 
 def count_of(kind: ReplicaTypes, specs: str, name: str) -> str:
-    """In CEL: how many replicas of the type called `name`, a variable, there are."""
+    """CEL expression for the number of replicas of the type in the CEL variable `name`."""
     few = [kind_name for kind_name, count in kind.counts.items() if count == 0]
     default = f"({name} in {_listed(few)} ? 0 : 1)" if few else "1"
     return f"(has({specs}[{name}].replicas) ? {specs}[{name}].replicas : {default})"
 
 
 def is_type(kind: ReplicaTypes, name: str, known: str) -> str:
-    """In CEL: whether a key, a variable, is a type's name."""
+    """CEL expression that tells whether a key in the CEL variable `name` is a type's name."""
     return f"{name}.lowerAscii() == '{known.lower()}'" if kind.fold_case else f"{name} == '{known}'"
 
 
 def _count(kind: ReplicaTypes) -> Schema:
-    schema = integer(0, MOST_REPLICAS, "How many such pods; 1 if left out, 0 for an MPIJob's workers.")
+    schema = integer(0, MOST_REPLICAS, "Number of pods of this type; default 1, but 0 for an MPIJob's workers.")
     if not kind.fewest or not all(kind.counts.get(name, 1) for name in kind.types):
         return schema
     return with_rules(schema, rule("self >= 1", "must be at least 1; leave the type out instead"))
@@ -62,7 +62,9 @@ def _known(kind: ReplicaTypes) -> list[Rule]:
     valid = _listed([name.lower() if kind.fold_case else name for name in kind.types])
     ends = f"is no replica type of this kind; valid are {', '.join(kind.types)}"
     first = f"self.filter(t, !({same} in {valid}))[0]"
-    known = rule(f"self.all(t, {same} in {valid})", f"a type {ends}", told=f"'\\'' + {first} + '\\' {ends}'")
+    known = rule(
+        f"self.all(t, {same} in {valid})", f"a type {ends}", message_expression=f"'\\'' + {first} + '\\' {ends}'"
+    )
     if not kind.fold_case:
         return [known]
     twice = "has a type a second time, in small and in capital letters; write it once"

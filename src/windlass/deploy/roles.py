@@ -1,4 +1,4 @@
-"""Roles and their bindings: the operator's own, and what they add to the roles that people have."""
+"""Roles and bindings: those of the operator, and rules added to the roles of users."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from windlass.deploy.permissions import JOBS, SCHEDULING, SEE, Permission, lease
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 OPERATOR = "windlass-operator"
-"""The service account, its roles and its lease are all called so."""
+"""Name of the service account, its roles and its lease."""
 _RBAC = "rbac.authorization.k8s.io"
 _QUEUES = f"{NAME}-queues"
 _CHANGE = ("create", "update", "patch", "delete", "deletecollection")
 
 
 def operator_roles(namespace: str, permissions: Sequence[Permission] = (*SCHEDULING, *JOBS)) -> list[Manifest]:
-    """The operator's account may do this in the whole cluster, and hold its lease in its own namespace."""
+    """Roles of the operator's account: permissions in the cluster, and its lease in its own namespace."""
     subject = {"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}
     labels = labels_of("operator")
     own = {"name": OPERATOR, "namespace": namespace, "labels": labels}
@@ -31,9 +31,9 @@ def operator_roles(namespace: str, permissions: Sequence[Permission] = (*SCHEDUL
 
 
 def user_roles() -> list[Manifest]:
-    """Who may view or edit a namespace may so with its jobs; queues are everybody's to see.
+    """Roles of users: view and edit of a namespace include its jobs, and every user may view queues.
 
-    They are set by whoever administers the cluster: nothing here grants that.
+    No role grants changes of queues, which belong to the administrator of the cluster.
     """
     jobs, shared = _plurals(namespaced=True), _plurals(namespaced=False)
     view = [Permission("see jobs", group, plurals, SEE) for group, plurals in jobs.items()]
@@ -54,7 +54,7 @@ def user_roles() -> list[Manifest]:
 
 
 def _plurals(*, namespaced: bool, scaled: bool = False) -> dict[str, tuple[str, ...]]:
-    """Of the kinds in or outside of namespaces, by group."""
+    """Plural names of the namespaced or cluster-wide kinds, by API group."""
     found: dict[str, tuple[str, ...]] = {}
     for each in definitions():
         scales = any(version.scale for version in each.versions)

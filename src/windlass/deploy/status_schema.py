@@ -1,4 +1,4 @@
-"""The schema of a job's status: what the operators of these kinds write, and what Windlass must remember."""
+"""Schema of a job's status: fields of the original operators, and fields of Windlass."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from windlass.deploy.structural_schema import (
 
 
 def status_schema() -> Schema:
-    """Of any kind of job. `windlass` is the operator's own and may hold anything."""
+    """Schema of the status of any kind of job. `windlass` is the operator's internal state, with any fields."""
     return open_object(
-        "What became of the job.",
+        "Observed state of the job.",
         conditions=array(_condition()),
         replicaStatuses=mapping(_replicas()),
-        startTime=timestamp("When its pods were first made, or made anew after a suspension."),
-        completionTime=timestamp("When it ended."),
+        startTime=timestamp("Time of the first creation of pods, or of their creation after a suspension."),
+        completionTime=timestamp("Time of the end."),
         lastReconcileTime=timestamp(),
-        state=text("What windlass queue calls its state: Created, Queued, Running, Cancelled and so on."),
-        attempts=integer(0, about="How often the job has been started, the first time included."),
-        recoveries=integer(0, about="Failures that agents have put right in pods that stayed, counted there as well."),
+        state=text("State as shown by windlass queue: Created, Queued, Running, Cancelled and so on."),
+        attempts=integer(0, about="Number of starts of the job, including the first."),
+        recoveries=integer(0, about="Failures that agents have recovered from within running pods."),
         training=_training(),
-        windlass=open_object("What the operator remembers of the job; of no use to anybody else."),
+        windlass=open_object("Internal state of the operator."),
     )
 
 
 def _training() -> Schema:
     return open_object(
-        "What the agents in its pods have told, if it has any; written every ten seconds at most.",
-        generation=integer(0, about="Of its ranks: counts their starts, with the gang and in their pods."),
-        lastHang=text("Which rank hung where, the last time."),
+        "Reports of the agents in the job's pods, written every ten seconds at most.",
+        generation=integer(0, about="Number of starts of the ranks, with the gang and within their pods."),
+        lastHang=text("Rank and phase of the last hang."),
         step=integer64(0),
-        steps=integer64(0, "As many are planned."),
+        steps=integer64(0, "Planned number of steps."),
         loss=number(),
-        stepMilliseconds=number("Of the slowest rank, on average."),
+        stepMilliseconds=number("Mean step time of the slowest rank."),
         samplesPerSecond=number(),
-        utilisation=number("Of the devices' peak: MFU, from 0 to 1."),
-        memory=number("Bytes of a device at most, on any rank."),
-        time=timestamp("When this was written."),
+        utilisation=number("Model FLOPs utilisation (MFU), from 0 to 1."),
+        memory=number("Largest device memory of any rank, in bytes."),
+        time=timestamp("Time of the report."),
     )
 
 
@@ -70,7 +70,7 @@ def _replicas() -> Schema:
             "active": integer(0),
             "succeeded": integer(0),
             "failed": integer(0),
-            "selector": text("Which pods these are, for autoscalers."),
+            "selector": text("Label selector of these pods, for autoscalers."),
             "labelSelector": open_object(),
         }
     )

@@ -1,8 +1,8 @@
-"""The words of structural schemas: how a definition of a kind says what a field takes.
+"""Constructors of structural schemas, the types of fields in the definition of a kind.
 
-Source: apiextensions.k8s.io/v1. What a schema does not name is pruned by the API server, unless it is opaque. Rules are
-in CEL; the API server refuses a definition whose rules it reckons too dear, so that whatever a rule walks over has a
-most.
+Source: apiextensions.k8s.io/v1. The API server prunes fields that a schema does not name, except in open objects. Rules
+are in CEL. The API server refuses a definition whose estimated rule cost is too high, so that lists and texts that a
+rule reads need a declared maximum.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _KEEP = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def text(about: str = "", **more: Any) -> Schema:
-    """A text."""
+    """A string."""
     return _described(about, {"type": "string", **more})
 
 
 def one_of(values: Sequence[str], about: str = "") -> Schema:
-    """One of some words."""
+    """One of some strings."""
     return text(about, enum=list(values))
 
 
-def integer(least: int, most: int = INT32, about: str = "") -> Schema:
-    """A whole number between two, both included."""
-    return _described(about, {"type": "integer", "minimum": least, "maximum": most})
+def integer(minimum: int, maximum: int = INT32, about: str = "") -> Schema:
+    """An integer between two bounds, both included."""
+    return _described(about, {"type": "integer", "minimum": minimum, "maximum": maximum})
 
 
-def integer64(least: int, about: str = "") -> Schema:
-    """A whole number of at most 64 bits. The API server reads a most of a schema as a float, which has fewer."""
-    return _described(about, {"type": "integer", "format": "int64", "minimum": least})
+def integer64(minimum: int, about: str = "") -> Schema:
+    """An integer of 64 bits. It has no maximum, because the API server reads a maximum as a float with fewer bits."""
+    return _described(about, {"type": "integer", "format": "int64", "minimum": minimum})
 
 
 def number(about: str = "") -> Schema:
@@ -43,36 +43,36 @@ def number(about: str = "") -> Schema:
 
 
 def boolean(about: str = "") -> Schema:
-    """True or false."""
+    """A boolean."""
     return _described(about, {"type": "boolean"})
 
 
 def timestamp(about: str = "") -> Schema:
-    """A point in time."""
+    """A date and time."""
     return text(about, format="date-time")
 
 
 def open_object(about: str = "", **properties: Schema) -> Schema:
-    """An object that is kept as it is, whatever it holds; of `properties` it is known what they take."""
+    """An object with any fields, of which `properties` have a schema. Unknown fields are kept."""
     known = {"properties": properties} if properties else {}
     return _described(about, {"type": "object", **known, **_KEEP})
 
 
 def any_value(about: str = "", **more: Any) -> Schema:
-    """A value of more than one type. Keywords look at values of their own type only."""
+    """A value of any type. A keyword constrains only values of its own type."""
     return _described(about, {**_KEEP, **more})
 
 
 def closed_object(
     properties: Mapping[str, Schema], about: str = "", required: Sequence[str] = (), **more: Any
 ) -> Schema:
-    """An object of fields that are all known."""
+    """An object whose fields are all known."""
     needed = {"required": list(required)} if required else {}
     return _described(about, {"type": "object", "properties": dict(properties), **needed, **more})
 
 
 def mapping(of: Schema, about: str = "", **more: Any) -> Schema:
-    """An object whose fields have free names."""
+    """An object with free field names."""
     return _described(about, {"type": "object", "additionalProperties": of, **more})
 
 
@@ -81,13 +81,14 @@ def array(of: Schema, about: str = "", **more: Any) -> Schema:
     return _described(about, {"type": "array", "items": of, **more})
 
 
-def rule(holds: str, message: str, *, told: str = "") -> Rule:
-    """What must hold, and what the person is told if it does not; `told` computes the message where it can."""
-    return {"rule": holds, "message": message, **({"messageExpression": told} if told else {})}
+def rule(condition: str, message: str, *, message_expression: str = "") -> Rule:
+    """A CEL condition and its error message. `message_expression`: CEL that computes the message."""
+    more = {"messageExpression": message_expression} if message_expression else {}
+    return {"rule": condition, "message": message, **more}
 
 
 def with_rules(schema: Schema, *rules: Rule) -> Schema:
-    """The schema with rules."""
+    """The schema with more rules."""
     return {**schema, "x-kubernetes-validations": [*schema.get("x-kubernetes-validations", []), *rules]}
 
 

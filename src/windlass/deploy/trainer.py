@@ -1,6 +1,6 @@
-"""The kinds of the Kubeflow trainer v2: TrainJob, TrainingRuntime, ClusterTrainingRuntime.
+"""Kinds of the Kubeflow trainer v2: TrainJob, TrainingRuntime, ClusterTrainingRuntime.
 
-Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1. What a runtime is made of, a JobSet, passes through untouched.
+Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1. The JobSet in a runtime is passed through unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
 def trainer_kinds() -> list[Definition]:
-    """All three."""
+    """Definitions of the three kinds."""
     return [
         _train_job(),
         _runtime("TrainingRuntime", "trainingruntimes", "trt", namespaced=True),
@@ -43,12 +43,12 @@ def _train_job() -> Definition:
         "metadata.name expects small letters, digits and dashes, a letter first, 63 at most",
     )
     columns = (PrinterColumn("State", ".status.state"), _AGE)
-    version = Version(VERSION, "A job made of a runtime.", _train_job_spec(), _status(), columns, (named,))
+    version = Version(VERSION, "A job that is created from a runtime.", _train_job_spec(), _status(), columns, (named,))
     return Definition(GROUP, "TrainJob", "trainjobs", ("trj",), (version,))
 
 
 def _train_job_spec() -> Schema:
-    """Opaque: from one release to the next fields came, and fields went."""
+    """Schema with open objects: releases of the trainer have added and removed fields."""
     known = open_object(
         runtimeRef=_runtime_ref(),
         trainer=_trainer(),
@@ -57,8 +57,8 @@ def _train_job_spec() -> Schema:
         annotations=mapping(text()),
         podTemplateOverrides=array(open_object()),
         runtimePatches=array(open_object()),
-        activeDeadlineSeconds=integer64(1, "The job fails when it was active so long."),
-        suspend={**boolean("No pods while it is true."), "default": False},
+        activeDeadlineSeconds=integer64(1, "Seconds after which an active job fails."),
+        suspend={**boolean("Whether the job is suspended, without pods."), "default": False},
         managedBy=_managed_by(),
     )
     return {**known, "required": ["runtimeRef"]}
@@ -71,7 +71,7 @@ def _runtime_ref() -> Schema:
             "apiGroup": {**text(maxLength=253), "default": GROUP},
             "kind": {**text(maxLength=63), "default": "ClusterTrainingRuntime"},
         },
-        "The runtime that the job is made of.",
+        "Runtime from which the job is created.",
         required=("name",),
     )
     return with_rules(
@@ -81,7 +81,7 @@ def _runtime_ref() -> Schema:
 
 def _trainer() -> Schema:
     return open_object(
-        "What of the runtime's trainer is otherwise for this job.",
+        "Overrides of the runtime's trainer.",
         image=text(),
         command=array(text()),
         args=array(text()),
@@ -97,7 +97,7 @@ def _managed_by() -> Schema:
         f"self in [{', '.join(map(repr, MANAGERS))}]", f"expects {' or '.join(MANAGERS)}; leave it out for the first"
     )
     stays = rule("self == oldSelf", "cannot be changed; delete the job and make it anew")
-    return {**with_rules(text("Who runs the job.", maxLength=100), known, stays), "default": CONTROLLER}
+    return {**with_rules(text("Controller of the job.", maxLength=100), known, stays), "default": CONTROLLER}
 
 
 def _status() -> Schema:
@@ -107,16 +107,16 @@ def _status() -> Schema:
     }
     job = {**open_object(name=text()), "required": ["name"]}
     return open_object(
-        "What became of the job.",
+        "Observed state of the job.",
         conditions={**array(condition), **_by("type")},
         jobsStatus={**array(job), **_by("name")},
-        state=text("What windlass queue calls its state."),
-        windlass=open_object("What the operator remembers of the job; of no use to anybody else."),
+        state=text("State as shown by windlass queue."),
+        windlass=open_object("Internal state of the operator."),
     )
 
 
 def _by(key: str) -> Schema:
-    """A list whose items are told apart by a field."""
+    """List type for items with a key field."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
@@ -125,7 +125,7 @@ def _runtime(kind: str, plural: str, short: str, *, namespaced: bool) -> Definit
     spec = open_object(
         mlPolicy=open_object(numNodes=integer(0), torch=torch, mpi=open_object()),
         podGroupPolicy=open_object(),
-        template=open_object("The JobSet that a job becomes.", metadata=open_object(), spec=open_object()),
+        template=open_object("Template of the job's JobSet.", metadata=open_object(), spec=open_object()),
     )
-    version = Version(VERSION, "What jobs are made of.", spec, None, (_AGE,), needs_spec=False)
+    version = Version(VERSION, "Template from which jobs are created.", spec, None, (_AGE,), needs_spec=False)
     return Definition(GROUP, kind, plural, (short,), (version,), namespaced=namespaced)

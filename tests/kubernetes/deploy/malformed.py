@@ -55,7 +55,7 @@ RUN_POLICY = (
     ("backoffLimit", -1, TOO_SMALL),
     ("backoffLimit", 2**31, TOO_LARGE),
     ("suspend", "yes", A_FLAG),
-    ("managedBy", "somebody", "leave it out for whoever serves the kind"),
+    ("managedBy", "somebody", "leave it out for the operator that serves the kind"),
     ("restartMode", "whole", ONE_OF),
     ("schedulingPolicy", [], "must be of type object"),
     ("schedulingPolicy", {"minAvailable": -1}, TOO_SMALL),

@@ -211,10 +211,7 @@ def test_what_others_have_brought_is_left_as_it_is_unless_it_is_taken_over(windl
     assert [line.split()[-1] for line in left] == ["jaxjobs.kubeflow.org", "default"]
     labels = api(lambda client: client.get("/api/v1/namespaces/default"))["metadata"]["labels"]
     assert "pod-security.kubernetes.io/enforce" not in labels
-    assert (
-        verdicts(windlass)[1]["kinds"]["message"]
-        == "jaxjobs.kubeflow.org is of another operator: its rules are not ours"
-    )
+    assert verdicts(windlass)[1]["kinds"]["message"] == "jaxjobs.kubeflow.org is of another operator and has its rules"
     windlass("install", "--wait", "0", "--take-over")
     assert verdicts(windlass)[1]["kinds"]["severity"] == "ok"
     windlass("uninstall", "-n", "default")
@@ -390,4 +387,4 @@ def test_uninstalling_keeps_jobs_unless_they_are_to_go(windlass, api):
 
     code, out, _ = windlass("uninstall", "--delete-jobs", "--yes")
     assert code == 0
-    assert "the kind pytorchjobs.kubeflow.org, with all that was of it" in out
+    assert "the kind pytorchjobs.kubeflow.org, with all its objects" in out

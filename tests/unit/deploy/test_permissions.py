@@ -20,7 +20,7 @@ def test_nothing_is_granted_by_a_star():
 
 
 def test_every_permission_says_what_it_is_for():
-    assert all(each.what_for for each in EVERY)
+    assert all(each.purpose for each in EVERY)
 
 
 def test_no_permission_is_written_twice():

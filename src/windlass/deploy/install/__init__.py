@@ -1,5 +1,5 @@
-"""Carries an installation out in a cluster, takes it away again, and finds out what is wrong with one.
+"""Installation of Windlass in a cluster, its removal, and its check.
 
-The only part of `deploy` that talks to a cluster, and only through `worlds.kubernetes.client`. It prints nothing and
-asks nobody: that is the command line's.
+The only part of `deploy` that talks to a cluster, through `backends.kubernetes.client`. It prints nothing and asks no
+questions: that belongs to the command line.
 """

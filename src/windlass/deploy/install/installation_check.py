@@ -1,4 +1,4 @@
-"""Whether an installation can do its work, and what is to be done where it cannot."""
+"""Check of an installation: API server, kinds, permissions, operator, leader, other operators, nodes, queues."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
 
 _OLDEST = (1, 29)
-"""The first version whose API servers have CEL and all of its functions that the rules use."""
-_SKEW = 5.0
-"""Seconds that two clocks may differ; leases last three times as long."""
+"""First version whose API server has CEL with all functions that the rules use."""
+_MAX_SKEW_S = 5.0
+"""Between two clocks; leases last three times as long."""
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
-Look = Callable[[Connection, str], Awaitable[list[Finding]]]
+Check = Callable[[Connection, str], Awaitable[list[Finding]]]
 
 
 async def check_installation(connection: Connection, namespace: str, *, whole: bool = False) -> list[Finding]:
-    """Everything that was looked at, in the order in which one thing needs the other. Raises Unreachable.
+    """Findings in the order in which the parts depend on each other. Raises Unreachable.
 
-    Where nothing is installed that is one finding, unless the `whole` is wanted: each part that is missing.
+    If nothing is installed, that is one finding; with `whole` there is a finding for each missing part.
     """
-    # 1. The API server itself: without it there is nothing to look at.
+    # 1. The API server, on which all other checks depend.
     server = await _server(connection)
-    # 2. What is installed, whether it may do its work, and whether it does it.
-    parts: Sequence[Look] = (_kinds, check_permissions, _deployment, _leader, _declared)
+    # 2. The installed parts, their permissions and their state.
+    parts: Sequence[Check] = (_kinds, check_permissions, _deployment, _leader, _declared)
     if not whole and await _is_bare(connection, namespace):
         parts = (_nothing,)
-    looks = (_clock, *parts, _others, _nodes)
-    looked = await asyncio.gather(*(_safely(look, connection, namespace) for look in looks))
-    return [*server, *(finding for findings in looked for finding in findings)]
+    checks = (_clock, *parts, _others, _nodes)
+    results = await asyncio.gather(*(_run_check(check, connection, namespace) for check in checks))
+    return [*server, *(finding for findings in results for finding in findings)]
 
 
-async def _safely(look: Look, connection: Connection, namespace: str) -> list[Finding]:
-    """What cannot be looked at is a finding as well."""
+async def _run_check(check: Check, connection: Connection, namespace: str) -> list[Finding]:
+    """Findings of one check; an error of the API server becomes a finding."""
     try:
-        return await look(connection, namespace)
+        return await check(connection, namespace)
     except ApiError as error:
-        about = look.__name__.strip("_").replace("findings_of_", "")
-        return [warning(about, f"could not be looked at: {error}", "ask as somebody who may")]
+        about = check.__name__.strip("_").replace("findings_of_", "")
+        return [warning(about, f"could not be checked: {error}", "check as a user with the permission")]
 
 
 async def _server(connection: Connection) -> list[Finding]:
@@ -66,18 +66,18 @@ async def _server(connection: Connection) -> list[Finding]:
     numbers = tuple(int("".join(filter(str.isdigit, version[part])) or 0) for part in ("major", "minor"))
     if numbers < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        return [failure("API server", says, f"upgrade it: {oldest} is the first that checks what the kinds' rules say")]
+        return [failure("API server", says, f"upgrade it: {oldest} is the first that evaluates the rules of the kinds")]
     return [ok("API server", says)]
 
 
 async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
-    """By the moment that the API server puts on an object; whole seconds."""
+    """Compares this clock with the creation time that the API server writes, in whole seconds."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     before = time()
     reply = json.loads(await connection.request("POST", _SELF, body=body))
     there = seconds(reply["metadata"]["creationTimestamp"])
     apart = max(before - there - 1, there - time(), 0.0)
-    if apart > _SKEW:
+    if apart > _MAX_SKEW_S:
         return [
             warning("clock", f"this machine's clock and the API server's are {apart:.0f} s apart", "set both by NTP")
         ]
@@ -85,7 +85,7 @@ async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
 
 
 async def _is_bare(connection: Connection, namespace: str) -> bool:
-    """Whether nothing of Windlass is in the cluster; not if that cannot be seen."""
+    """Whether the cluster contains nothing of Windlass; False if that cannot be read."""
     try:
         there = {each["metadata"]["name"]: each for each in await connection.list(DEFINITIONS)}
         deployment = await find_object(connection, DEPLOYMENTS, namespace, OPERATOR)
@@ -95,18 +95,18 @@ async def _is_bare(connection: Connection, namespace: str) -> bool:
 
 
 async def _nothing(_connection: Connection, namespace: str) -> list[Finding]:
-    says = f"is not installed here: neither its kinds nor an operator in {namespace} (-v lists all that is missing)"
+    says = f"is not installed here: neither its kinds nor an operator in {namespace} (-v lists all missing parts)"
     where = "" if namespace == NAMESPACE else f" -n {namespace}"
     return [failure("Windlass", says, f"windlass operator install{where}")]
 
 
 async def _kinds(connection: Connection, _namespace: str) -> list[Finding]:
     there = {each["metadata"]["name"]: each for each in await connection.list(DEFINITIONS)}
-    told = [_kind(each.name, [v.name for v in each.versions], there.get(each.name)) for each in definitions()]
-    troubled = [each for each in told if each is not None]
+    results = [_kind(each.name, [v.name for v in each.versions], there.get(each.name)) for each in definitions()]
+    troubled = [each for each in results if each is not None]
     if troubled:
         return troubled
-    return [ok("kinds", f"all {len(told)} are served, and of release {__version__}")]
+    return [ok("kinds", f"all {len(results)} are served, and of release {__version__}")]
 
 
 def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding | None:
@@ -119,7 +119,7 @@ def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding
     if missing := set(versions) - served:
         return warning("kinds", f"{name} lacks {' and '.join(sorted(missing))}", "windlass operator install")
     if not is_ours(there):
-        return warning("kinds", f"{name} is of another operator: its rules are not ours", "nothing, if that is meant")
+        return warning("kinds", f"{name} is of another operator and has its rules", "none, if that is intended")
     release = there["metadata"]["labels"].get(VERSION)
     if release != __version__:
         return warning("kinds", f"{name} is of release {release}, not {__version__}", "windlass operator install")
@@ -138,7 +138,7 @@ async def _deployment(connection: Connection, namespace: str) -> list[Finding]:
         why = await describe_pods(connection, namespace)
         return [(failure if ready == 0 else warning)("operator", f"{says}: {why}", f"kubectl -n {namespace} get pods")]
     if wanted < 2:
-        return [warning("operator", says, "a second replica takes over when the first one is lost")]
+        return [warning("operator", says, "a second replica would take over when this one is lost")]
     return [ok("operator", says)]
 
 
@@ -146,10 +146,10 @@ async def _leader(connection: Connection, namespace: str) -> list[Finding]:
     lease = await find_object(connection, LEASES, namespace, OPERATOR)
     holder = (lease or {}).get("spec", {}).get("holderIdentity")
     if lease is None or not holder:
-        return [failure("leader", "no replica leads", f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
+        return [failure("leader", "there is no leader", f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
     age, lasts = age_of(lease, time()), lease["spec"]["leaseDurationSeconds"]
-    if age > lasts + _SKEW:
-        says = f"{holder} has led, but not renewed its lease for {age:.0f} s"
+    if age > lasts + _MAX_SKEW_S:
+        says = f"{holder} has not renewed its lease for {age:.0f} s"
         return [failure("leader", says, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
     return [ok("leader", f"{holder} leads, renewed {max(age, 0):.0f} s ago")]
 
@@ -162,10 +162,8 @@ async def _others(connection: Connection, _namespace: str) -> list[Finding]:
 
 def _rival(about: str, rival: OtherOperator) -> Finding:
     if not rival.serves:
-        return warning(
-            about, f"{rival} runs beside Windlass", "nothing, if every pod names the scheduler that it means"
-        )
-    says = f"{rival} serves {', '.join(rival.serves)} as well: both would make a job's pods"
+        return warning(about, f"{rival} runs beside Windlass", "none, if every pod names its scheduler")
+    says = f"{rival} serves {', '.join(rival.serves)} as well: both would create a job's pods"
     return failure(about, says, "scale it to 0")
 
 
@@ -186,21 +184,21 @@ def _gpus(node: Manifest) -> int:
 
 
 async def _declared(connection: Connection, _namespace: str) -> list[Finding]:
-    """Queues, the policy and reservations, as the scheduler reads them."""
+    """Checks queues, the policy and reservations as the scheduler reads them."""
     queues, policies, reservations, nodes = await asyncio.gather(
-        *(_there(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
+        *(_list_existing(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
     )
     read = declared(queues, policies, reservations, [node["metadata"]["name"] for node in nodes])
     names = ", ".join(queue.name for queue in read.queues)
-    told = [
+    faults = [
         failure("queues", f"{key.kind} {key.name}: {fault}", f"kubectl edit {key.kind.lower()} {key.name}")
         for key, fault in sorted(read.faults.items())
     ]
-    return told or [ok("queues", f"{names}; {len(reservations)} reservations")]
+    return faults or [ok("queues", f"{names}; {len(reservations)} reservations")]
 
 
-async def _there(connection: Connection, kind: Resource) -> list[Manifest]:
-    """None where the kind is not: that is told already."""
+async def _list_existing(connection: Connection, kind: Resource) -> list[Manifest]:
+    """Objects of a kind; empty if the kind is missing, which another check reports."""
     try:
         return await connection.list(kind)
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""Applying: every object as its table has it, whether it is there already or not."""
+"""Server-side apply of an installation's objects."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from windlass.deploy.install.resources import display_name, resource_of
 from windlass.deploy.labels import is_ours
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
-_OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")
+_SERVER_FIELDS = ("managedFields", "resourceVersion", "generation")
 
 
 class ApplyOutcome(StrEnum):
-    """What applying did to an object, or would do."""
+    """Effect of applying an object, or of a dry run."""
 
     CREATED = "created"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     LEFT = "left as it is"
-    """It was there before, and is not of an installation of ours."""
+    """The object exists and belongs to another installation."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedObject:
-    """One object and what became of it."""
+    """Name of an object and the effect on it."""
 
     name: str
     change: ApplyOutcome
@@ -40,11 +40,10 @@ class AppliedObject:
 async def apply(
     connection: Connection, objects: Sequence[Manifest], *, dry_run: bool = False, take_over: bool = False
 ) -> AsyncIterator[AppliedObject]:
-    """Apply objects in their order, server-side. Raises ApiError, Unreachable, and what `until_established` raises.
+    """Apply objects in their order, server-side. Raises ApiError, Unreachable, InstallError.
 
-    An object of a kind that is among them waits until the API serves the kind. A namespace that is there and not ours
-    is left as it is, and so are definitions unless we `take_over`. `dry_run`: the API server says what would be, and
-    changes nothing.
+    Objects of a kind that is among them wait until the API serves the kind. An existing namespace of another owner is
+    left as it is, and so are definitions, except with `take_over`. `dry_run`: the API server validates without changes.
     """
     awaited = [each["metadata"]["name"] for each in objects if each["kind"] == DEFINITIONS.kind]
     for manifest in objects:
@@ -62,7 +61,7 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
     resource, metadata = resource_of(manifest), manifest["metadata"]
     before = await find_object(connection, resource, metadata.get("namespace"), metadata["name"])
     if before is None and dry_run:
-        return ApplyOutcome.CREATED  # the API server could not say: its namespace or its kind may not be there yet
+        return ApplyOutcome.CREATED  # a dry run would fail: the namespace or the kind may be missing
     kept = (NAMESPACES,) if take_over else (NAMESPACES, DEFINITIONS)
     if before is not None and resource in kept and not is_ours(before):
         return ApplyOutcome.LEFT
@@ -71,11 +70,15 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
     reply = await connection.request("PATCH", where, body=manifest, params=params, content_type=APPLY_PATCH)
     if before is None:
         return ApplyOutcome.CREATED
-    return ApplyOutcome.UNCHANGED if _said(json.loads(reply)) == _said(before) else ApplyOutcome.CHANGED
+    return (
+        ApplyOutcome.UNCHANGED
+        if _without_server_fields(json.loads(reply)) == _without_server_fields(before)
+        else ApplyOutcome.CHANGED
+    )
 
 
 async def find_object(connection: Connection, resource: Resource, namespace: str | None, name: str) -> Manifest | None:
-    """The object, if it is there, and if there is such a kind."""
+    """The object; None if it or its kind does not exist."""
     try:
         return await connection.get(resource, namespace, name)
     except ApiError as error:
@@ -84,7 +87,7 @@ async def find_object(connection: Connection, resource: Resource, namespace: str
         raise
 
 
-def _said(manifest: Manifest) -> Manifest:
-    """What somebody has said of an object, without what the API server notes beside it."""
-    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _OF_THE_SERVER}
+def _without_server_fields(manifest: Manifest) -> Manifest:
+    """The object without status and without fields that the API server manages."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVER_FIELDS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}

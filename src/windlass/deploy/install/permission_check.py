@@ -1,4 +1,4 @@
-"""Whether the operator may do what it needs: every permission of the table, asked of the API server."""
+"""Check of the operator's permissions by access reviews of the API server."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from windlass.deploy.permissions import JOBS, SCHEDULING, Permission, lease_perm
 from windlass.deploy.roles import OPERATOR
 
 _ABOUT = "permissions"
-_AT_A_TIME = 32
+_CONCURRENT_REVIEWS = 32
 _GROUP = "/apis/authorization.k8s.io/v1"
 
 
 async def check_permissions(connection: Connection, namespace: str) -> list[Finding]:
-    """One for each permission that is missing. Who may not ask about the operator's account asks about himself."""
+    """A finding for each missing permission, of the operator's account or, if reviews are forbidden, of the caller."""
     account = f"system:serviceaccount:{namespace}:{OPERATOR}"
-    asked = [(each, "") for each in (*SCHEDULING, *JOBS)]
-    asked += [(each, namespace) for each in lease_permissions(OPERATOR)]
+    required = [(each, "") for each in (*SCHEDULING, *JOBS)]
+    required += [(each, namespace) for each in lease_permissions(OPERATOR)]
     try:
-        missing = await _missing(connection, asked, account)
-        whose = f"the account {namespace}/{OPERATOR}"
+        missing = await _missing(connection, required, account)
+        subject = f"the account {namespace}/{OPERATOR}"
     except ApiError as error:
         if not error.is_forbidden:
             raise
-        missing = await _missing(connection, asked, "")
-        whose = "whoever asks here"
+        missing = await _missing(connection, required, "")
+        subject = "the current user"
     if not missing:
-        return [ok(_ABOUT, f"{whose} has all {len(asked)}")]
-    return [failure(_ABOUT, f"{whose} {says}", "windlass operator install") for says in missing]
+        return [ok(_ABOUT, f"{subject} has all {len(required)}")]
+    return [failure(_ABOUT, f"{subject} {says}", "windlass operator install") for says in missing]
 
 
-async def _missing(connection: Connection, asked: Sequence[tuple[Permission, str]], account: str) -> list[str]:
-    """In words: "may not patch pods/status, to say why a pod waits"."""
-    turns = asyncio.Semaphore(_AT_A_TIME)
+async def _missing(connection: Connection, required: Sequence[tuple[Permission, str]], account: str) -> list[str]:
+    """Missing permissions as texts: "may not patch pods/status, to write why a pod is pending"."""
+    turns = asyncio.Semaphore(_CONCURRENT_REVIEWS)
 
     async def one(permission: Permission, namespace: str, resource: str, verb: str) -> str:
         async with turns:
             allowed = await _allowed(connection, _attributes(permission, namespace, resource, verb), account)
-        return "" if allowed else f"may not {verb} {_full(permission, resource)}, to {permission.what_for}"
+        return "" if allowed else f"may not {verb} {_full(permission, resource)}, to {permission.purpose}"
 
     answers = await asyncio.gather(
         *(
             one(permission, namespace, resource, verb)
-            for permission, namespace in asked
+            for permission, namespace in required
             for resource in permission.resources
             for verb in permission.verbs
         )

@@ -1,4 +1,4 @@
-"""Waiting until the API serves a kind, and until the operator's replicas are ready."""
+"""Waits until the API serves a kind, and until the operator's replicas are ready."""
 
 from __future__ import annotations
 
@@ -13,74 +13,75 @@ from windlass.deploy.labels import selector_of
 from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
-_SERVED_WITHIN = 60.0
-"""Seconds that the API server may take to serve a new kind; it takes less than one."""
-_LOOKS = 0.2
-"""Seconds between two looks."""
+_SERVED_TIMEOUT_S = 60.0
+"""For the API server to serve a new kind, which usually takes less than a second."""
+_POLL_INTERVAL_S = 0.2
 
 
 class InstallError(BackendError):
-    """Something of an installation does not come to be; the text says what is known of why."""
+    """A part of an installation does not become ready; the text contains the known reason."""
 
 
-async def wait_until_established(connection: Connection, names: Iterable[str], within: float = _SERVED_WITHIN) -> None:
-    """Wait until every definition of these names is established. Raises InstallError."""
+async def wait_until_established(
+    connection: Connection, names: Iterable[str], within: float = _SERVED_TIMEOUT_S
+) -> None:
+    """Wait until every definition with one of these names is established. Raises InstallError."""
     for name in names:
-        why = "the API server has not said why"
+        reason = "the API server gives no reason"
         try:
             async with asyncio.timeout(within):
                 while True:
-                    why = _missing(await connection.get(DEFINITIONS, None, name))
-                    if not why:
+                    reason = _missing(await connection.get(DEFINITIONS, None, name))
+                    if not reason:
                         break
-                    await asyncio.sleep(_LOOKS)
+                    await asyncio.sleep(_POLL_INTERVAL_S)
         except TimeoutError:
-            raise InstallError(f"the kind {name} is not served after {within:.0f} s: {why}") from None
+            raise InstallError(f"the kind {name} is not served after {within:.0f} s: {reason}") from None
 
 
 def _missing(definition: Manifest) -> str:
-    """Why the kind is not served yet; empty if it is."""
+    """Reason why the kind is not served yet; empty if it is."""
     conditions = {each["type"]: each for each in definition.get("status", {}).get("conditions", [])}
     if conditions.get("Established", {}).get("status") == "True":
         return ""
     names = conditions.get("NamesAccepted", {})
-    return str(names.get("message") or "the API server has not said why")
+    return str(names.get("message") or "the API server gives no reason")
 
 
 async def wait_until_ready(connection: Connection, namespace: str, within: float) -> None:
-    """Wait until all replicas of the operator are ready. Raises InstallError, which tells what their pods say."""
+    """Wait until all replicas of the operator are ready. Raises InstallError with the state of their pods."""
     try:
         async with asyncio.timeout(within):
             while True:
                 if is_ready(await connection.get(DEPLOYMENTS, namespace, OPERATOR)):
                     return
-                await asyncio.sleep(_LOOKS)
+                await asyncio.sleep(_POLL_INTERVAL_S)
     except TimeoutError:
-        said = await describe_pods(connection, namespace)
+        state = await describe_pods(connection, namespace)
         raise InstallError(
-            f"the operator is not ready after {within:.0f} s: {said}\n"
-            f"everything is applied; windlass operator check -n {namespace} looks again"
+            f"the operator is not ready after {within:.0f} s: {state}\n"
+            f"all objects are applied; windlass operator check -n {namespace} checks again"
         ) from None
 
 
 def is_ready(deployment: Manifest) -> bool:
-    """Whether every replica is of the newest template and ready."""
+    """Whether every replica is ready and of the newest template."""
     status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
     return seen and all(status.get(name, 0) >= wanted for name in ("updatedReplicas", "readyReplicas"))
 
 
 async def describe_pods(connection: Connection, namespace: str) -> str:
-    """Why the operator's pods are not ready, in the words of the cluster."""
+    """Reasons why the operator's pods are not ready, from their status."""
     selector = ",".join(f"{name}={value}" for name, value in selector_of("operator").items())
     pods = await connection.list(PODS, namespace, selector=selector)
-    said = {reason for pod in pods if (reason := _pod_says(pod.get("status", {})))}
+    reasons = {reason for pod in pods if (reason := _describe_pod(pod.get("status", {})))}
     if not pods:
-        return "it has no pods; does a controller-manager run, and does a quota or an admission rule refuse them?"
-    return "; ".join(sorted(said)) or "its pods run, but are not ready; kubectl logs says more"
+        return "it has no pods; check that a controller-manager runs, and that no quota or admission rule refuses them"
+    return "; ".join(sorted(reasons)) or "its pods run, but are not ready; kubectl logs shows more"
 
 
-def _pod_says(status: dict[str, Any]) -> str:
+def _describe_pod(status: dict[str, Any]) -> str:
     waiting: Sequence[dict[str, str]] = [
         each["state"]["waiting"] for each in status.get("containerStatuses", []) if "waiting" in each.get("state", {})
     ]

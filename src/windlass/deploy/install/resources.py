@@ -1,4 +1,4 @@
-"""Where the API server keeps the objects of an installation."""
+"""API resources of an installation's objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = tuple(
     for each in definitions((*DEFAULT, POD_GROUPS))
     for version in each.versions
 )
-"""Of every definition and version."""
+"""Resources of every definition and version."""
 _BUILT_IN = (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -45,5 +45,5 @@ def resource_of(manifest: Manifest) -> Resource:
 
 
 def display_name(manifest: Manifest) -> str:
-    """As people call it: "deployment windlass-operator"."""
+    """Name for messages, such as "deployment windlass-operator"."""
     return f"{resource_of(manifest).kind.lower()} {manifest['metadata']['name']}"

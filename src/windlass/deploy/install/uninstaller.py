@@ -1,4 +1,4 @@
-"""Taking an installation away. Jobs and the definitions of their kinds stay unless somebody wants them gone."""
+"""Removal of an installation. Jobs and the definitions of their kinds stay, unless their deletion is requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 
 async def count_jobs(connection: Connection) -> dict[str, int]:
-    """How many objects there are of each kind that has any, by the kind's name, versions counted once."""
+    """Number of objects by kind, for kinds that have any. Versions of a kind are counted once."""
     counted = {each.kind: await _count(connection, each) for each in {each.full_name: each for each in KINDS}.values()}
     return {kind: count for kind, count in counted.items() if count}
 
@@ -34,28 +34,28 @@ async def _count(connection: Connection, resource: Resource) -> int:
 
 
 async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> AsyncIterator[str]:
-    """Delete what an installation has made, and tell each object that went. Raises ApiError and Unreachable.
+    """Delete the objects of an installation and yield their names. Raises ApiError and Unreachable.
 
-    The operator goes before what it needs. With `delete_jobs` the definitions of kinds that are ours go too, and with
-    them every object of these kinds and every pod of theirs.
+    The operator is deleted before the objects that it needs. `delete_jobs`: delete our definitions too, and with them
+    every object of these kinds and their pods.
     """
     for manifest in [*operator_objects(setup), *permission_objects(setup)]:
-        if await _gone(connection, manifest):
+        if await _delete(connection, manifest):
             yield display_name(manifest)
     if delete_jobs:
         for name in [each.name for each in definitions()]:
             definition = await find_object(connection, DEFINITIONS, None, name)
             if definition is not None and is_ours(definition):
                 await connection.delete(DEFINITIONS, None, name, propagation="Background")
-                yield f"the kind {name}, with all that was of it"
+                yield f"the kind {name}, with all its objects"
     own = namespace(setup)
     there = await find_object(connection, resource_of(own), None, setup.namespace)
-    if there is not None and is_ours(there) and await _gone(connection, own):
+    if there is not None and is_ours(there) and await _delete(connection, own):
         yield display_name(own)
 
 
-async def _gone(connection: Connection, manifest: Manifest) -> bool:
-    """Whether there was something to delete."""
+async def _delete(connection: Connection, manifest: Manifest) -> bool:
+    """Delete an object. Returns whether it existed."""
     resource, metadata = resource_of(manifest), manifest["metadata"]
     try:
         await connection.delete(resource, metadata.get("namespace"), metadata["name"], propagation="Background")

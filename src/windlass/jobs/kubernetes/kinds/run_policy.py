@@ -81,7 +81,7 @@ def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, M
     """
     name, known = spot.text(), (US, *operators, MULTI_KUEUE)
     if name and name not in known:
-        spot.refuse(f"expects {' or '.join(known)}; leave it out for whoever serves the kind")
+        spot.refuse(f"expects {' or '.join(known)}; leave it out for the operator that serves the kind")
     return name
 
 
