@@ -80,8 +80,8 @@ def test_a_flipped_bit_in_any_file_is_found_and_the_older_one_is_used(tmp_path, 
         (step, told), (also, _) = ranks.run(tmp_path / f"{name}-ranks", 2, training.resume_only, str(place))
         assert step == also == 1
         assert [line.split(": ")[:2] for line in told] == [
-            [str(place), f"passing over {folder_of(3)}"],
-            [str(place), f"passing over {folder_of(2)}"],
+            [str(place), f"skipping {folder_of(3)}"],
+            [str(place), f"skipping {folder_of(2)}"],
         ]
         assert all(line.split(": ")[2].startswith(name) for line in told)
 
@@ -128,7 +128,7 @@ def test_a_run_that_loaded_nothing_does_not_write_over_another(tmp_path, saved):
 
 
 def _save_without_loading(_rank, place):
-    training.Saver(open_storage(place), training.new_rank_group(), after=None)
+    training.CheckpointSaver(open_storage(place), training.new_rank_group(), after=None)
 
 
 def test_of_copies_that_forward_passes_changed_the_first_ranks_is_saved(tmp_path):
@@ -139,10 +139,10 @@ def test_of_copies_that_forward_passes_changed_the_first_ranks_is_saved(tmp_path
 def _save_and_load_own_means(rank, place):
     everybody, names = training.new_rank_group(), [f"mean.{number}" for number in range(4)]
     state = {"model": {name: torch.full((8,), float(rank)) for name in names}}
-    with training.Saver(open_storage(place), everybody, after=None) as saver:
+    with training.CheckpointSaver(open_storage(place), everybody, after=None) as saver:
         saver.save(state, 1, immediate=[f"model.{name}" for name in names], blocking=True)
     back = {"model": {name: torch.full((8,), -1.0) for name in names}}
-    training.load(training.newest_good(open_storage(place), everybody), back, everybody)
+    training.load_state(training.find_newest_good(open_storage(place), everybody), back, everybody)
     return [float(tensor.mean()) for tensor in back["model"].values()]
 
 
