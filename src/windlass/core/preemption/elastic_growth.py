@@ -1,8 +1,8 @@
-"""Idle capacity that nobody else could use goes to elastic gangs below their most.
+"""Elastic growth: idle capacity that no waiting gang could use goes to elastic gangs below their maximum.
 
-One gang after the other, of the queue with the lowest share, the longest waiting first; each grows in one step as far
-as it can. It keeps the nodes that it has. Growing is a stop and a start, so a gang grows no sooner than the policy's
-interval after it has started or changed its size, and not when it would end before that has passed again.
+Gangs grow one after the other, from the queue with the lowest share first, the longest running first; each grows in
+one step as far as possible and keeps its nodes. Growth is a stop and a start, so a gang grows no sooner than the
+policy's interval after its start or last resize, and not when it would end before the interval has passed again.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from windlass.core.reservations.reservation_profile import GangReservation, node
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdleCapacity:
-    """A plan as it stands when every gang that waits has been asked. Nothing of it is changed."""
+    """A plan after every waiting gang was considered. It is not modified."""
 
     snapshot: Snapshot
     now: int
     free: Amounts
-    """int64[N, R]: what is free now."""
+    """int64[N, R]: free capacity now."""
     usage: QueueUsage
     reserved_usage: QueueUsage | None = None
-    """The same, and what gangs that wait will take; None: nobody waits for quota."""
+    """Usage including the claims of waiting gangs; None: no gang waits for quota."""
     reservations: Sequence[GangReservation] = ()
     contended: Mask | None = None
-    """bool[N]: the nodes that some gang could use which waits for room; None: nobody does."""
+    """bool[N]: nodes that a gang waiting for room could use; None: no such gang."""
     stopped: Collection[str] = field(default_factory=frozenset)
-    """By id: those that this plan stops or resizes already."""
+    """Ids of the gangs that this plan already stops or resizes."""
 
 
 class _Candidate(NamedTuple):
@@ -56,16 +56,16 @@ class _Candidate(NamedTuple):
 
 
 def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
-    """Who grows, and to what. Pure."""
+    """Returns the gangs that grow, with their new placement. Pure."""
     candidates = [each for each in _growable(idle) if _is_worthwhile(idle, each.run)]
     if not candidates or not _anything_left(idle):
         return ()
     room, found = _Room(idle), []
     while candidates:
-        # 1. whose turn it is: shares follow what has been given away
+        # 1. by turn: shares follow what was assigned
         each = min(candidates, key=lambda each: room.turn(each.run))
         candidates.remove(each)
-        # 2. as many as fit, and as quota lets in
+        # 2. as many replicas as fit and as quota permits
         more = room.most_more(each)
         if more is not None:
             room.give(each, more)
@@ -76,7 +76,7 @@ def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
 
 
 def next_growth_at(idle: IdleCapacity) -> int | None:
-    """When, in ms, the next gang may grow that is too young for it now; None: there is none."""
+    """Returns the time in ms at which the next gang that is too young now may grow; None: there is none."""
     interval = idle.snapshot.policy.resize_interval
     moments = [each.run.last_changed_at + interval for each in _growable(idle)]
     return min((at for at in moments if at > idle.now), default=None)
@@ -94,7 +94,7 @@ def _growable(idle: IdleCapacity) -> list[_Candidate]:
 
 
 def _can_stay(table: NodeTable, run: RunningGang) -> bool:
-    """Whether a generation may still begin on all of its nodes."""
+    """Tells whether a generation may still start on all of its nodes."""
     return all(name in table.row and table.usable[table.row[name]] for name in run.placement.distinct())
 
 
@@ -109,7 +109,7 @@ def _anything_left(idle: IdleCapacity) -> bool:
 
 
 class _Room:
-    """What is left while gangs grow."""
+    """The capacity left while gangs grow."""
 
     def __init__(self, idle: IdleCapacity) -> None:
         self._table = idle.snapshot.table
@@ -126,11 +126,11 @@ class _Room:
         self._shares = Shares(self._usage, total_capacity(self._table), idle.snapshot.past)
 
     def turn(self, run: RunningGang) -> tuple[int, int, int, int, str]:
-        """The smaller goes first."""
+        """Returns the sort key of a gang; the smallest grows first."""
         return self._shares.share(run.queue), -run.priority, run.since, run.number, run.id
 
     def most_more(self, each: _Candidate) -> Placed | None:
-        """The most replicas that it can have in addition, and where; None: not one."""
+        """Returns the placement of the largest possible number of additional replicas; None: not even one."""
         free, role = self._for(each), self._more_of(each)
 
         def able(count: int) -> bool:
@@ -144,7 +144,7 @@ class _Room:
         return place(free, self._table, [replace(role, count=low)], None, self._policy) if low else None
 
     def give(self, each: _Candidate, more: Placed) -> None:
-        """It has this from now on."""
+        """Assigns additional replicas."""
         take(self._table, self._free, more.grant)
         for reservation, free in self._beside_reservations:
             if overlaps(end_of(each.run), reservation):
@@ -155,7 +155,7 @@ class _Room:
                 usage.take(each.run.queue, each.run.user, amounts, jobs=0)
 
     def _for(self, each: _Candidate) -> Amounts:
-        """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
+        """Returns int64[N, R], a copy: the capacity that the gang may use until its end, beside its own."""
         room = self._free.copy(order="F")
         for reservation, free in self._beside_reservations:
             if overlaps(end_of(each.run), reservation):
@@ -166,7 +166,7 @@ class _Room:
         return room
 
     def _closed(self, each: _Candidate) -> Mask:
-        """bool[N]: where it may not grow: what others wait for or have reserved, and outside the domain it keeps to."""
+        """Returns bool[N]: nodes on which it may not grow: contended, reserved, or outside its topology domain."""
         closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._contended is None else self._contended.copy()
         foreign = nodes_closed_to(self._table, self._advance_reservations, each.run, self._now, end_of(each.run))
         if foreign is not None:
@@ -186,7 +186,7 @@ class _Room:
         return closed
 
     def _more_of(self, each: _Candidate) -> Demand:
-        """The role for further replicas: on the same model of GPU as those it has. Where, `_closed` says."""
+        """Returns the role of additional replicas: on the present GPU model. `_closed` limits the nodes."""
         types = each.role.gpu_types
         if len(types) > 1:
             first = self._table.nodes[self._table.row[each.run.placement.nodes[each.role.role][0]]]
@@ -207,7 +207,7 @@ def _times(role: Demand, count: int) -> dict[str, int]:
 
 
 def _merged_placement(table: NodeTable, each: _Candidate, more: Placement) -> Placement:
-    """All its replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
+    """Returns all replicas in the order of rows, so that neighbouring ranks are neighbours in the network."""
     role, old = each.role.role, each.run.placement
     names = (*old.nodes[role], *more.nodes[role])
     order = sorted(range(len(names)), key=lambda number: table.row[names[number]])

@@ -1,4 +1,4 @@
-"""What a gang may take from whom, and whether quota and limits let it in once it has: the usage of one search."""
+"""Rights of a gang to preempt: which gangs it may stop, and whether quota and limits then admit it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from windlass.core.queues.usage import QueueUsage
 
 
 class PreemptionRights:
-    """Begins as the plan has it.
+    """Usage as the plan has it, changed by one search.
 
-    `reserved_usage`: what is held once all have gone that are going, and what gangs that go first will take.
+    `reserved_usage`: usage after all gangs that are being stopped have ended, plus the claims of gangs ahead.
     """
 
     def __init__(self, request: PreemptionRequest, usage: QueueUsage, reserved_usage: QueueUsage | None) -> None:
@@ -27,38 +27,38 @@ class PreemptionRights:
         self._start = self._usage
 
     def mark_start(self) -> None:
-        """From now on it is about those that the gang takes itself."""
+        """Marks the point after which releases are those that the gang causes itself."""
         self._start = self._usage.copy()
 
     def release(self, *releases: VictimRelease) -> None:
-        """All this is given back."""
+        """Releases amounts of victims."""
         for (queue, user), (amounts, jobs) in _by_owner(releases).items():
             for usage in self._usages:
                 usage.give_back(queue, user, amounts, jobs=jobs)
 
     def restore(self, *releases: VictimRelease) -> None:
-        """It is not."""
+        """Takes back a release."""
         for (queue, user), (amounts, jobs) in _by_owner(releases).items():
             for usage in self._usages:
                 usage.take(queue, user, amounts, jobs=jobs)
 
     def release_expected(self, *releases: VictimRelease) -> None:
-        """All this is given back already, as `reserved_usage` has it."""
+        """Releases amounts that `reserved_usage` already counts as released."""
         for (queue, user), (amounts, jobs) in _by_owner(releases).items():
             self._usage.give_back(queue, user, amounts, jobs=jobs)
 
     def take(self, gang: PendingGang, amounts: dict[str, int]) -> None:
-        """Another gang takes this, for which `reserved_usage` has it already."""
+        """Adds the usage of another gang that `reserved_usage` already includes."""
         self._usage.take(gang.queue, gang.user, amounts)
 
     def is_next(self) -> bool:
-        """Whether no gang that goes first waits for the same quota: it would get what others give back."""
+        """Tells whether no gang ahead waits for the same quota, which would get the released amounts."""
         return len(self._usages) == 1 or not blocked_by_claims(
             self._usages[1], self._request.gang.queue, self._request.amounts
         )
 
     def has_quota(self) -> bool:
-        """Whether quota and limits do."""
+        """Tells whether quota and limits admit the gang."""
         gang, request = self._request.gang, self._request.amounts
         if exceeds_available(self._usage, gang.queue, request) or find_limit(
             self._usage, gang.queue, gang.user, request
@@ -67,14 +67,15 @@ class PreemptionRights:
         return len(self._usages) == 1 or not blocked_by_claims(self._usages[1], gang.queue, request)
 
     def reason_to_shrink(self, release: VictimRelease) -> str:
-        """Why a gang may be made smaller by so much, in words; "" if it may not."""
+        """Returns the reason for which a gang may be shrunk by this release; "" if it may not."""
         return reason_to_shrink(self._shares, self._request, release.run, release.amounts)
 
     def stop_first(self, group: Sequence[VictimRelease]) -> tuple[int, str]:
-        """How many of these, from the first on, may be stopped one after the other, and why; they give it back then.
+        """Releases as many of a group, from the first on, as may be stopped in turn. Returns number and reason.
 
-        All are of one queue and one user, on one side of the gang's priority, and hold the same kinds of resources:
-        as each of them leaves less to take from the next, the last one that may go is found by bisection.
+        The group is of one queue and one user, on one side of the gang's priority, and holds the same kinds of
+        resources: each
+        release leaves less to take from the next, so the last permitted one is found by bisection.
         """
         low, high, middle, reason = 0, len(group), len(group), ""
         while low < high:
@@ -90,7 +91,7 @@ class PreemptionRights:
         return low, reason
 
     def allows_all(self, chosen: Iterable[tuple[VictimRelease, str]]) -> bool:
-        """Whether all of these may go, each with the others gone: first those by priority, then those by reclaim."""
+        """Tells whether all chosen may go, each with the others gone: by priority first, then by reclaim."""
         usage = self._start.copy()
         shares, reclaimed = Shares(usage, {}, {}), []
         for release, reason in chosen:
@@ -105,12 +106,12 @@ class PreemptionRights:
         return not reclaimed or can_reclaim_all(shares, self._request.gang.queue, self._request.amounts, reclaimed)
 
     def depends_on(self, release: VictimRelease) -> bool:
-        """Whether it may matter to what the gang's queue is entitled to that this one goes: they share a branch."""
+        """Tells whether this release can affect the entitlement of the gang's queue: they share a branch."""
         mine, theirs = self._path(self._request.gang.queue), self._path(release.run.queue)
         return len(mine) > 1 and len(theirs) > 1 and mine[-2] == theirs[-2]
 
     def has_inner_queues(self) -> bool:
-        """Whether queues between the gang's own and the root could come to borrow more."""
+        """Tells whether queues between the gang's own and the root could borrow more than before."""
         return len(self._path(self._request.gang.queue)) > 2
 
     def _path(self, queue: str) -> Sequence[str]:
@@ -118,7 +119,7 @@ class PreemptionRights:
 
 
 def _by_owner(given: Sequence[VictimRelease]) -> dict[tuple[str, str], tuple[dict[str, int], int]]:
-    """By queue and user: the amounts, and how many jobs that is."""
+    """Returns, by queue and user, the amounts and the number of jobs."""
     sums: dict[tuple[str, str], tuple[dict[str, int], int]] = {}
     for each in given:
         owner = each.run.queue, each.run.user

@@ -1,4 +1,4 @@
-"""What will be free for one gang once others have gone, followed gang by gang."""
+"""Simulates preemption for one gang: free capacity after other gangs have ended, updated gang by gang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.core.reservations.reservation_profile import GangReservation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VictimRelease:
-    """What one running gang gives back, and whether it is stopped for that or made smaller."""
+    """The amounts that one running gang releases, and whether it is stopped or shrunk for that."""
 
     run: RunningGang
     grant: Grant
@@ -29,11 +29,12 @@ class VictimRelease:
 
 
 class PreemptionSimulation:
-    """Begins with what is free now, and beside each reservation that the gang would run into.
+    """Starts with the free capacity now, and beside each reservation that the gang would overlap.
 
-        Whoever ends before a reservation is due is gone by then anyway, and frees nothing beside it; nor does anybody
-    beside a reservation of which nobody knows when it is due, because that may count on his end. For equal replicas of
-    one role without a topology the room is counted node by node and kept up: a change costs what it changes.
+    A gang that ends before a reservation starts is gone by then in any case and frees nothing beside it; nor does any
+    gang
+    beside a reservation without a known start, because that start may depend on its end. For equal replicas of one role
+    without topology the room is counted per node and updated incrementally: the cost is that of the changed nodes.
     """
 
     def __init__(
@@ -59,34 +60,34 @@ class PreemptionSimulation:
 
     @property
     def free(self) -> Amounts:
-        """int64[N, R], to be read only: on the nodes, whatever is promised."""
+        """int64[N, R], read-only: free capacity of the nodes, reservations ignored."""
         return self._free
 
     def release(self, *releases: VictimRelease) -> None:
-        """These are gone."""
+        """Releases the resources of victims."""
         self._change(releases, 1)
 
     def restore(self, *releases: VictimRelease) -> None:
-        """They are there again."""
+        """Takes back a release."""
         self._change(releases, -1)
 
     def take(self, grant: Grant) -> None:
-        """Somebody else has this."""
+        """Assigns resources to another gang."""
         take(self._table, self._free, grant)
         self._recount()
 
     def fits(self) -> bool:
-        """Whether there is room for all of the gang."""
+        """Tells whether the whole gang fits."""
         if self._able is None:
             return fits(self.room(), self._table, self._demands)
         return int(self._room.sum()) >= self._demands[0].count
 
     def slack(self) -> int:
-        """For how many more replicas than wanted there is room, if that is counted."""
+        """Returns the number of additional replicas that would fit, where that is counted."""
         return int(self._room.sum()) - self._demands[0].count
 
     def losses(self, releases: Sequence[VictimRelease]) -> list[int]:
-        """Of each: how much less room there would be if it alone were there again; 0 where only trying could tell."""
+        """Returns, per release, the room that its return alone would cost; 0 where only a placement could tell."""
         if self._able is None or not releases:
             return [0] * len(releases)
         until = np.cumsum([len(each.grant.rows) for each in releases])
@@ -97,11 +98,11 @@ class PreemptionSimulation:
         return found
 
     def place(self) -> Placed | None:
-        """Where it would go."""
+        """Returns the placement of the gang, or None."""
         return place(self.room(), self._table, self._demands, None)
 
     def gain(self, grant: Grant, demand: Demand) -> list[int]:
-        """For each of the grant's rows: for how many more replicas of the demand there would be room without it."""
+        """Returns, for each row of a grant, the additional replicas of a demand that would fit without the grant."""
         able, before = eligibility(self._table, demand), self.room()
         after = before.copy(order="F")
         give_back(self._table, after, grant)
@@ -109,7 +110,7 @@ class PreemptionSimulation:
         return [int(number) for number in gained[grant.rows]]
 
     def useful_nodes(self, demands: Sequence[Demand]) -> Mask:
-        """bool[N]: where any role finds room for a replica at all."""
+        """Returns bool[N]: nodes on which any role has room for a replica."""
         room = self.room()
         found: Mask = np.logical_or.reduce(
             [room_per_node(room, eligibility(self._table, demand), self._closed, 1) > 0 for demand in demands]
@@ -117,7 +118,7 @@ class PreemptionSimulation:
         return found
 
     def room(self) -> Amounts:
-        """int64[N, R], to be read only: what the gang may use."""
+        """Returns int64[N, R], read-only: the capacity that the gang may use."""
         room = self._free
         for _, free in self._beside_reservations:
             room = minimum_free(self._table, room, free)
@@ -144,7 +145,7 @@ class PreemptionSimulation:
             self._room = room_per_node(self.room(), self._able, self._closed, self._demands[0].count)
 
     def _count(self, able: Eligibility, rows: NDArray[np.intp], less: Amounts | int = 0) -> Counts:
-        """The room on these rows, if so much less were free on each."""
+        """Counts the replicas that fit on these rows with `less` subtracted from the free capacity of each."""
         free = self._free[rows] - less
         for _, beside in self._beside_reservations:
             np.minimum(free, beside[rows] - less, out=free)
@@ -157,7 +158,7 @@ class PreemptionSimulation:
 
 
 def _add(table: NodeTable, free: Amounts, grants: Sequence[Grant], sign: int) -> None:
-    """Give these back, or (-1) take them."""
+    """Adds grants to free capacity, or subtracts them (sign -1)."""
     if len(grants) < 2:
         for grant in grants:
             (give_back if sign > 0 else take)(table, free, grant)

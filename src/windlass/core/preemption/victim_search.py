@@ -1,8 +1,9 @@
-"""Who has to go so that a blocked gang fits: the cheapest set that suffices, proven by a full placement.
+"""Searches the victims of a blocked gang: the cheapest sufficient set, proven by a full placement.
 
-Gangs are taken in the order of `victims.Cost` until the one that asks would fit; first elastic gangs are made smaller,
-then gangs are stopped. Whoever turns out not to be needed stays, the most costly first. If it does not fit in the end,
-nobody goes. If it fits once those have left that are being stopped already, nobody further goes: it waits for them.
+Gangs are chosen in the order of `victims.Cost` until the requesting gang would fit; elastic gangs are shrunk first,
+then gangs are stopped. Victims that turn out not to be needed are spared, the most costly first. If the gang does not
+fit in the end, no gang is stopped. If it fits after the gangs that are already being stopped have ended, no further
+gang is stopped, and it waits for those.
 """
 
 from __future__ import annotations
@@ -39,56 +40,56 @@ from windlass.core.reservations.reservation_profile import GangReservation
 
 _FIRST_BATCH = 8
 _FINE = 1_000
-"""In what parts room for a replica is compared."""
+"""Resolution in which the room for replicas is compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Eviction:
-    """What is taken back for one gang, and where the gang starts once that is done. Nobody, if it has only to wait."""
+    """The victims for one gang, and its placement afterwards. Without victims the gang only waits for earlier ones."""
 
     gang: PendingGang
     placed: Placed
-    """An elastic gang is placed at its least."""
+    """Placement; of an elastic gang at its minimum size."""
     at: int
-    """When all of it will have been given back, at the latest, in ms."""
+    """Time in ms at which all resources have been released, at the latest."""
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
     releases: tuple[VictimRelease, ...] = ()
-    """What each of the preempted and resized gives back."""
+    """The release of each preempted and resized gang."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchContext:
-    """A plan as it stands when a gang finds no room in it. Nothing of it is changed."""
+    """A plan at the time when a gang finds no room in it. It is not modified."""
 
     snapshot: Snapshot
     now: int
     candidates: VictimCandidates
     free: Amounts
-    """int64[N, R]: what is free now, whatever is promised."""
+    """int64[N, R]: free capacity now, reservations ignored."""
     usage: QueueUsage
     reserved_usage: QueueUsage | None = None
-    """What is held once all have gone that are going, and what gangs that go first will take; None: nobody waits."""
+    """Usage after all gangs being stopped have ended, plus claims of gangs ahead; None: no gang waits for quota."""
     reservations: Sequence[GangReservation] = ()
-    """Those that the gang would run into, of gangs for which nobody was evicted: what they take and give counted in."""
+    """Reservations that the gang would overlap, of gangs without an eviction: their effects are included."""
     closed: Mask | None = None
-    """bool[N]: nodes that others have reserved; None: no node."""
+    """bool[N]: nodes reserved by others; None: no node."""
     earlier: Sequence[Eviction] = ()
-    """Those of this plan so far."""
+    """Earlier evictions of this plan."""
 
 
 def find_victims(context: SearchContext, gang: PendingGang) -> Eviction | None:
-    """Make room for a gang that does not fit now; None if that is not possible. Pure."""
+    """Finds victims for a gang that does not fit now; None if that is impossible. Pure."""
     search = _Search(context, gang)
-    # 1. those that are being stopped already are enough
+    # 1. the gangs that are being stopped already suffice
     if search.fits():
         return search.outcome() if context.candidates.releasing or context.earlier else None
     if not search.is_next():
         return None
-    # 2. the cheapest first, until all of it fits; or those on the nodes that are cheapest as a whole
+    # 2. the cheapest first, until the whole gang fits; or those on the nodes that are cheapest as a whole
     if not (search.gather(search.candidates()) or search.gather(search.node_by_node())):
         return None
-    # 3. who need not go stays, and who shrinks shrinks no further than needed
+    # 3. victims that are not needed are spared, and shrinking is limited to the need
     search.reprieve()
     search.trim()
     # 4. proven by a full placement
@@ -97,7 +98,7 @@ def find_victims(context: SearchContext, gang: PendingGang) -> Eviction | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Victim:
-    """One gang that goes or, if it has a `placement` to go on with, shrinks: by the first replicas of `order`."""
+    """A gang that is stopped or, with a `placement` to continue on, shrunk: by the first replicas of `order`."""
 
     release: VictimRelease
     reason: str
@@ -106,7 +107,7 @@ class _Victim:
 
 
 class _Search:
-    """One gang's search. What it has chosen so far is gone, on the nodes and in the usage."""
+    """The search for one gang. Chosen victims are released, on the nodes and in the usage."""
 
     def __init__(self, context: SearchContext, gang: PendingGang) -> None:
         self._context = context
@@ -130,31 +131,32 @@ class _Search:
         self._rights.mark_start()
 
     def fits(self) -> bool:
-        """Whether the gang would start if all that is chosen were gone."""
+        """Tells whether the gang would start if all chosen victims were gone."""
         return self._simulation.fits() and self._rights.has_quota()
 
     def is_next(self) -> bool:
-        """Whether nobody who goes first would get what others give back."""
+        """Tells whether no gang ahead would get the released resources."""
         return self._rights.is_next()
 
-    # --- whom to ask --------------------------------------------------------------------------------
+    # --- candidates ----------------------------------------------------------------------------------
 
     def candidates(self) -> Sequence[RunningGang]:
-        """Cheapest first."""
+        """Returns the candidates, cheapest first."""
         return self._runs
 
     @cached_property
     def _runs(self) -> Sequence[RunningGang]:
-        """Cheapest first. If quota lets the gang in, only who holds something of the nodes that it could use."""
+        """Returns the candidates. If quota admits the gang, only those on nodes that it could use."""
         masks = [eligibility(self._table, demand).mask for demand in self._demands]
         mask: Mask | None = np.logical_or.reduce(masks) if self._rights.has_quota() else None
         taken = {given.run.id for given in self._expected}
         return [run for run in self._context.candidates.select(self._request, mask) if run.id not in taken]
 
     def node_by_node(self) -> Sequence[RunningGang]:
-        """The same, those on one node after another: the nodes first of which the most costly is cheapest.
+        """Returns the candidates grouped by node: first the nodes whose most costly gang is cheapest.
 
-        For gangs that are entitled to less than all that stands before the last they need: what is taken then serves.
+        For gangs without the right to all candidates before the last one they need: a node by node choice is then
+        usable.
         """
         runs, grants = self._runs, self._context.snapshot.grants
         dearest = np.full(len(self._table.nodes), -1)
@@ -171,7 +173,7 @@ class _Search:
     # --- the cheapest first ---------------------------------------------------------------------------
 
     def gather(self, runs: Sequence[RunningGang]) -> bool:
-        """Choose, in this order, until it fits, and no further; False, and nobody chosen, if it never does."""
+        """Chooses victims in this order until the gang fits; returns False, with none chosen, if it never does."""
         for batch in self._batches(runs):
             self._simulation.release(*(victim.release for victim in batch))
             self._chosen += batch
@@ -184,7 +186,7 @@ class _Search:
         return False
 
     def _batches(self, runs: Sequence[RunningGang]) -> Iterator[list[_Victim]]:
-        """Who may be taken next, twice as many each time; the usage have got it back."""
+        """Yields the next victims, twice as many each time; their usage is already released."""
         shrinks = [victim for run in runs if surplus_replicas(run) for victim in self._shrink_to_least(run)]
         if shrinks:
             yield shrinks
@@ -209,12 +211,12 @@ class _Search:
             yield replace(victim, reason=reason)
 
     def _group_key(self, given: VictimRelease) -> tuple[object, ...]:
-        """Those of which one may be stopped if the next one may be."""
+        """Returns the group key: one of a group may be stopped if the next one may be."""
         run = given.run
         return run.queue, run.user, run.priority < self._gang.priority, tuple(given.amounts)
 
     def _ending(self, run: RunningGang, shrunk: VictimRelease | None) -> VictimRelease:
-        """What it gives back by ending, beyond what it gives back by shrinking."""
+        """Returns the release of ending a gang beyond that of shrinking it."""
         whole = self._full_release(run)
         if shrunk is None:
             return whole
@@ -222,14 +224,14 @@ class _Search:
         return VictimRelease(run, subtract_grant(whole.grant, shrunk.grant), rest, whole=True)
 
     def _full_release(self, run: RunningGang) -> VictimRelease:
-        """All that it holds; kept, as it is looked at in more than one order."""
+        """Returns the release of everything that a gang holds, cached because it is used in several orders."""
         if run.id not in self._full_releases:
             grant = self._context.snapshot.grants[run.id]
             self._full_releases[run.id] = VictimRelease(run, grant, total_of(run.demands), whole=True)
         return self._full_releases[run.id]
 
     def _giving_order(self, run: RunningGang) -> Sequence[int]:
-        """Its replicas, those first on the nodes where the gang gains most for the fewest of them."""
+        """Returns its replicas, ordered by the gain for the gang per replica on their node."""
         role, grant = elastic_role(run), self._context.snapshot.grants[run.id]
         assert role is not None  # noqa: S101 - it has a surplus
         own = {self._table.row.get(name, -1): number for name, number in own_replicas(run).items()}
@@ -243,7 +245,7 @@ class _Search:
         return _Victim(VictimRelease(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
 
     def _back_to_the_first_that_fits(self, most: int) -> None:
-        """Leave out as many of those chosen last as can be: first what nodes do not need, then ask quota. Bisects."""
+        """Removes as many of the last chosen as possible: first those that nodes do not need, then by quota."""
         undone = [victim.release for victim in reversed(self._chosen[len(self._chosen) - most :])]
         low, high, gone = 0, most, 0
         while low < high:
@@ -258,17 +260,17 @@ class _Search:
         while spare and not self._rights.has_quota():
             self._choose(spare.pop(0))
 
-    # --- no more than needed --------------------------------------------------------------------------
+    # --- sparing victims -----------------------------------------------------------------------------
 
     def reprieve(self) -> None:
-        """Let everybody stay without whom it still fits, the most costly first."""
+        """Spares every victim without which the gang still fits, the most costly first."""
         stopped: set[str] = set()
         kept: list[_Victim] = []
         losses = self._simulation.losses([victim.release for victim in self._chosen])
         neighbours = _Neighbours(self._chosen)
         for number in reversed(range(len(self._chosen))):
             victim = self._chosen[number]
-            # who goes for good need not also stay as large as it is
+            # a gang that is stopped need not also be shrunk
             needed = victim.release.run.id in stopped or losses[number] > self._simulation.slack()
             if needed or not self._can_do_without(victim, kept):
                 kept.append(victim)
@@ -282,7 +284,7 @@ class _Search:
         self._chosen = kept[::-1]
 
     def _can_do_without(self, victim: _Victim, kept: Sequence[_Victim]) -> bool:
-        """Whether it fits without the last of those chosen; then that one is there again."""
+        """Tells whether the gang fits without the last chosen; then restores that one."""
         self._simulation.restore(victim.release)
         if not self._simulation.fits():
             self._simulation.release(victim.release)
@@ -296,7 +298,7 @@ class _Search:
         return False
 
     def trim(self) -> None:
-        """Let those that shrink keep as many replicas as they can."""
+        """Lets shrinking gangs keep as many replicas as possible."""
         stopped = {victim.release.run.id for victim in self._chosen if victim.release.whole}
         for number, victim in enumerate(self._chosen):
             if victim.release.run.id in stopped:
@@ -309,7 +311,7 @@ class _Search:
             self._shrink(number, low)
 
     def _shrink(self, number: int, replicas: int) -> None:
-        """By so many instead."""
+        """Changes the number of replicas that a victim gives up."""
         before = self._chosen[number]
         after = self._shrinking(before.release.run, before.order, replicas, before.reason)
         self._simulation.restore(before.release)
@@ -327,15 +329,15 @@ class _Search:
         self._rights.release(victim.release)
 
     def _drop(self, last: Sequence[_Victim]) -> None:
-        """Those chosen last are there again."""
+        """Restores the last chosen victims."""
         del self._chosen[len(self._chosen) - len(last) :]
         self._simulation.restore(*(victim.release for victim in last))
         self._rights.restore(*(victim.release for victim in last))
 
-    # --- what comes of it -------------------------------------------------------------------------------
+    # --- result -------------------------------------------------------------------------------------------
 
     def outcome(self) -> Eviction | None:
-        """The placement, and who goes for it; None if queues above would come to borrow more for it."""
+        """Returns the placement and the victims; None if queues above would borrow more by it."""
         if self._rights.has_inner_queues() and not self._is_covered(self._chosen):
             return None
         found = self._simulation.place()
@@ -357,7 +359,7 @@ class _Search:
         return Resize(victim.release.run.id, victim.placement, f"makes room for {self._gang.id}: {victim.reason}")
 
     def _when(self, grant: Grant) -> int:
-        """When those of its nodes are free that are not yet."""
+        """Returns the time at which the last of its nodes becomes free."""
         now, rows = self._context.now, set(grant.rows.tolist())
         ends = [now + victim.release.run.grace for victim in self._chosen]
         ends += [
@@ -367,7 +369,7 @@ class _Search:
 
 
 class _Neighbours:
-    """Which of some gangs have nodes in common."""
+    """Gangs that share nodes."""
 
     def __init__(self, victims: Sequence[_Victim]) -> None:
         self._rows = [victim.release.grant.rows.tolist() for victim in victims]
@@ -381,14 +383,14 @@ class _Neighbours:
         return found
 
     def before(self, number: int) -> list[int]:
-        """Those with a smaller number that share a node with this one."""
+        """Returns those with a smaller number that share a node with this one."""
         return sorted({other for row in self._rows[number] for other in self._on[row] if other < number})
 
 
 def expected_releases(
     snapshot: Snapshot, releasing: Iterable[RunningGang], earlier: Iterable[Eviction]
 ) -> Iterator[VictimRelease]:
-    """What is given back already: by gangs that are being stopped or made smaller, and for others in this plan."""
+    """Yields releases that are already under way: of gangs being stopped or shrunk, and for others in this plan."""
     table, grants = snapshot.table, snapshot.grants
     for run in releasing:
         if run.leaving:

@@ -1,10 +1,10 @@
-"""Who may be stopped for another gang, and in which order: the cheapest first.
+"""Candidates for preemption: the gangs that may be stopped for another, and their order by cost.
 
-By priority: gangs of lower priority in the same tree of queues, but not what another queue holds within its own quota.
-By reclaim: gangs of queues that hold more than their own, for a queue that does not (`fairshare.may_reclaim`).
-Both only as far as the order has it: who is stopped must not go first again. Between queues an order that is fair and
-has no classes knows no priorities, and one that is not fair no reclaim.
-Never: who is not preemptible, is being stopped or resized already, or has run for less than the policy's minimum.
+By priority: gangs of lower priority in the same queue tree, but not what another queue holds within its own quota.
+By reclaim: gangs of queues above their own quota, for a queue below it (`fair_share.may_reclaim`).
+Both only in line with the queue order: a stopped gang must not be the next to start. Between queues, a fair order
+without classes ignores priorities, and an order that is not fair has no reclaim.
+Never: gangs that are not preemptible, are already being stopped or resized, or have run for less than the minimum.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ BORROWED = "its queue has borrowed what queue"
 
 
 class Cost(NamedTuple):
-    """What it costs to stop a gang; the smaller goes first."""
+    """The cost of stopping a gang; the smallest goes first."""
 
     priority: int
     less_borrowed: int
-    """In millionths of the cluster, negative: who has borrowed most goes first."""
+    """Millionths of the cluster, negative: the queue that has borrowed most goes first."""
     lost: int
-    """Run time since the gang last saved its work or, if it does not tell, since it started, in ms."""
+    """Run time since the gang last saved its work or, if unknown, since it started, in ms."""
     milli_gpus: int
     members: int
     younger: int
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreemptionRequest:
-    """Who wants room, and how much its queue is charged for."""
+    """A gang that needs room, and the request that its queue is charged for."""
 
     gang: PendingGang
     amounts: Mapping[str, int]
@@ -55,7 +55,7 @@ class PreemptionRequest:
 
 
 class VictimCandidates:
-    """All running gangs of one snapshot, as those who are short of room see them."""
+    """All running gangs of one snapshot as candidates for preemption."""
 
     def __init__(self, snapshot: Snapshot, now: int, usage: QueueUsage) -> None:
         self._snapshot = snapshot
@@ -66,11 +66,11 @@ class VictimCandidates:
 
     @cached_property
     def by_cost(self) -> Sequence[RunningGang]:
-        """Those that have run long enough to be stopped, cheapest first."""
+        """Candidates that have run for the minimum time, cheapest first."""
         return sorted((run for run in self._stoppable if run.last_changed_at <= self._latest), key=self._cost)
 
     def may_have_victims(self, gang: PendingGang) -> bool:
-        """Whether anybody runs who might have to make room for such a gang: a quick look, by queues and priorities."""
+        """Tells whether any gang might have to make room: a quick test by queue and priority."""
         key = gang.queue, gang.priority
         if key not in self._has_victims:
             self._has_victims[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
@@ -79,9 +79,9 @@ class VictimCandidates:
         return self._has_victims[key]
 
     def select(self, request: PreemptionRequest, mask: Mask | None) -> Sequence[RunningGang]:
-        """Those that may be stopped or made smaller, if their queues stand as they do now, cheapest first.
+        """Returns gangs that may be stopped or shrunk with queues as they are now, cheapest first.
 
-        `mask` (bool[N]): only who holds something of these nodes; None: anybody.
+        `mask` (bool[N]): only gangs that hold something on these nodes; None: any gang.
         """
         if not self.by_cost:
             return ()
@@ -90,7 +90,7 @@ class VictimCandidates:
         return [self.by_cost[number] for number in np.flatnonzero(keep).tolist()]
 
     def next_preemptible_at(self, gang: PendingGang) -> int | None:
-        """When, in ms, the next gang of those which are too young to be stopped for this one is not any more."""
+        """Returns the time in ms at which the next gang that is too young now may be stopped for this one."""
         young = [run for run in self._stoppable if run.last_changed_at > self._latest]
         soon = [
             run.last_changed_at
@@ -101,7 +101,7 @@ class VictimCandidates:
 
     @cached_property
     def latest_release(self) -> int:
-        """When everybody has gone who is going or could be request to, in ms."""
+        """Returns the time in ms at which every gang that is being stopped, or could be, has ended."""
         return max((run.release_time(self._now) for run in (*self.releasing, *self._stoppable)), default=self._now)
 
     @property
@@ -114,7 +114,7 @@ class VictimCandidates:
         return [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
 
     def _may_give(self, rank: tuple[str, int], gang: PendingGang) -> bool:
-        """Whether a gang of this queue and priority could be stopped for that one, as far as these tell."""
+        """Tells whether a gang of this queue and priority could be stopped for that one, by these two alone."""
         queue, priority = rank
         if self._root(queue) != self._root(gang.queue):
             return False
@@ -135,7 +135,7 @@ class VictimCandidates:
         return self._tree.path.get(queue, (queue,))[-1]
 
     def _near(self, request: PreemptionRequest) -> Mask:
-        """bool[V]: in the same tree, and lower in priority, or of another queue, which may have borrowed."""
+        """Returns bool[V]: in the same tree, and of lower priority or of another queue, which may have borrowed."""
         gang, root = request.gang, self._root(request.gang.queue)
         same_tree = np.array([self._root(queue) == root for queue in self._queues], dtype=np.bool_)
         other = np.array([queue != gang.queue for queue in self._queues], dtype=np.bool_)
@@ -145,7 +145,7 @@ class VictimCandidates:
         return near
 
     def _touching(self, mask: Mask) -> Mask:
-        """bool[V]: which of them hold something of these nodes."""
+        """Returns bool[V]: candidates that hold something on these nodes."""
         rows, starts = self._rows
         touched = np.zeros(len(self.by_cost), dtype=np.bool_)
         held = np.flatnonzero(np.diff(starts, append=len(rows)))
@@ -155,7 +155,7 @@ class VictimCandidates:
 
     @cached_property
     def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The rows that each of them holds, one after the other, and where each one's begin."""
+        """Returns the rows of all candidates, concatenated, and the start of each candidate's rows."""
         grants = [self._snapshot.grants[run.id] for run in self.by_cost]
         lengths = np.array([len(grant.rows) for grant in grants], dtype=np.intp)
         starts = np.concatenate(([0], lengths.cumsum()[:-1])).astype(np.intp)
@@ -180,7 +180,7 @@ class VictimCandidates:
 
     @cached_property
     def _borrowed(self) -> Mapping[str, int]:
-        """By queue, in millionths of the cluster: by how much it holds more than its own, of what it holds most of."""
+        """Returns, by queue, the largest borrowed part of any resource in millionths of the cluster."""
         capacity = total_capacity(self._snapshot.table)
         return {queue: _borrowed(self._usage, capacity, queue) for queue in self._tree.queues}
 
@@ -193,9 +193,9 @@ class VictimCandidates:
 
 
 def reason_to_stop(shares: Shares, request: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
-    """Why this gang, which holds so much, may be stopped for the one that asks, in words; "" if it may not.
+    """Returns the reason for which a gang with these holdings may be stopped; "" if it may not.
 
-    `shares` as they are with the victim, and without those chosen before it.
+    `shares` include the victim, and not the victims chosen before it.
     """
     gang = request.gang
     if victim.queue == gang.queue:
@@ -212,16 +212,16 @@ def reason_to_stop(shares: Shares, request: PreemptionRequest, victim: RunningGa
 
 
 def reason_to_shrink(shares: Shares, request: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
-    """The same for making an elastic gang smaller: also one of equal priority in the same queue."""
+    """Returns the reason for which an elastic gang may be shrunk: also with equal priority in the same queue."""
     if victim.queue == request.gang.queue and victim.priority == request.gang.priority:
         return "others of its queue wait"
     return reason_to_stop(shares, request, victim, holds)
 
 
 def _is_within_quota(shares: Shares, request: PreemptionRequest, queue: str, holds: Amounts) -> bool:
-    """Whether what the queue holds of that which is request for is within its own quota, or that of a queue above it.
+    """Tells whether the queue's usage of the requested resources is within its own quota or that of a queue above it.
 
-    Of a resource of which no queue below the one where the two paths meet has a quota, nobody has a part of his own.
+    For a resource without quota in any queue below the common ancestor, no queue has a part of its own.
     """
     tree = shares.tree
     mine, theirs = tree.path.get(request.gang.queue, ()), tree.path.get(queue, ())

@@ -1,4 +1,4 @@
-"""What will be free, and when, if everything that runs uses its walltime in full."""
+"""Forecasts free capacity over time, with every running gang using its full walltime."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from windlass.core.placement.elastic_resizing import finish_resize
 from windlass.core.placement.gang_placement import fits
 
 NEVER: Final = 2**62
-"""A moment after every other, in ms: the end of a gang that has no walltime."""
+"""A time after every other, in ms: the end of a gang without a walltime."""
 
 _FIRST_BATCH = 32
 
 
 class TimedRelease(NamedTuple):
-    """A gang gives back what it holds, at this moment at the latest."""
+    """The latest time at which a gang releases its resources."""
 
     at: int
     grant: Grant
 
 
 class EarlyRelease(NamedTuple):
-    """A gang that runs gives back a part of what it holds at this moment, and the rest at its end."""
+    """A running gang releases a part of its resources at this time, and the rest at its end."""
 
     job_id: str
     at: int
@@ -41,21 +41,22 @@ class EarlyRelease(NamedTuple):
 
 
 class FutureCapacity(NamedTuple):
-    """What is free from then on."""
+    """Free capacity from a time on."""
 
     at: int
     free: Amounts
 
 
 def end_of(run: RunningGang) -> int:
-    """When it ends at the latest, in ms."""
+    """Returns the latest end of a gang, in ms."""
     return NEVER if run.ends_by is None else run.ends_by
 
 
 class ReleaseForecast:
-    """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`.
+    """Starts with `free` as it is now and advances through the ends on demand. It does not modify `free`.
 
-    `new`: those that start now. `early`: what a plan takes back from those that run, beside what is shrinking already.
+    `new`: gangs that start now. `early`: resources that a plan takes back from running gangs, besides current
+    shrinking.
     """
 
     def __init__(
@@ -73,12 +74,13 @@ class ReleaseForecast:
         self._batches: list[_Batch] = []
 
     def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> FutureCapacity | None:
-        """When enough gangs have ended to let this one in, or now, if nothing else starts; None if they never do.
+        """Returns the time at which enough gangs have ended for this one to fit, if nothing else starts; None: never.
 
-        Outside the `closed` nodes (bool[N]; None: anywhere).
+        Excludes the `closed` nodes (bool[N]; None: no node).
 
-        At NEVER if it takes the end of gangs that have no walltime; then `free` is what is free once those with
-        a walltime have ended and, of the others, the longest-running ones.
+        The time is NEVER if it takes the end of gangs without a walltime; then `free` is the capacity after the end of
+        all
+        gangs with a walltime and, of the others, of the longest-running ones.
         """
         if fits(self._now.free, self._table, demands, closed):
             return self._now
@@ -89,7 +91,7 @@ class ReleaseForecast:
         return None
 
     def free_at(self, moment: int) -> Amounts:
-        """int64[N, R], a copy: once every gang that ends by then has ended."""
+        """Returns int64[N, R], a copy: free capacity after every gang that ends by then."""
         last = None
         for batch in self._all():
             if batch.times[0] > moment:
@@ -100,14 +102,14 @@ class ReleaseForecast:
         return self._now.free.copy(order="F") if last is None else last.after(bisect_right(last.times, moment))
 
     def last_ends(self) -> NDArray[np.int64]:
-        """int64[N]: when everybody will have left each node; 0 where nobody is, NEVER where one has no walltime."""
+        """Returns int64[N]: when the last gang leaves each node; 0 for an empty node, NEVER without a walltime."""
         found = np.zeros(len(self._table.nodes), dtype=np.int64)
         for batch in self._all():
             batch.mark(found)
         return found
 
     def moments(self, after: int) -> Iterator[int]:
-        """The moments after this one at which anything ends, each once, NEVER last if anything has no end."""
+        """Yields the distinct times after this one at which anything ends, NEVER last if anything has no end."""
         last = after
         for at in chain.from_iterable(batch.times for batch in self._all()):
             if at > last:
@@ -132,10 +134,11 @@ class _Chunk(NamedTuple):
 def _chunks_of(
     snapshot: Snapshot, now: int, new: Iterable[TimedRelease], early: Iterable[EarlyRelease]
 ) -> Iterator[_Chunk]:
-    """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.
+    """Yields the latest ends of running and `new` gangs, soonest first, in ms and not before now.
 
-    Those without a walltime come last, at NEVER, those that have run longest first. Each chunk is twice as long as the
-    one before: most gangs need few ends, and none costs more than all of them together.
+    Gangs without a walltime come last, at NEVER, the longest-running first. Each chunk is twice as long as the one
+    before:
+    most gangs need few ends, and no query costs more than all of them together.
     """
     parts = [*_shrinking(snapshot, now), *early]
     starting = deque(sorted([*new, *(TimedRelease(part.at, part.grant) for part in parts)], key=lambda end: end.at))
@@ -153,13 +156,13 @@ def _chunks_of(
 
 
 def _until(starting: deque[TimedRelease], moment: int) -> Iterator[TimedRelease]:
-    """Take away those that end before."""
+    """Removes and yields the releases that end before."""
     while starting and starting[0].at < moment:
         yield starting.popleft()
 
 
 def _shrinking(snapshot: Snapshot, now: int) -> Iterator[EarlyRelease]:
-    """What those give back that go on with less."""
+    """Yields the releases of gangs that are being shrunk."""
     for run in snapshot.special.values():
         if run.resize_to is not None and not run.leaving:
             at = min(run.release_time(now), max(end_of(run), now))
@@ -167,7 +170,7 @@ def _shrinking(snapshot: Snapshot, now: int) -> Iterator[EarlyRelease]:
 
 
 def _without(grants: Mapping[str, Grant], parts: Sequence[EarlyRelease]) -> Mapping[str, Grant]:
-    """By id: what gangs give back at their end, having given back these parts of it before."""
+    """Returns, by id, the grants that remain for the end of gangs after these early releases."""
     return {**grants, **{part.job_id: _rest(grants[part.job_id], part.grant) for part in parts}} if parts else grants
 
 
@@ -194,7 +197,7 @@ def _doubling(things: Sequence[_Thing]) -> Iterator[Sequence[_Thing]]:
 
 
 class _Batch:
-    """Some ends in their order, and what was free before the first of them."""
+    """Some ends in order, and the free capacity before the first of them."""
 
     def __init__(self, table: NodeTable, before: Amounts, found: _Chunk) -> None:
         self.before = before
@@ -205,7 +208,7 @@ class _Batch:
         self._amounts = np.concatenate([grant.amounts for grant in found.grants])
 
     def first_fit(self, demands: Sequence[Demand], closed: Mask | None) -> int | None:
-        """How many of them have to end, at least one, until the gang fits; None: all are not enough."""
+        """Returns the number of ends, at least one, after which the gang fits; None: all are not enough."""
         if is_decided_by_counts(self._table, demands):
             given = Grant(self._rows, self._amounts)
             parts = parts_needed(self.before, self._table, demands[0], closed, given)
@@ -218,15 +221,15 @@ class _Batch:
         return bisect_left(range(1, last), x=True, key=enough) + 1 if enough(last) else None
 
     def mark(self, last: NDArray[np.int64]) -> None:
-        """Raise the moments, by row, to those at which these gangs end there."""
+        """Raises the times, by row, to those at which these gangs end there."""
         np.maximum.at(last, self._rows, np.repeat(self.times, np.diff(self._until, prepend=0)))
 
     def after_all(self) -> Amounts:
-        """Once all of them have; a copy."""
+        """Returns the capacity after all ends; a copy."""
         return self.after(len(self.times))
 
     def after(self, gangs: int) -> Amounts:
-        """Once the first `gangs` of them have ended; a copy."""
+        """Returns the capacity after the first `gangs` ends; a copy."""
         later = self.before.copy(order="F")
         until = self._until[gangs - 1] if gangs else 0
         np.add.at(later, self._rows[:until], self._amounts[:until])

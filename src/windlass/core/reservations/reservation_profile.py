@@ -1,8 +1,8 @@
-"""Who has been promised which nodes from when on, and what that leaves to those who start now.
+"""The reservation profile: which nodes are reserved from when on, and what that leaves for gangs that start now.
 
-Promises are reservations of blocked gangs, made in the order in which the gangs are blocked, and what people have
-reserved (`core.model.reservation`). A gang that starts now may use, on each node, what is free now and at the beginning
-of every reservation that falls into its walltime: between those moments gangs only end. A gang without a walltime never
+Reservations are made for blocked gangs, in the order in which they are blocked, and by people
+(`core.model.reservation`). A gang that starts now may use, on each node, the minimum of the free capacity now and at
+the start of every reservation within its walltime: between those times gangs only end. A gang without a walltime never
 ends.
 """
 
@@ -41,9 +41,11 @@ from windlass.core.reservations.starvation_guard import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GangReservation:
-    """A blocked gang starts at `start` at the latest, by the walltimes of what runs, and holds `grant` until `until`.
+    """The reservation of a blocked gang: it starts at `start` at the latest, and holds `grant` until `until`.
 
-    `start` is NEVER if that takes the end of a gang without a walltime: nobody knows when, but it will be there.
+    `start` follows from the walltimes of running gangs. It is NEVER if it takes the end of a gang without a walltime:
+    the
+    time is unknown.
     """
 
     gang: PendingGang
@@ -51,16 +53,15 @@ class GangReservation:
     until: int
     grant: Grant
     free: Amounts
-    """int64[N, R]: what is free beside it when it starts; less with everybody who is let in and still runs then."""
+    """int64[N, R]: free capacity beside it at its start, reduced by every admitted gang that still runs then."""
     guarded: Mask | None = None
-    """bool[N]: where only brief gangs fill gaps, as it has waited long (`core.reservations.starvation_guard`); None:
-    no node."""
+    """bool[N]: nodes on which only short gangs fill gaps (`core.reservations.starvation_guard`); None: no node."""
 
 
 class ReservationProfile:
-    """Of one plan. `free` (int64[N, R]) is the plan's own: what is free now, kept up by whoever plans.
+    """The profile of one plan. `free` (int64[N, R]) is the plan's own free capacity, which the plan keeps up to date.
 
-    Promises are worked out when the first gang asks what they leave to it: most turns nobody fits in anyway.
+    Reservations are computed when the first gang asks for its room: in most cycles no gang fits in any case.
     """
 
     def __init__(self, snapshot: Snapshot, now: int, free: Amounts) -> None:
@@ -69,41 +70,41 @@ class ReservationProfile:
         self._free = free
         self._limit = snapshot.policy.reservations
         self._blocked: list[tuple[PendingGang, Mask | None]] = []
-        """Those to which nothing has been promised yet, and on which nodes (bool[N]) nothing will be; None: on any."""
+        """Blocked gangs without a reservation yet, and the nodes (bool[N]) closed to them; None: no node."""
         self._reservations: list[GangReservation] = []
         self._waiting = np.zeros(len(snapshot.table.nodes), dtype=np.int64)
-        """int64[N]: how many gangs, with a reservation or blocked, could use each node."""
+        """int64[N]: number of gangs, reserved or blocked, that could use each node."""
         self._contended: _ContendedNodes | None = None
-        """Under a policy that bounds it: the nodes for which as many wait as may; None: no node."""
+        """Under a policy with a bound: the nodes on which the maximum number of gangs waits; None: no node."""
         self._forecast: ReleaseForecast | None = None
         self._strict: list[PendingGang] = []
         self._closed_nodes: Mask | None = None
-        """Under a policy without backfill: the nodes that anybody who is blocked could use. None: no node."""
+        """Under a policy without backfill: the nodes that any blocked gang could use. None: no node."""
         self._starts: list[TimedRelease] = []
         self._later_starts: list[TimedRelease] = []
-        """Those that start with the plan before the forecast was made, and since."""
+        """Gangs that started with the plan before the forecast was made, and since."""
         self._guarded = GuardedNodes(
             np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_)
         )
         self._rooms: dict[int, Amounts] = {}
-        """By number of a reservation: what is free now and beside it; until anybody starts or is kept a place."""
+        """Room by number of a reservation: free now and beside it; valid until a gang starts or is reserved."""
         self._early: list[EarlyRelease] = []
-        """What others give back before their end, as this plan has it, for gangs that are kept a place."""
+        """Early releases of this plan, for gangs that are reserved a place."""
 
     @property
     def allows_backfill(self) -> bool:
-        """Whether anybody may pass somebody who is blocked."""
+        """Whether a gang may pass a blocked one."""
         return self._limit != 0
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody may start any more, wherever it is."""
+        """Whether no gang may start any more, on any node."""
         return self._closed_nodes is not None and bool(self._closed_nodes.all())
 
-    # --- what the plan tells ------------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------------
 
     def add_start(self, gang: PendingGang, grant: Grant) -> None:
-        """The gang starts with this plan, there."""
+        """Records that the gang starts with this plan, on these nodes."""
         self._rooms.clear()
         end = TimedRelease(self._end_of(gang, self._now), grant)
         (self._starts if self._forecast is None else self._later_starts).append(end)
@@ -112,27 +113,29 @@ class ReservationProfile:
                 take(self._snapshot.table, reservation.free, grant)
 
     def can_reserve(self, gang: PendingGang) -> bool:
-        """Whether the gang, if it cannot start, gets a reservation of its own.
+        """Tells whether the gang, if it cannot start, gets a reservation of its own.
 
-        The policy says how many may contend for the same nodes. A gang that finds room beside those nodes, were the
-        others empty, is one of the first for these. Without backfill nobody passes anybody, so everybody gets one.
+        The policy bounds the number of gangs that contend for the same nodes. A gang that would fit beside those nodes,
+        were
+        the others empty, is among the first for the others. Without backfill no gang passes another, so every gang gets
+        one.
         """
         return self._contended is None or self._contended.leaves_room(self._snapshot.table, gang)
 
     def reserve(self, gang: PendingGang) -> None:
-        """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
+        """Reserves nodes for a gang that cannot start now: later gangs must not delay it. Requires `can_reserve`."""
         self._blocked.append((gang, self._contended.of(self._snapshot.table, gang) if self._contended else None))
         self._contend(gang)
 
-    # --- what the plan asks -------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------
 
     def is_closed_to(self, gang: PendingGang) -> bool:
-        """Whether nobody passes on any node that the gang could use; always False if the policy has backfill."""
+        """Tells whether all nodes that the gang could use are closed; always False if the policy has backfill."""
         closed_nodes = self._closed_nodes
         return closed_nodes is not None and not (usable_nodes(self._snapshot.table, gang.demands) > closed_nodes).any()
 
     def room(self, gang: PendingGang) -> Amounts:
-        """int64[N, R], to be read only: what the gang may use if it starts now; the plan's own `free` if all of it."""
+        """Returns int64[N, R], read-only: what the gang may use if it starts now; `free` itself if all of it."""
         end = self._end_of(gang, self._now)
         room = self._free
         for reservation in self.reservations() if self._limit else ():
@@ -146,7 +149,7 @@ class ReservationProfile:
         return room
 
     def conflicts_of(self, gang: PendingGang, start: int) -> tuple[list[GangReservation], Mask | None]:
-        """int64[N, R], read-only: what the gang may use if it starts now; `free` itself if all of it."""
+        """Returns the reservations that the gang would overlap if it started at `start`, and the nodes closed to it."""
         end = self._end_of(gang, start)
         crossed = [
             reservation for reservation in (self.reservations() if self._limit else ()) if overlaps(end, reservation)
@@ -155,9 +158,9 @@ class ReservationProfile:
         return crossed, _union(closed, self._closed_nodes)
 
     def reserve_for_eviction(self, gang: PendingGang, start: int, placed: Grant, given: Sequence[EarlyRelease]) -> None:
-        """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
+        """Reserves nodes from `start` (ms) on for a gang for which others are stopped; no gang may take them before.
 
-        `given`: what those others give back then, instead of at their end.
+        `given`: the resources that those others release then, instead of at their end.
         """
         table, until = self._snapshot.table, self._end_of(gang, start)
         self._rooms.clear()
@@ -175,7 +178,7 @@ class ReservationProfile:
         self._contend(gang)
 
     def next_shorter_walltime(self, gang: PendingGang) -> int | None:
-        """Longest walltime in ms with which an equal gang would overlap fewer reservations; None: none."""
+        """Returns the longest walltime in ms with which an equal gang would overlap fewer reservations; None: none."""
         end = self._end_of(gang, self._now)
         starts = [reservation.start for reservation in self.reservations() if self._now < reservation.start < end]
         starts += [each.start for each in self._foreign_reservations(gang) if self._now < each.start < end]
@@ -183,7 +186,7 @@ class ReservationProfile:
         return max(starts) - self._now if starts else None
 
     def first_conflict(self, gang: PendingGang) -> PendingGang | None:
-        """Whose reservation keeps it from starting now; of several that do so together the first. None: nobody's."""
+        """Returns the gang whose reservation keeps this one from starting now, the first of several; None: none."""
         table, end, first = self._snapshot.table, self._end_of(gang, self._now), None
         mine = usable_nodes(table, gang.demands)
         for number, reservation in enumerate(self.reservations() if self._limit else ()):
@@ -200,13 +203,13 @@ class ReservationProfile:
         return first
 
     def _room_beside(self, number: int) -> Amounts:
-        """What is free now and beside one of the reservations."""
+        """Returns the free capacity now and beside one of the reservations."""
         if number not in self._rooms:
             self._rooms[number] = minimum_free(self._snapshot.table, self._free, self._reservations[number].free)
         return self._rooms[number]
 
     def reservations(self) -> list[GangReservation]:
-        """In the order in which they were made."""
+        """Returns the reservations in the order in which they were made."""
         if self._blocked:
             self._rooms.clear()
             forecast = self._forecasts()
@@ -216,7 +219,7 @@ class ReservationProfile:
         return self._reservations
 
     def reserved_masks(self) -> Iterator[tuple[PendingGang, Mask]]:
-        """The gangs that others must not delay, and the nodes that are kept for them."""
+        """Yields the gangs that others must not delay, and the nodes reserved for them."""
         if self._limit == 0:
             for gang in self._strict:
                 yield gang, usable_nodes(self._snapshot.table, gang.demands)
@@ -233,7 +236,7 @@ class ReservationProfile:
             self._forecast = ReleaseForecast(self._snapshot, self._now, self._free, self._starts, early=self._early)
         return self._forecast
 
-    # --- reservations -----------------------------------------------------------------------------------
+    # --- making reservations ----------------------------------------------------------------------------
 
     def _reserve(self, forecast: ReleaseForecast, gang: PendingGang, contended: Mask | None) -> None:
         demands = minimum_demands(gang.demands)
@@ -255,7 +258,7 @@ class ReservationProfile:
     def _guard_nodes(
         self, forecast: ReleaseForecast, gang: PendingGang, at: int, found: Placed, contended: Mask | None
     ) -> Mask | None:
-        """The nodes that are kept for it; none if it may have to wait for a day that people have chosen."""
+        """Returns the nodes guarded for it; None if it may have to wait for a reservation made by people."""
         if not has_waited_long(self._snapshot.policy, gang, self._now):
             return None
         foreign = self._closed_to(gang, self._now, at)
@@ -269,7 +272,7 @@ class ReservationProfile:
         return guarded
 
     def _guarded_against(self, gang: PendingGang) -> Mask | None:
-        """bool[N]: where it may not start, as others ahead have waited long; None: no node."""
+        """Returns bool[N]: nodes guarded for gangs ahead, on which it may not start; None: no node."""
         if not self._limit or is_brief(gang):
             return None
         self.reservations()
@@ -278,7 +281,7 @@ class ReservationProfile:
     def _moments(
         self, forecast: ReleaseForecast, gang: PendingGang, soonest: FutureCapacity
     ) -> Iterator[FutureCapacity]:
-        """When it may fit for the first time, and what it may use then."""
+        """Yields the times at which it may fit for the first time, with the capacity that it may use then."""
         if not self._reservations and not self._later_starts and not self._snapshot.reservations:
             yield soonest
             return
@@ -292,7 +295,7 @@ class ReservationProfile:
             last = at
 
     def _beside(self, forecast: ReleaseForecast, at: int) -> Amounts:
-        """What is free at that moment, which nobody else has been promised."""
+        """Returns the free capacity at a time that is not reserved."""
         free = forecast.free_at(at)
         for end in self._later_starts:
             if end.at > at:
@@ -303,23 +306,23 @@ class ReservationProfile:
         return free
 
     def _free_throughout(self, forecast: ReleaseForecast, at: int, until: int) -> Amounts:
-        """What is free from one moment to the other."""
+        """Returns the capacity that is free from one time to another."""
         free = self._beside(forecast, at)
         for reservation in self._reservations:
             if at < reservation.start < until:
                 free = minimum_free(self._snapshot.table, free, reservation.free)
         return free
 
-    # --- what people have reserved --------------------------------------------------------------------
+    # --- reservations made by people ------------------------------------------------------------------
 
     def _foreign_reservations(self, gang: PendingGang) -> list[Reservation]:
         return [each for each in self._snapshot.reservations if not each.admits(gang.queue, gang.user)]
 
     def _closed_to(self, gang: PendingGang, start: int, end: int) -> Mask | None:
-        """The nodes that are somebody else's at any time from `start` to `end`; None: no node."""
+        """Returns the nodes that are reserved by others at any time from `start` to `end`; None: no node."""
         return nodes_closed_to(self._snapshot.table, self._snapshot.reservations, gang, start, end)
 
-    # --- small things -------------------------------------------------------------------------------
+    # --- details ----------------------------------------------------------------------------------------
 
     def _contend(self, gang: PendingGang) -> None:
         mask = usable_nodes(self._snapshot.table, gang.demands)
@@ -335,23 +338,23 @@ class ReservationProfile:
 
 
 class _ContendedNodes:
-    """The nodes for which as many gangs wait as may hold reservations there."""
+    """The nodes on which as many gangs wait as may hold reservations there."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._name = mask.tobytes()
         self._parts: dict[int, tuple[Mask, bool, bool]] = {}
-        """By id of a mask (kept, so that the id stays its own): whether it has nodes outside, and whether inside."""
+        """By id of a mask (kept alive, so that the id stays unique): whether it has nodes outside, and inside."""
 
     def leaves_room(self, table: NodeTable, gang: PendingGang) -> bool:
-        """Whether the gang would fit on the other nodes, if these were empty, given that it would fit on all."""
+        """Tells whether the gang would fit on the other nodes if these were empty, given that it would fit on all."""
         parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
         if not all(outside for outside, _ in parts):
             return False
         return not any(inside for _, inside in parts) or fits_outside(table, gang, self._mask, self._name)
 
     def of(self, table: NodeTable, gang: PendingGang) -> Mask | None:
-        """bool[N]: these nodes; None if the gang could use none of them."""
+        """Returns bool[N]: these nodes; None if the gang could use none of them."""
         parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
         return self._mask if any(inside for _, inside in parts) else None
 
@@ -365,7 +368,7 @@ class _ContendedNodes:
 def nodes_closed_to(
     table: NodeTable, reservations: Sequence[Reservation], gang: PendingGang | RunningGang, start: int, end: int
 ) -> Mask | None:
-    """bool[N]: the nodes that people have reserved for others at any time from `start` to `end`; None: no node."""
+    """Returns bool[N]: the nodes that people have reserved for others between `start` and `end`; None: no node."""
     others = [each.nodes for each in reservations if each.keeps_out(gang.queue, gang.user, start, end)]
     if not others:
         return None
@@ -375,7 +378,7 @@ def nodes_closed_to(
 
 
 def overlaps(end: int, reservation: GangReservation) -> bool:
-    """Whether a gang that runs until `end` still runs when the reservation starts, which may be any time if NEVER."""
+    """Tells whether a gang that ends at `end` still runs when the reservation starts, which is any time for NEVER."""
     return reservation.start < end or reservation.start == NEVER
 
 
@@ -386,7 +389,7 @@ def _union(one: Mask | None, other: Mask | None) -> Mask | None:
 
 
 def _reduces_room(snapshot: Snapshot, free: Amounts, gang: PendingGang, room: Amounts, closed: Mask | None) -> bool:
-    """Whether any node takes fewer replicas of some role with so much room than with all that is free."""
+    """Tells whether any node takes fewer replicas of some role with this room than with all free capacity."""
     asked = ((eligibility(snapshot.table, demand), demand.count) for demand in gang.demands)
     return any(
         (room_per_node(room, able, closed, count) < room_per_node(free, able, None, count)).any()

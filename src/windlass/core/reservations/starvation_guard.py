@@ -1,9 +1,9 @@
-"""Nodes on which only brief gangs fill gaps, while somebody waits who has waited long.
+"""The starvation guard: nodes on which only short gangs fill gaps while a gang has waited for long.
 
-A reservation is made by walltimes, most of which are several times too long, and who ends before it may pass: for hours
-in which the first gang could have started. Keeping its nodes idle instead costs more than it gives wherever everybody
-waits long. So a share of the nodes is guarded_before, those that are empty soonest, and brief gangs may use them: a
-gang is held up by those for no longer than they last. The constants are chosen by experiment:
+A reservation is computed from walltimes, most of which are several times too long, and a gang that ends before the
+reservation may pass: for hours in which the first gang could have started. Idle nodes instead would cost more than they
+give where every gang waits long. So a share of the nodes, those that become empty first, is guarded: only short gangs
+may use them, which delay the first gang at most by their own duration. The constants were chosen by experiment:
 docs/design/scheduling.md.
 """
 
@@ -27,32 +27,32 @@ from windlass.core.placement.gang_placement import Placed, by_gpu_type
 from windlass.core.queues.orders.registry import can_guard_against_starvation
 
 BRIEF_WALLTIME_MS = 7_200_000
-"""The longest walltime, in ms, with which a gang may start there."""
+"""Longest walltime, in ms, with which a gang may start on a guarded node."""
 _NODES_PER_SPARE = 10
-"""Of so many nodes that a gang could use one is guarded_before."""
+"""One node in this number of a gang's usable nodes is guarded."""
 
 
 def has_waited_long(policy: Policy, gang: PendingGang, now: int) -> bool:
-    """Whether nodes are to be guarded_before for a gang that has to wait; `now` in ms."""
+    """Tells whether nodes are guarded for a waiting gang; `now` in ms."""
     return can_guard_against_starvation(policy) and 0 < policy.starvation_guard <= now - gang.since
 
 
 def is_brief(gang: PendingGang) -> bool:
-    """Whether it may fill a gap there."""
+    """Tells whether a gang may fill a gap on a guarded node."""
     return gang.walltime is not None and gang.walltime <= BRIEF_WALLTIME_MS
 
 
 class GuardedNodes(NamedTuple):
-    """What is guarded_before in a plan so far."""
+    """The guarded nodes of a plan so far."""
 
     nodes: Mask
-    """bool[N]: the nodes."""
+    """bool[N]: guarded nodes."""
     among: Mask
-    """bool[N]: those that the gangs could use for which these are guarded_before."""
+    """bool[N]: nodes usable by the gangs for which these are guarded."""
 
     @property
     def any(self) -> bool:
-        """Whether it is any node."""
+        """Tells whether any node is guarded."""
         return bool(self.nodes.any())
 
 
@@ -64,25 +64,26 @@ def select_guarded_nodes(
     last_ends: NDArray[np.int64],
     guarded_before: GuardedNodes,
 ) -> Mask | None:
-    """bool[N]: what is guarded_before for a gang beside what is guarded_before already. None: no node.
+    """Returns bool[N]: nodes to guard for a gang in addition to those already guarded. None: no node.
 
-        It is a tenth of the nodes that it could use, outside those for which others wait (`contended`), and never more
-    than a tenth of all that anybody could use for whom nodes are guarded_before. `last_ends` (int64[N]): when everybody
-    will have left a node. A gang that has been reserved more nodes than it would have then is not helped by it.
+    It is a tenth of the nodes that the gang could use, outside those that others contend for (`contended`), and never
+    more
+    than a tenth of all nodes usable by gangs with guarded nodes. `last_ends` (int64[N]): when the last gang leaves each
+    node. A gang whose reservation has more nodes than would be guarded is not helped by them.
     """
     open_to = np.ones(len(table.nodes), dtype=np.bool_) if contended is None else ~contended
     masks = [eligibility(table, demand).mask & open_to for demand in demands]
     usable = np.logical_or.reduce(masks)
-    # 1. how many
+    # 1. the number
     alone = _tenth(usable) - _count(usable & guarded_before.nodes)
     count = min(alone, _tenth(guarded_before.among | usable) - _count(guarded_before.nodes))
-    # 2. which would do: those where it has been reserved its place, or of their kind
+    # 2. the candidates: the reserved nodes, or nodes of their kind
     like = np.logical_or.reduce([_like(table, demand, reserved.placement) & open_to for demand in demands])
     rows = np.flatnonzero(like & ~guarded_before.nodes)
     count = min(count, len(rows))
     if count <= 0 or count + _count(like & guarded_before.nodes) < len(reserved.grant.rows):
         return None
-    # 3. those that are free soonest, but who asks for no devices leaves nodes that have some to others
+    # 3. those that are free soonest; a gang without devices leaves nodes with devices to others
     order = np.lexsort((last_ends[rows], _wasted(table, demands)[rows]))
     guarded = np.zeros(len(table.nodes), dtype=np.bool_)
     guarded[rows[order[:count]]] = True
@@ -98,7 +99,7 @@ def _count(mask: Mask) -> int:
 
 
 def _like(table: NodeTable, demand: Demand, placement: Placement) -> Mask:
-    """bool[N]: the nodes of the model that it has been reserved, in the domains that it may not leave."""
+    """Returns bool[N]: nodes of the reserved model, in the domains that the gang may not leave."""
     rows = [table.row[name] for name in placement.nodes[demand.role]]
     models = (eligibility(table, one).mask for (one,) in by_gpu_type([demand]))
     mask = next((mask for mask in models if mask[rows].all()), eligibility(table, demand).mask)
@@ -111,7 +112,7 @@ def _like(table: NodeTable, demand: Demand, placement: Placement) -> Mask:
 
 
 def _wasted(table: NodeTable, demands: Sequence[Demand]) -> Mask:
-    """bool[N]: the nodes with devices, of which no role that could go there wants any."""
+    """Returns bool[N]: nodes with devices that no role of the gang requests."""
     devices = [column for column, name in enumerate(table.axis) if is_device(name)]
     wasted: Mask = np.logical_or.reduce(table.capacity[:, devices] > 0, axis=1)
     for demand in demands:
