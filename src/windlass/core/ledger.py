@@ -65,6 +65,8 @@ class Ledger:
         self._special: dict[str, RunningGang] = {}
         self._askers: dict[str, int] = {}
         """By exclusive resource: how many gangs, waiting or running, ask for it. Replaced, never changed in place."""
+        self._whole_nodes: set[str] | None = None
+        """Ids of running gangs that hold nodes whole; None: not looked for yet."""
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, PendingGang] = {}
         self._waiting: dict[ClassKey, _MutableClass] = {}
@@ -118,12 +120,15 @@ class Ledger:
         self._thaw()
         if rules[0] != self._policy:
             self._resort(rules[0])
-        self._table, self._queues = after, wanted
+        self._table = after
+        if wanted != self._queues:
+            self._queues = wanted
         self._policy, self._reservations = rules
         if after.row is before.row:
             self._refit(before.capacity)
-        else:
-            self._regrant()
+            pairs = zip(before.nodes, after.nodes, strict=True)
+            return tuple(old.name for old, new in pairs if old is not new and old.ready and not new.ready)
+        self._regrant()
         still = {node.name: node.ready for node in after.nodes}
         return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_usable(node, still))
 
@@ -288,10 +293,12 @@ class Ledger:
         more = self._table.capacity - before
         rows = np.flatnonzero(more.any(axis=1))
         self._free[rows] += more[rows]
-        for gang in self._running.values():
-            if any(demand.whole_node for demand in gang.demands):
-                give_back(self._table, self._free, self._grants[gang.id])
-                self._grant(gang)
+        if self._whole_nodes is None:
+            self._whole_nodes = {gang.id for gang in self._running.values() if _has_whole_nodes(gang)}
+        for job_id in self._whole_nodes:
+            if np.isin(rows, self._grants[job_id].rows).any():
+                give_back(self._table, self._free, self._grants[job_id])
+                self._grant(self._running[job_id])
 
     def _regrant(self) -> None:
         """Work out all grants anew, for a table with other rows or columns."""
@@ -344,6 +351,8 @@ class Ledger:
         self._ranks[rank] = self._ranks.get(rank, 0) + sign
         if not self._ranks[rank]:
             del self._ranks[rank]
+        if self._whole_nodes is not None and _has_whole_nodes(gang):
+            (self._whole_nodes.add if sign > 0 else self._whole_nodes.discard)(gang.id)
         self._special.pop(gang.id, None)
         if sign > 0 and (gang.leaving or gang.resize_to is not None or any(d.least or d.most for d in gang.demands)):
             self._special[gang.id] = gang
@@ -392,6 +401,10 @@ def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> di
         if not after[name]:
             del after[name]
     return after
+
+
+def _has_whole_nodes(gang: RunningGang) -> bool:
+    return any(demand.whole_node for demand in gang.demands)
 
 
 def _was_usable(node: Node, still: dict[str, bool]) -> bool:
