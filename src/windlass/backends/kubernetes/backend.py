@@ -83,7 +83,7 @@ class KubernetesBackend:
             self._see_created_job,
             on_trouble,
         )
-        urgent = self._executor.seating.at_once
+        urgent = self._executor.binding.at_once
         self._events = EventRecorder(connection, urgent, on_trouble)
         self._refusals = Refusals(connection, self.now, on_trouble)
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
@@ -131,7 +131,7 @@ class KubernetesBackend:
             now=self.now,
             trouble=self.on_trouble,
         )
-        return ExternalGangs(self._executor.seating, self.pending, outlet)
+        return ExternalGangs(self._executor.binding, self._executor.deletion, self.pending, outlet)
 
     # --- the port ------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class KubernetesBackend:
         """Write every state into its object. The write of a refused state is deferred. Raises BackendError."""
         writes = [self._deferred.write(state) for state in changes.states]
         writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
-        with self._executor.seating.at_once.beside():
+        with self._executor.binding.at_once.beside():
             troubles = await asyncio.gather(*writes, return_exceptions=True)
         for trouble in troubles:
             if trouble is not None:
@@ -248,6 +248,6 @@ class KubernetesBackend:
         if gang.run is None or gang.version.gone:  # those of a run are being bound
             self._standby.discard(gang)
         if gang.version.gone:
-            self._executor.dismiss(self.pods.owned(gang.home.uid), 0)
+            self._executor.deletion.delete(self.pods.owned(gang.home.uid), 0)
         else:
             self.changed.mark(gang)

@@ -38,7 +38,7 @@ class EventRouter:
             self.count(pod)
         else:
             self.monitor.state.lose_pod(pod)
-            self.executor.forget(pod)
+            self.executor.deletion.forget(pod)
         if (gang := self.gangs.owner(pod)) is not None:
             self.gangs.see_pod(gang, pod, there=there)
         self.monitor.check()

@@ -14,6 +14,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot, slots
+from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_store import PodStore
@@ -334,3 +335,16 @@ def test_counts_follow_the_pods() -> None:
     assert (place.run.pods.revision, place.run.pods.running) == (revision, {place.names[0], place.names[1]})
     place.remove(place.names[1])
     assert place.run.pods.running == {place.names[0]}
+
+
+def test_an_event_of_one_pod_observes_no_other_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = started(members=200)
+    seen: list[str] = []
+    observe = pod_ends.observe
+    monkeypatch.setattr(
+        pod_ends, "observe", lambda pod, *more: (seen.append(pod.metadata.name), observe(pod, *more))[1]
+    )
+    place.pod(7, "Running", podIP="10.0.0.7")
+    assert place.events() == []
+    assert seen == [place.names[7]]
+    assert list(place.run.pods.take_changed()) != []

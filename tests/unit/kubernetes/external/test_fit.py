@@ -1,15 +1,15 @@
-"""What a gang of others asks of its cluster, and who may take the place of one of its pods."""
+"""Requests of an external gang in its cluster, and the late pods that take places in it."""
 
 import pytest
 from cluster_objects import claim, volume
-from guest_pods import pod
+from external_pods import pod
 
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, asks
 from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass
 from windlass.backends.kubernetes.external.cluster_fit import fitted_job, stored, terms_in
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
-from windlass.backends.kubernetes.external.late_pods import vacancy
+from windlass.backends.kubernetes.external.late_pods import find_free_member
 from windlass.core.model.job import Match
 from windlass.jobs.kubernetes.external.gang_assembly import gather
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership
@@ -28,7 +28,7 @@ def job(*pods, group=None, around=AROUND):
     return fitted_job(gang, around)
 
 
-def test_the_queue_is_the_groups_or_a_pods_or_the_namespaces():
+def test_the_queue_comes_from_the_group_a_pod_or_the_namespace():
     assert job(pod("a", labels=GROUP)).queue == "research"
     assert job(pod("a", labels=GROUP), group={"queue": "vip"}).queue == "vip"
     assert job(pod("a", labels={**GROUP, "windlass.dev/queue": "default"})).queue == "default"
@@ -41,11 +41,11 @@ def test_the_priority_is_that_of_the_groups_class_or_the_highest_of_its_pods():
     assert job(*pods, group={"priorityClassName": "no-such"}).priority == 5
 
 
-def test_no_failure_of_it_is_forgiven():
+def test_an_external_gang_is_never_restarted():
     assert (job(pod("a")).restart.user_limit, job(pod("a")).restart.infrastructure_limit) == (0, 0)
 
 
-def test_a_pod_goes_where_its_volumes_are_and_gpus_of_its_kind():
+def test_a_pod_goes_to_its_volumes_and_to_gpus_of_its_kind():
     stock = Stock({("team", "data"): claim("data", "{volumeName: v}")}, {"v": volume("v", {"zone": ["a"]})})
     mounts = pod("a", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
     assert terms_in(Surroundings(stock=stock))(mounts) == ((Match("zone", "In", ("a",)), MAKE),)
@@ -53,7 +53,7 @@ def test_a_pod_goes_where_its_volumes_are_and_gpus_of_its_kind():
         terms_in(Surroundings())(mounts)
 
 
-def test_volumes_that_are_made_for_a_node_are_to_be_told_of_it():
+def test_claims_that_wait_for_a_node_are_to_be_annotated():
     waits = {"w": StorageClass("w", waits=True)}
     stock = Stock({("team", "a-scratch"): claim("a-scratch", "{storageClassName: w}", "Pending")}, classes=waits)
     own = pod("a", volumes=[{"name": "scratch", "ephemeral": {}}])
@@ -62,27 +62,30 @@ def test_volumes_that_are_made_for_a_node_are_to_be_told_of_it():
 
 def gang(**given):
     pods = [pod("a", labels=GROUP), pod("b", 2, labels=GROUP)]
-    return ExternalGang(
-        "g", "g", 1, MEMBER, job(*pods), pods, stay=Allocation(1, ["n1", "n2"], {0, 1}, whole=True, **given)
-    )
+    allocation = Allocation(1, ["n1", "n2"], {0, 1}, whole=True, **given)
+    return ExternalGang("g", "g", 1, MEMBER, job(*pods), pods, allocation=allocation)
 
 
-def place(guest, now, comer, usable=lambda _node: True):
-    return vacancy(guest, now, comer, terms_in(AROUND), usable)
+def find_place(running, now, late, usable=lambda _node: True):
+    for gathered, present in zip(running.pods, now, strict=True):
+        running.see(gathered.metadata.uid, present)
+    return find_free_member(running, late, terms_in(AROUND), usable)
 
 
-def test_a_pod_that_asks_for_the_same_takes_the_place_of_one_that_has_ended():
+def test_a_late_pod_takes_the_place_of_an_ended_member_with_the_same_requests():
     failed, runs = pod("a", node="n1", phase="Failed"), pod("b", 2, node="n2", phase="Running")
-    assert place(gang(), [failed, runs], pod("c")) == 0
-    assert place(gang(), [None, runs], pod("c")) == 0
-    assert place(gang(), [failed, runs], pod("c", 2)) is None
-    assert place(gang(), [pod("a", node="n1", phase="Running"), runs], pod("c")) is None
+    assert find_place(gang(), [failed, runs], pod("c")) == 0
+    assert find_place(gang(), [None, runs], pod("c")) == 0
+    assert find_place(gang(), [failed, runs], pod("c", 2)) is None
+    assert find_place(gang(), [pod("a", node="n1", phase="Running"), runs], pod("c")) is None
 
 
-def test_a_place_that_is_no_good_is_left():
+def test_a_late_pod_takes_no_place_that_is_closed_or_of_a_gang_that_stops():
     failed, runs = pod("a", node="n1", phase="Failed"), pod("b", 2, node="n2", phase="Running")
     turned_away = pod("a", node="n1", phase="Failed", reason="OutOfcpu")
-    assert place(gang(), [turned_away, runs], pod("c")) is None
-    assert place(gang(), [failed, runs], pod("c"), usable=lambda node: node != "n1") is None
-    assert place(gang(closed={0}), [failed, runs], pod("c")) is None
-    assert place(gang(stopping=True), [failed, runs], pod("c")) is None
+    assert find_place(gang(), [turned_away, runs], pod("c")) is None
+    assert find_place(gang(), [failed, runs], pod("c"), usable=lambda node: node != "n1") is None
+    assert find_place(gang(closed={0}), [failed, runs], pod("c")) is None
+    stopping = gang()
+    stopping.allocation.tracker.stop()
+    assert find_place(stopping, [failed, runs], pod("c")) is None

@@ -1,6 +1,6 @@
 """Pods of others by their groups, and what is to be looked at again."""
 
-from guest_pods import pod
+from external_pods import pod
 
 from windlass.backends.kubernetes.external.dialects import RESOURCES, job_id
 from windlass.backends.kubernetes.external.groups import Groups

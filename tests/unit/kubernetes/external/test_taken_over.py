@@ -1,6 +1,6 @@
 """What a scheduler finds that an earlier one has begun."""
 
-from guest_pods import pod
+from external_pods import pod
 
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.binding_annotations import Decision

@@ -52,6 +52,11 @@ def stored(pod: Pod, around: Surroundings) -> Storage:
     return storage(names, pod.metadata.namespace, around.stock) if names else Storage()
 
 
+def claims_to_choose(around: Callable[[str], Surroundings], pod: Pod) -> Sequence[str]:
+    """The claims of a pod whose volumes are provisioned near its node."""
+    return stored(pod, around(pod.metadata.namespace)).to_choose if pod.spec.volumes else ()
+
+
 def _claims(pod: Pod) -> Sequence[str]:
     named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     own = [f"{pod.metadata.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None]

@@ -1,177 +1,111 @@
-"""Brings gangs of others to their nodes, whole or not at all, and away again. In the background."""
+"""Binds the pods of external gangs in the background: all of a gang, or none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.persistent_request import PAUSE, request_until_answered
-from windlass.backends.kubernetes.client.resources import CLAIMS
-from windlass.backends.kubernetes.cluster.volumes import SELECTED_NODE
+from windlass.backends.kubernetes.client.persistent_request import PAUSE
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding
-
-_BUDGET_PAUSE = 5.0
-"""Seconds before a disruption budget is asked again."""
-_LATER = 30.0
-"""Seconds before a pod is told again to go that the API server did not let go."""
-_GRACE = 30
-"""Seconds: terminationGracePeriodSeconds where none is written."""
+from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 
 
 class ExternalBinder:
-    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen.
+    """`mark` is called with a gang for which something was done.
 
-    `give_up` hears of a pod that could not take another's place.
-
-    `to_choose`: the claims of a pod that are to be told of its node before it is bound.
+    `to_choose`: the claims of a pod whose volumes are provisioned near its node.
     """
 
     def __init__(
         self,
-        seating: PodBinding,
+        binding: PodBinding,
         to_choose: Callable[[Pod], Iterable[str]],
-        concern: Callable[[ExternalGang], None],
-        give_up: Callable[[ExternalGang, int], None],
+        mark: Callable[[ExternalGang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._seating, self._to_choose = seating, to_choose
-        self._concern, self._give_up, self._on_trouble = concern, give_up, on_trouble
-        self._errands = BackgroundTasks(on_trouble)
-        self._leaving: set[str] = set()
-        """Uids of pods that are being told to go."""
+        self._binding, self._to_choose = binding, to_choose
+        self._mark, self._on_trouble = mark, on_trouble
+        self._tasks = BackgroundTasks(on_trouble)
 
-    def launch(self, guest: ExternalGang, stay: Allocation) -> None:
-        """Bind all that are not bound yet."""
-        stay.busy += 1
-        self._errands.send(self._launch(guest, stay))
+    def launch(self, gang: ExternalGang, allocation: Allocation) -> None:
+        """Bind all members that are not bound yet."""
+        allocation.busy += 1
+        self._tasks.send(self._launch(gang, allocation))
 
-    def follow(self, guest: ExternalGang, stay: Allocation, number: int) -> None:
-        """Bind the pod that takes another member's place. One that cannot be is no member any more."""
-        stay.busy += 1
-        stay.bound.discard(number)
-        self._errands.send(self._follow(guest, stay, number))
-
-    def evict(self, pods: Iterable[Pod]) -> None:
-        """Have pods go, as soon as their disruption budgets allow it. Told twice, once."""
-        self._dismiss(pods, self._evict)
-
-    def unwind(self, pods: Iterable[Pod]) -> None:
-        """Delete pods of a gang that is not whole: no budget was meant for that. Told twice, once."""
-        self._dismiss(pods, self._remove)
+    def follow(self, gang: ExternalGang, allocation: Allocation, number: int) -> None:
+        """Bind a late pod in the place of a member. If that fails, the pod is let go of."""
+        allocation.busy += 1
+        allocation.bound.discard(number)
+        self._tasks.send(self._follow(gang, allocation, number))
 
     async def close(self) -> None:
-        """Leave everything as it is."""
-        await self._errands.close()
+        """Stop all requests."""
+        await self._tasks.close()
 
-    # --- to their nodes ------------------------------------------------------------------------------
-
-    async def _launch(self, guest: ExternalGang, stay: Allocation) -> None:
+    async def _launch(self, gang: ExternalGang, allocation: Allocation) -> None:
         try:
-            numbers = [number for number in range(len(guest.pods)) if number not in stay.bound]
-            if not stay.bound and len(numbers) > 1:
-                # whoever finds any pod of the gang bound can find out from the first where all of it was to go
-                await self._seat(guest, stay, numbers.pop(0), binding_annotations.whole(_decision(guest, stay)))
-            note = binding_annotations.part(_first(guest, stay)) if len(guest.pods) > 1 else None
-            await asyncio.gather(*(self._seat(guest, stay, number, note) for number in numbers))
-            stay.whole = len(stay.bound) == len(guest.pods)
+            numbers = [number for number in range(len(gang.pods)) if number not in allocation.bound]
+            allocation.rebound.update(numbers)
+            if not allocation.bound and len(numbers) > 1:
+                # a later controller finds the whole decision on the first pod, whichever pod it sees bound
+                decision = binding_annotations.whole(_decision(gang, allocation))
+                await self._bind(gang, allocation, numbers.pop(0), decision)
+            note = _note(gang, allocation)
+            await asyncio.gather(*(self._bind(gang, allocation, number, note) for number in numbers))
+            allocation.whole = len(allocation.bound) == len(gang.pods)
+            allocation.rebound.update(range(len(gang.pods)))
         finally:
-            stay.busy -= 1
-            self._concern(guest)
+            allocation.busy -= 1
+            self._mark(gang)
 
-    async def _follow(self, guest: ExternalGang, stay: Allocation, number: int) -> None:
+    async def _follow(self, gang: ExternalGang, allocation: Allocation, number: int) -> None:
         try:
-            await self._seat(
-                guest, stay, number, binding_annotations.part(_first(guest, stay)) if len(guest.pods) > 1 else None
-            )
+            await self._bind(gang, allocation, number, _note(gang, allocation))
         finally:
-            stay.busy -= 1
-            if stay.failed.pop(number, None):
-                stay.closed.add(number)
-                self._give_up(guest, number)
-            self._concern(guest)
+            allocation.busy -= 1
+            allocation.rebound.add(number)
+            if allocation.failed.pop(number, None):
+                allocation.closed.add(number)
+                allocation.given_up.add(number)
+            self._mark(gang)
 
-    async def _seat(self, guest: ExternalGang, stay: Allocation, number: int, note: Mapping[str, str] | None) -> None:
-        pod, node = guest.pods[number], stay.nodes[number]
-        while not (stay.failed or stay.stopping):
+    async def _bind(
+        self, gang: ExternalGang, allocation: Allocation, number: int, note: Mapping[str, str] | None
+    ) -> None:
+        pod, node = gang.pods[number], allocation.nodes[number]
+        while not (allocation.failed or allocation.stopping):
             try:
                 await self._choose_volumes(pod, node)
-                await self._seating.bind(pod, node, note)
-                stay.bound.add(number)
+                await self._binding.bind(pod, node, note)
+                allocation.bound.add(number)
             except CannotBindError as error:
-                stay.failed[number] = error.exit.detail
-            except (Unreachable, NotLeader):  # not `patiently`: it may be stopped meanwhile
+                allocation.failed[number] = error.exit.detail
+            except (Unreachable, NotLeader):  # not `request_until_answered`: the gang may be stopped meanwhile
                 await asyncio.sleep(PAUSE)
                 continue
             except ApiError as error:
-                stay.failed[number] = f"{pod.metadata.name}: {error}"
+                allocation.failed[number] = f"{pod.metadata.name}: {error}"
             return
 
     async def _choose_volumes(self, pod: Pod, node: str) -> None:
-        for claim in self._to_choose(pod):
-            body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
-            await self._seating.connection.patch(CLAIMS, pod.metadata.namespace, claim, body)
-
-    # --- away ----------------------------------------------------------------------------------------
-
-    def _dismiss(self, pods: Iterable[Pod], send: Callable[[Pod], Coroutine[Any, Any, None]]) -> None:
-        for pod in pods:
-            if pod.metadata.uid not in self._leaving and not pod.metadata.deletion_timestamp:
-                self._leaving.add(pod.metadata.uid)
-                self._errands.send(self._surely(pod, send))
-
-    async def _surely(self, pod: Pod, send: Callable[[Pod], Coroutine[Any, Any, None]]) -> None:
-        try:
-            while True:
-                try:
-                    return await request_until_answered(lambda: send(pod))
-                except ApiError as error:
-                    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-                    self._on_trouble(f"{name} is to go, and the API server does not let it: {error}")
-                    await asyncio.sleep(_LATER)
-        finally:
-            self._leaving.discard(pod.metadata.uid)
-
-    async def _remove(self, pod: Pod) -> None:
-        async with self._seating.at_once:
-            await self._seating.remove(pod, _grace(pod))
-
-    async def _evict(self, pod: Pod) -> None:
-        about, loop = pod.metadata, asyncio.get_running_loop()
-        patience, told = loop.time() + _grace(pod), False
-        while True:
-            try:
-                async with self._seating.at_once:
-                    await self._seating.connection.evict(about.namespace, about.name, uid=about.uid)
-            except ApiError as error:
-                if error.is_missing or error.is_conflict:
-                    return
-                if not error.is_budget:
-                    raise
-                if not told and loop.time() > patience:
-                    told = True
-                    self._on_trouble(f"{about.namespace}/{about.name} is to make room and stays: {error}")
-            else:
-                return
-            await asyncio.sleep(_BUDGET_PAUSE)
+        claims = [(claim, node) for claim in self._to_choose(pod)]
+        await choose_volumes(self._binding.connection, pod.metadata.namespace, claims)
 
 
-def _decision(guest: ExternalGang, stay: Allocation) -> binding_annotations.Decision:
-    uids = [pod.metadata.uid for pod in guest.pods]
-    return binding_annotations.Decision(guest.name, dict(zip(uids, stay.nodes, strict=True)))
+def _decision(gang: ExternalGang, allocation: Allocation) -> binding_annotations.Decision:
+    uids = [pod.metadata.uid for pod in gang.pods]
+    return binding_annotations.Decision(gang.name, dict(zip(uids, allocation.nodes, strict=True)))
 
 
-def _first(guest: ExternalGang, stay: Allocation) -> str:
-    """The uid of the pod that has the decision: of those that were bound by an earlier controller, or now."""
-    bound = [guest.pods[number] for number in sorted(stay.bound)]
-    return binding_annotations.first_of(bound[0]) if bound else guest.pods[0].metadata.uid
-
-
-def _grace(pod: Pod) -> int:
-    seconds = pod.spec.termination_grace_period_seconds
-    return _GRACE if seconds is None else seconds
+def _note(gang: ExternalGang, allocation: Allocation) -> Mapping[str, str] | None:
+    """The annotation of every pod but the first: it names the pod that carries the decision."""
+    if len(gang.pods) == 1:
+        return None
+    bound = [gang.pods[number] for number in sorted(allocation.bound)]
+    first = binding_annotations.first_of(bound[0]) if bound else gang.pods[0].metadata.uid
+    return binding_annotations.part(first)

@@ -1,51 +1,99 @@
-"""A gang of others, as the controller knows it: its pods as they were gathered, and what became of them."""
+"""A gang of pods that another controller has created: its pods as they were gathered, and its allocation of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone, MemberExited, Started
+from windlass.backends.members import MemberTracker
+from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.external.membership import Membership
 
-MembersNow: TypeAlias = Sequence[Pod | None]
-"""The gang's very pods as they are now, in the order of its members; None: it is gone."""
 _ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
 class Allocation:
-    """From the decision where a gang goes until nothing of it is left there."""
+    """Lasts from the choice of nodes until no pod of the gang is left on them."""
 
     generation: int
     nodes: Sequence[str]
-    """Of each pod."""
+    """Node of each pod."""
     bound: set[int] = field(default_factory=set)
-    """Whoever is known to be on its node; a watch may not have told it yet."""
+    """Members known to be bound; the watch may not have reported it yet."""
     whole: bool = False
-    """All of them were."""
+    """All members were bound."""
     failed: dict[int, str] = field(default_factory=dict)
-    """Who could not be bound, and why."""
+    """Members that could not be bound, and why."""
     started: bool = False
-    """`Started` was told."""
-    ended: bool = False
-    """So was the end of its members."""
-    stopping: bool = False
+    """The gang had started under an earlier controller."""
     left_alone: bool = False
-    """It is to end for the controller only: whoever lives goes on living."""
+    """It ends for the controller only: its living pods go on."""
     handed_over: bool = False
-    """What they take is counted as somebody else's from now on."""
+    """Its resources count as those of others from now on."""
+    emptied: bool = False
+    """Every pod that existed when it was stopped is being deleted."""
     busy: int = 0
     """Tasks that are binding pods of it."""
+    rebound: set[int] = field(default_factory=set)
+    """Members whose bindings have changed since they were last observed."""
+    given_up: set[int] = field(default_factory=set)
+    """Members whose late pods could not be bound, and are yet to be let go of."""
     closed: set[int] = field(default_factory=set)
-    """Members whose places nobody takes after them."""
-    gone: bool = False
-    """`GangGone` was told."""
+    """Members whose places no later pod may take."""
+    tracker: MemberTracker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tracker = MemberTracker(self.generation, len(self.nodes), settling=0, started=self.started)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether its pods are to leave."""
+        return self.tracker.stopping
+
+    @property
+    def gone(self) -> bool:
+        """Whether `GangGone` was reported."""
+        return self.tracker.gone
+
+    def observe(self, number: int, pod: Pod | None) -> None:
+        """Report a pod to the tracker; None: it is gone. What one pod comes to is no end of the gang by itself."""
+        if self.whole and has_begun(pod):
+            self.tracker.start(number)
+        if self._is_here(number, pod):
+            self.tracker.appear(number)
+        else:
+            self.tracker.leave(number)
+
+    def take_events(self) -> list[Event]:
+        """Events that follow from what was observed; none while pods are being bound.
+
+        However the pods have ended, what follows is their owner's to decide. So the gang succeeds when none is left,
+        and a gang that was stopped is not queued again: pods that its owner creates next are another gang.
+        """
+        if self.busy:
+            return []
+        if self.stopping:
+            if self.left_alone:
+                self.tracker.vanish()
+        elif self.failed:
+            number, why = next(iter(self.failed.items()))
+            self.tracker.fail(number, Exit(lost=True, end_class=REJECTED, detail=why))
+        elif self.whole and not self.tracker.alive:
+            self.tracker.conclude(Exit(code=0))
+        events = self.tracker.take_events(0)
+        return [*events, Cancel("its pods are gone")] if any(isinstance(each, GangGone) for each in events) else events
+
+    def _is_here(self, number: int, pod: Pod | None) -> bool:
+        """Whether a pod is on the node that was chosen for it, and has not ended."""
+        if pod is None or pod.status.phase in _ENDED:
+            return False
+        on = pod.spec.node_name
+        return on == self.nodes[number] if on else number in self.bound
 
 
 @dataclass(slots=True)
@@ -59,93 +107,110 @@ class ExternalGang:
     member: Membership
     job: Job
     pods: list[Pod]
+    """As they were gathered, in the order of members."""
     status: Status = field(default_factory=Status)
-    stay: Allocation | None = None
+    allocation: Allocation | None = None
     cancelled: bool = False
-    """It was told that it is to end before it begins."""
+    """Its end before its start was reported."""
+    now: list[Pod | None] = field(init=False)
+    """The pods as they are; None: gone."""
+    changed: set[int] = field(default_factory=set)
+    """Members whose pods have changed since the last look."""
+    ended: set[int] = field(init=False)
+    """Members whose pods have ended or are gone."""
+    _not_waiting: set[int] = field(init=False)
+    """Members whose pods are not to be placed any more."""
+    _numbers: dict[str, int] = field(init=False)
 
-    def number_of(self, pod: Pod) -> int:
-        """Which member one of its pods is."""
-        return next(number for number, own in enumerate(self.pods) if own.metadata.uid == pod.metadata.uid)
+    def __post_init__(self) -> None:
+        self.now = [*self.pods]
+        self._numbers = {pod.metadata.uid: number for number, pod in enumerate(self.pods)}
+        self.ended = {number for number, pod in enumerate(self.pods) if has_ended(pod)}
+        self._not_waiting = {number for number, pod in enumerate(self.pods) if not waits(pod)}
+
+    def number_of(self, uid: str) -> int:
+        """The member that a pod is."""
+        return self._numbers[uid]
+
+    def see(self, uid: str, pod: Pod | None) -> None:
+        """Take in one of its pods as it is now; None: it is gone."""
+        number = self._numbers[uid]
+        self.now[number] = pod
+        self.changed.add(number)
+        _set(self.ended, number, has_ended(pod))
+        _set(self._not_waiting, number, not waits(pod))
+        if self.allocation is not None:
+            self.allocation.observe(number, pod)
+
+    def replace(self, number: int, pod: Pod) -> None:
+        """Have another pod take the place of a member."""
+        del self._numbers[self.pods[number].metadata.uid]
+        self.pods[number] = pod
+        self._numbers[pod.metadata.uid] = number
+        self.see(pod.metadata.uid, pod)
+
+    def observe_all(self) -> None:
+        """Report every pod to the tracker of its allocation. Costs as much as the gang is large."""
+        for number, pod in enumerate(self.now):
+            if self.allocation is not None:
+                self.allocation.observe(number, pod)
+
+    def living(self, numbers: Iterable[int] | None = None) -> Iterator[Pod]:
+        """Those of these members, or of all, that live on the nodes chosen for them."""
+        alive = self.allocation.tracker.alive if self.allocation is not None else ()
+        for number in sorted(alive) if numbers is None else numbers:
+            if number in alive and (pod := self.now[number]) is not None:
+                yield pod
+
+    def take_events(self) -> list[Event]:
+        """Events that follow from what its pods have come to, each once."""
+        if self.allocation is not None:
+            return self.allocation.take_events()
+        if self.cancelled or not self._not_waiting:
+            return []
+        self.cancelled = True
+        return [Cancel("its pods have changed")]
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is about to end for the controller, although its pods may still exist."""
+        if self.allocation is None:
+            return self.cancelled or bool(self._not_waiting)
+        return self.allocation.stopping or bool(self.allocation.failed)
 
     @property
     def state(self) -> JobState:
-        """For the controller."""
+        """The gang as the controller knows it."""
         return JobState(self.id, self.number, self.job, self.status)
 
 
 def nodes_of(job: Job, placement: Placement) -> Sequence[str]:
-    """The node of each member, in their order."""
+    """The node of each member, in the order of members."""
     return [node for role in job.roles for node in placement.nodes.get(role.name, ())]
 
 
 def placement_of(job: Job, nodes: Sequence[str]) -> Placement:
-    """The inverse."""
+    """Inverse of `nodes_of`."""
     rest = iter(nodes)
     return Placement({role.name: tuple(next(rest) for _ in range(role.replicas)) for role in job.roles})
 
 
-def hear(guest: ExternalGang, pods: MembersNow) -> Iterator[Event]:
-    """What the gang's pods tell that was not told before."""
-    stay = guest.stay
-    if stay is None:
-        if not guest.cancelled and not all(map(waits, pods)):
-            guest.cancelled = True
-            yield Cancel("its pods have changed")
-    elif not stay.gone:
-        yield from _hear_stay(stay, pods)
-
-
-def _hear_stay(stay: Allocation, pods: MembersNow) -> Iterator[Event]:
-    living = any(living_members(stay, pods))
-    # 1. All of it has begun, or could not be bound, or has ended: however it ended, the rest is its owner's.
-    if not stay.stopping and not stay.busy:
-        if stay.whole and not stay.started and all(map(has_begun, pods)):
-            stay.started = True
-            yield Started(stay.generation)
-        if stay.failed and not stay.ended:
-            stay.ended = True
-            number, why = next(iter(stay.failed.items()))
-            yield MemberExited(stay.generation, number, Exit(lost=True, end_class=REJECTED, detail=why))
-        elif stay.whole and not living and not stay.ended:
-            stay.ended = True
-            yield from (MemberExited(stay.generation, number, Exit(code=0)) for number in range(len(pods)))
-    # 2. Nothing is left: whatever its owner makes next is another gang, this one is not to be queued again.
-    if stay.stopping and not stay.busy and (stay.left_alone or not living):
-        stay.gone = True
-        yield GangGone(stay.generation)
-        yield Cancel("its pods are gone")
-
-
-def living_members(stay: Allocation, pods: MembersNow) -> Iterator[Pod]:
-    """Pods on the nodes that were chosen for them, and not ended."""
-    for number, pod in enumerate(pods):
-        on = pod.spec.node_name if pod is not None else ""
-        here = on == stay.nodes[number] if on else number in stay.bound
-        if pod is not None and here and pod.status.phase not in _ENDED:
-            yield pod
-
-
-def is_leaving(guest: ExternalGang, pods: MembersNow) -> bool:
-    """Whether it is about to end for the controller, with pods that may yet be there."""
-    stay = guest.stay
-    if stay is None:
-        return guest.cancelled or not all(map(waits, pods))
-    return stay.stopping or bool(stay.failed)
-
-
 def waits(pod: Pod | None) -> bool:
-    """Whether it is still to be placed."""
+    """Whether a pod is still to be placed."""
     if pod is None or pod.metadata.deletion_timestamp is not None:
         return False
     return not pod.spec.node_name and pod.status.phase not in _ENDED
 
 
 def has_ended(pod: Pod | None) -> bool:
-    """It does nothing any more."""
+    """Whether a pod has ended or is gone."""
     return pod is None or pod.status.phase in _ENDED
 
 
 def has_begun(pod: Pod | None) -> bool:
-    """It runs, or did."""
+    """Whether a pod runs or did."""
     return pod is None or pod.status.phase in ("Running", *_ENDED)
+
+
+def _set(members: set[int], number: int, value: bool) -> None:  # noqa: FBT001 - the value of the element
+    (members.add if value else members.discard)(number)

@@ -9,6 +9,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.external.dialects import RESOURCES
+from windlass.backends.kubernetes.external.external_gang import waits
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership, membership
 
 SCHEDULER = "windlass"
@@ -23,6 +24,8 @@ class Group:
     member: Membership
     pods: dict[str, Pod] = field(default_factory=dict)
     """By uid."""
+    loose: dict[str, Pod] = field(default_factory=dict)
+    """Those that wait and belong to no gang, by uid."""
     manifest: dict[str, Any] | None = None
     """What said how many pods it has, when it was last looked at."""
     minimum: int = 0
@@ -59,6 +62,8 @@ class Groups:
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         """By kind, namespace and name."""
         self._changed: dict[Membership, None] = {}
+        self._assigned: set[str] = set()
+        """Uids of pods that belong to a gang."""
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
@@ -82,8 +87,22 @@ class Groups:
             self._leave(uid, before)
         if member is not None:
             self._of[uid] = member
-            self._groups.setdefault(member, Group(member)).pods[uid] = pod
+            group = self._groups.setdefault(member, Group(member))
+            group.pods[uid] = pod
+            self._sort(group, uid, pod)
             self._changed[member] = None
+
+    def assign(self, uid: str) -> None:
+        """Take in that a pod belongs to a gang."""
+        self._assigned.add(uid)
+        if (group := self.of(uid)) is not None:
+            group.loose.pop(uid, None)
+
+    def release(self, uid: str) -> None:
+        """Take in that a pod belongs to no gang."""
+        self._assigned.discard(uid)
+        if (group := self.of(uid)) is not None:
+            self._sort(group, uid, group.pods[uid])
 
     def see_object(self, resource: Resource, manifest: dict[str, Any], *, there: bool) -> None:
         """What says how many pods a group has, as it is now or was at last."""
@@ -124,10 +143,17 @@ class Groups:
         changed, self._changed = self._changed, {}
         return [self._groups[member] for member in changed if member in self._groups]
 
+    def _sort(self, group: Group, uid: str, pod: Pod) -> None:
+        if waits(pod) and uid not in self._assigned:
+            group.loose[uid] = pod
+        else:
+            group.loose.pop(uid, None)
+
     def _leave(self, uid: str, member: Membership) -> None:
         del self._of[uid]
         group = self._groups[member]
         del group.pods[uid]
+        group.loose.pop(uid, None)
         if group.pods:
             self._changed[member] = None
         else:

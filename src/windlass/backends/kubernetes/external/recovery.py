@@ -39,30 +39,30 @@ class Recovering:
                     group.unwinding.update(pod.metadata.uid for pod in bound)
                     self.to_unwind += bound
                     continue
-                guest = self._guest(group, each, taken)
-                taken.add(guest.id)
-                yield guest
+                gang = self._gang(group, each, taken)
+                taken.add(gang.id)
+                yield gang
 
-    def queued(self, guest: ExternalGang) -> Status:
+    def queued(self, gang: ExternalGang) -> Status:
         """Of a gang that waits: it keeps its age."""
-        since = self._since(guest.pods)
+        since = self._since(gang.pods)
         return Status(Phase.QUEUED, "Queued", created_at=since, queued_at=since)
 
-    def _guest(self, group: Group, found: Found, taken: set[str]) -> ExternalGang:
+    def _gang(self, group: Group, found: Found, taken: set[str]) -> ExternalGang:
         member, pods = group.member, tuple(found.pods.values())
-        gang = gang_of(member.name, pods, self._needs(group), asks, lambda _pod: ())
+        gathered = gang_of(member.name, pods, self._needs(group), asks, lambda _pod: ())
         name = found.name
         if not name or job_id(member, name) in taken:
             alone = member.dialect is Dialect.ALONE
-            name = member.name if alone else f"{member.name}/{gang.pods[0].metadata.name}"
-        job = fitted_job(gang, self._around(member.namespace))
-        guest = ExternalGang(job_id(member, name), name, 0, member, job, list(gang.pods))
+            name = member.name if alone else f"{member.name}/{gathered.pods[0].metadata.name}"
+        job = fitted_job(gathered, self._around(member.namespace))
+        gang = ExternalGang(job_id(member, name), name, 0, member, job, list(gathered.pods))
         nodes = [found.nodes[pod.metadata.uid] for pod in gang.pods]
         begun = found.whole and all(map(has_begun, gang.pods))
         bound = {number for number, pod in enumerate(gang.pods) if pod.spec.node_name}
-        guest.stay = Allocation(1, nodes, bound, whole=found.whole, started=begun)
-        guest.status = self._status(guest.job, gang.pods, nodes, begun=begun)
-        return guest
+        gang.allocation = Allocation(1, nodes, bound, whole=found.whole, started=begun)
+        gang.status = self._status(gang.job, gang.pods, nodes, begun=begun)
+        return gang
 
     def _needs(self, group: Group) -> Needs:
         """What its object says by now; it may be gone, and the gang runs all the same."""

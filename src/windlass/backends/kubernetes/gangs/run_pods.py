@@ -94,8 +94,13 @@ class RunPods:
             phases = self._phases.setdefault(self._roles[number], Counter())
             phases.subtract([before.status.phase] if before is not None else ())
             phases.update([after.status.phase] if after is not None else ())
-        runs = {after.metadata.name} if after is not None and after.status.phase == "Running" else set()
-        ran = {before.metadata.name} & self.running if before is not None else set()
-        if runs != ran:
-            self.running = (self.running - ran) | runs
+        if before is not None and before.metadata.name in self.running and (after is None or not _runs(after)):
+            self.running.discard(before.metadata.name)
             self.revision += 1
+        if after is not None and _runs(after) and after.metadata.name not in self.running:
+            self.running.add(after.metadata.name)
+            self.revision += 1
+
+
+def _runs(pod: Pod) -> bool:
+    return pod.status.phase == "Running"

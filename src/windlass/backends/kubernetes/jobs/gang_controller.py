@@ -106,7 +106,7 @@ class GangController:
         pods, gang.run = tuple(gang.run.pods.all()), None
         phases = {pod.metadata.name: pod.status.phase for pod in pods}
         gone = set(left_over(gang.parsed, phases))
-        self._executor.dismiss((pod for pod in pods if pod.metadata.name in gone), 0)
+        self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)
         self._executor.remove_services(gang, gone)
         return pods
 

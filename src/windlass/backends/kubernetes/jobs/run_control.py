@@ -70,7 +70,7 @@ class RunControl:
     def _keep_whole(self, gang: Gang, run: Run, now: int) -> None:
         """Delete pods of earlier generations, create dependent objects, restart pods one by one."""
         if run.strays and not run.busy:
-            self.executor.dismiss(run.strays.values(), run.grace)
+            self.executor.deletion.delete(run.strays.values(), run.grace)
             run.strays.clear()
         self.executor.accompany(gang, run)
         if run.judged and run.unjudged and not (run.busy or run.failed) and now >= run.judge_at:
@@ -80,7 +80,7 @@ class RunControl:
         """Restart pods one by one. A judgement looks at all pods of the gang, so a large gang is judged less often."""
         jobs = self.parts.gang_pods.launchers.of(gang.home.uid)
         to_do = pod_restarts.look(gang, run, jobs, self.parts.monitor.is_closed, now)
-        self.executor.dismiss(to_do.dismiss, run.grace)
+        self.executor.deletion.delete(to_do.dismiss, run.grace)
         self.executor.make_anew(gang, run, to_do.make)
         if run.outcome is not None:
             run.tracker.conclude(run.outcome)
@@ -92,7 +92,7 @@ class RunControl:
         pods = changed if run.emptied else run.pods.by_number
         run.emptied = True
         living = (pod for number, pod in pods.items() if run.tracker.is_alive(number))
-        self.executor.dismiss((pod for pod in living if not pod.metadata.deletion_timestamp), run.grace)
+        self.executor.deletion.delete((pod for pod in living if not pod.metadata.deletion_timestamp), run.grace)
         self.executor.end_jobs(makers)
         return makers
 

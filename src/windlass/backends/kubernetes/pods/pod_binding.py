@@ -183,18 +183,18 @@ class PodBinding:
             return None
 
 
-async def bind_gang(seating: PodBinding, run: Run, members: Sequence[tuple[Slot, Member]]) -> None:
+async def bind_gang(binding: PodBinding, run: Run, members: Sequence[tuple[Slot, Member]]) -> None:
     """Make and bind every member's pod. Whoever cannot be is in `run.failed` then; after the first, no more begin."""
-    await asyncio.gather(*(_seat(seating, run, slot, member) for slot, member in members))
+    await asyncio.gather(*(_create_and_bind(binding, run, slot, member) for slot, member in members))
     run.launched = not run.failed
 
 
-async def _seat(seating: PodBinding, run: Run, slot: Slot, member: Member) -> None:
+async def _create_and_bind(binding: PodBinding, run: Run, slot: Slot, member: Member) -> None:
     while not (run.failed or run.stopping):
         try:
-            pod = await seating.make(member, run.generation, slot.node, lambda: not (run.failed or run.stopping))
+            pod = await binding.make(member, run.generation, slot.node, lambda: not (run.failed or run.stopping))
             if not (run.failed or run.stopping):
-                await seating.bind(pod, slot.node)
+                await binding.bind(pod, slot.node)
         except NotWantedError:
             return
         except CannotBindError as error:

@@ -6,7 +6,7 @@ Whatever is under way for a run is told by `run.busy`: nothing of it may be call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, bind_gang
+from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Exit
@@ -48,35 +49,36 @@ class PodExecutor:
         hear_job: Callable[[dict[str, Any]], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.seating = PodBinding(connection, PriorityLimiter(at_once), pods, is_dead)
-        """Shared with whoever binds gangs of others."""
-        self._companions = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
-        self._concern, self._on_trouble = concern, on_trouble
-        self._errands = BackgroundTasks(on_trouble)
-        self._leaving = self.seating.leaving
+        self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, is_dead)
+        """Shared with the binding of external gangs, as is `deletion`."""
+        self.deletion = PodDeletion(self.binding, on_trouble)
+        self._dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
+        self._mark, self._on_trouble = concern, on_trouble
+        self._tasks = BackgroundTasks(on_trouble)
+        self._leaving = self.binding.leaving
 
     def prepare(self, gang: Gang, generation: int) -> None:
         """Make the pods of a generation that waits for its turn, on no node yet."""
         gang.standby.creating = gang.standby.discards
-        self._errands.send(self._prepare(gang, generation, gang.standby.discards))
+        self._tasks.send(self._prepare(gang, generation, gang.standby.discards))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Make what is missing, and bind every pod of it."""
         run.busy = True
-        self._errands.send(self._launch(gang, run))
+        self._tasks.send(self._launch(gang, run))
 
     def make_anew(self, gang: Gang, run: Run, names: Collection[str]) -> None:
         """Make some of a run's pods once more, on the nodes where they were. Told again meanwhile, once."""
         if names and not run.busy:
             run.busy = True
-            self._errands.send(self._launch(gang, run, names))
+            self._tasks.send(self._launch(gang, run, names))
 
-    def bind(self, gang: Gang, run: Run, seats: Iterable[tuple[Pod, Slot]]) -> None:
+    def bind(self, gang: Gang, run: Run, places: Iterable[tuple[Pod, Slot]]) -> None:
         """Bind pods that somebody else has made. Told twice, once."""
-        for pod, slot in seats:
+        for pod, slot in places:
             if pod.metadata.uid not in run.bound:
                 run.bound.add(pod.metadata.uid)
-                self._errands.send(self._bind(gang, run, pod, slot))
+                self._tasks.send(self._bind(gang, run, pod, slot))
 
     def accompany(self, gang: Gang, run: Run) -> None:
         """Create dependent objects; those of some kinds depend on which pods run."""
@@ -84,14 +86,7 @@ class PodExecutor:
         if gang.dependents.made_for != now and not run.accompanying:
             gang.dependents.made_for, run.accompanying = now, True
             running = frozenset(run.pods.running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
-            self._errands.send(self._accompany(gang, run, running))
-
-    def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
-        """Tell pods to go, with so many seconds to end. Told twice, once."""
-        for pod in pods:
-            if pod.metadata.uid not in self._leaving:
-                self._leaving.add(pod.metadata.uid)
-                self._errands.send(self._dismiss(pod, grace))
+            self._tasks.send(self._accompany(gang, run, running))
 
     def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Delete launchers' Jobs, with their pods. Told twice, once."""
@@ -99,23 +94,20 @@ class PodExecutor:
             about = job["metadata"]
             if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
                 self._leaving.add(about["uid"])
-                self._errands.send(request_until_answered(partial(self._companions.end_job, about)))
+                self._tasks.send(request_until_answered(partial(self._dependents.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """The services of pods that were taken away go with them."""
         names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
         if names:
-            self._errands.send(
-                request_until_answered(partial(self._companions.remove_services, gang.home.namespace, names))
+            self._tasks.send(
+                request_until_answered(partial(self._dependents.remove_services, gang.home.namespace, names))
             )
 
-    def forget(self, pod: Pod) -> None:
-        """It is gone."""
-        self._leaving.discard(pod.metadata.uid)
-
     async def close(self) -> None:
-        """Leave everything as it is."""
-        await self._errands.close()
+        """Stop all work in the background; the cluster stays as it is."""
+        await self._tasks.close()
+        await self.deletion.close()
 
     async def _prepare(self, gang: Gang, generation: int, put_away: int) -> None:
         members = gang.members(generation, gang.sizes)
@@ -126,73 +118,78 @@ class PodExecutor:
         troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
         before, gang.notes.trouble = gang.notes.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
         gang.notes.stale |= before != gang.notes.trouble
-        self._concern(gang)
+        self._mark(gang)
         if troubles:
             await asyncio.sleep(_LATER)
         if gang.standby.creating == put_away:
             gang.standby.creating = None
             gang.standby.generation = 0 if troubles else gang.standby.generation  # the next look retries
-            self._concern(gang)
+            self._mark(gang)
 
     async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
         """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
         try:
-            pod = await self.seating.make(member, generation, wanted=lambda: gang.standby.discards == put_away)
+            pod = await self.binding.make(member, generation, wanted=lambda: gang.standby.discards == put_away)
         except NotWantedError:
             return
         launched = gang.run is not None and gang.run.generation == generation
         wanted_again = gang.standby.creating == gang.standby.discards
         if gang.standby.discards != put_away and not (launched or wanted_again):
-            self.dismiss([pod], 0)
+            self.deletion.delete([pod], 0)
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
         try:
             members, numbers = gang.members(run.generation, run.sizes), gang.pod_names(run)
             wanted = members.keys() if names is None else members.keys() & names
-            seats = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
-            await request_until_answered(lambda: choose_volumes(self.seating.connection, gang, seats))
-            await bind_gang(self.seating, run, seats)
+            places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
+            claims = tuple(_nodes_of_claims(gang, places))
+            connection, namespace = self.binding.connection, gang.home.namespace
+            await request_until_answered(lambda: choose_volumes(connection, namespace, claims))
+            await bind_gang(self.binding, run, places)
         except ApiError as error:
             run.failed[0] = Exit(lost=True, end_class=REJECTED, detail=f"its volumes cannot be had: {error}")
         finally:
             run.busy = False
-            self._concern(gang)
+            self._mark(gang)
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
-            await self.seating.at_once.quiet(_BEHIND)
-            await request_until_answered(lambda: self._companions.make(gang, run, running))
+            await self.binding.at_once.quiet(_BEHIND)
+            await request_until_answered(lambda: self._dependents.make(gang, run, running))
         except ApiError as error:
             gang.notes.trouble, gang.notes.stale = f"what stands beside its pods cannot be made: {error}", True
             self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
-            self._errands.send(self._accompany_later(gang))
+            self._tasks.send(self._accompany_later(gang))
         else:
             gang.notes.stale |= bool(gang.notes.trouble)
             gang.notes.trouble = ""
         finally:
             run.accompanying = False
-            self._concern(gang)
+            self._mark(gang)
 
     async def _accompany_later(self, gang: Gang) -> None:
         failed = gang.dependents.made_for
         await asyncio.sleep(_LATER)
         if gang.dependents.made_for == failed:
             gang.dependents.made_for = (0, 0)  # whoever looks next has them made once more
-            self._concern(gang)
+            self._mark(gang)
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
         try:
-            await request_until_answered(lambda: self.seating.bind(pod, slot.node))
+            await request_until_answered(lambda: self.binding.bind(pod, slot.node))
         except CannotBindError as error:
             run.failed[slot.number] = error.exit
-        self._concern(gang)
+        self._mark(gang)
 
-    async def _dismiss(self, pod: Pod, grace: int) -> None:
-        while True:
-            try:
-                await request_until_answered(lambda: self.seating.remove(pod, grace))
-            except ApiError as error:
-                self._on_trouble(f"{pod.metadata.namespace}/{pod.metadata.name} cannot be deleted: {error}")
-                await asyncio.sleep(_LATER)
-            else:
-                return
+
+def _nodes_of_claims(gang: Gang, places: Sequence[tuple[Slot, Member]]) -> Iterator[tuple[str, str]]:
+    """Each claim of the gang that waits for a node, with the node of the first member that mounts it."""
+    for claim in gang.fit.to_choose:
+        node = next((slot.node for slot, member in places if _mounts(member, claim)), None)
+        if node is not None:
+            yield claim, node
+
+
+def _mounts(member: Member, claim: str) -> bool:
+    volumes = member.pod["spec"].get("volumes") or ()
+    return any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in volumes)

@@ -31,4 +31,4 @@ class StandbyPods:
         """Delete the pods of a gang that are on no node."""
         gang.standby.generation = 0
         gang.standby.discards += 1
-        self._executor.dismiss((pod for pod in self._pods.owned(gang.home.uid) if not pod.spec.node_name), 0)
+        self._executor.deletion.delete((pod for pod in self._pods.owned(gang.home.uid) if not pod.spec.node_name), 0)

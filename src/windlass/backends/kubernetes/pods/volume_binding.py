@@ -1,32 +1,24 @@
-"""Volumes that are made once a node is chosen are told which one, before the first pod that mounts them goes there."""
+"""Tells claims whose volumes are provisioned late which node their first pod goes to, before the pod is bound."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import CLAIMS
 from windlass.backends.kubernetes.cluster.volumes import SELECTED_NODE
-from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.gangs.run import Slot
-from windlass.jobs.kubernetes.parsed_job import Member
 
 
-async def choose_volumes(connection: Connection, gang: Gang, seats: Sequence[tuple[Slot, Member]]) -> None:
-    """For every claim of the gang that waits for it. Raises ApiError, Unreachable, NotLeader."""
-    for claim in gang.fit.to_choose:
-        node = next((slot.node for slot, member in seats if _mounts(member, claim)), None)
-        if node is None:
-            continue
+async def choose_volumes(connection: Connection, namespace: str, claims: Iterable[tuple[str, str]]) -> None:
+    """Annotate claims, each with its node. A claim that does not exist keeps its pods waiting, and they show why.
+
+    Raises ApiError, Unreachable, NotLeader.
+    """
+    for claim, node in claims:
         body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
         try:
-            await connection.patch(CLAIMS, gang.home.namespace, claim, body)
+            await connection.patch(CLAIMS, namespace, claim, body)
         except ApiError as error:
-            if not error.is_missing:  # then its pods wait for it, and say so
+            if not error.is_missing:
                 raise
-
-
-def _mounts(member: Member, claim: str) -> bool:
-    volumes = member.pod["spec"].get("volumes") or ()
-    return any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in volumes)

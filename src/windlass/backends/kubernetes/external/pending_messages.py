@@ -1,0 +1,36 @@
+"""Why external gangs wait: one sentence a gang, passed on to the conditions of its pods and to its group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.external.dialects import job_id
+from windlass.backends.kubernetes.external.groups import Groups
+from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
+from windlass.jobs.kubernetes.external.membership import Membership
+
+
+class PendingMessages:
+    """By the id that a gang has, or will have."""
+
+    def __init__(self, conditions: PendingConditions, groups: Groups) -> None:
+        self._conditions, self._groups = conditions, groups
+        self._sentences: dict[str, str] = {}
+
+    def say(self, gang: str, sentence: str, pods: Callable[[], Iterable[Pod]]) -> None:
+        """Set the sentence of a gang. `pods` are looked up when it is written."""
+        self._sentences[gang] = sentence
+        self._conditions.say(gang, sentence, pods)
+
+    def clear(self, gang: str) -> None:
+        """Forget the sentence of a gang that waits no more."""
+        if self._sentences.pop(gang, None) is not None:
+            self._conditions.forget(gang)
+
+    def of_group(self, member: Membership) -> str:
+        """Why a group does not start; "" if nothing holds it back."""
+        group = self._groups.get(member)
+        if group is None:
+            return ""
+        return group.refused[0] or group.missing or self._sentences.get(job_id(member, member.name), "")

@@ -1,0 +1,88 @@
+"""Deletes and evicts pods in the background, of our own gangs and of external ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.persistent_request import request_until_answered
+from windlass.backends.kubernetes.pods.pod_binding import PodBinding
+
+_BUDGET_PAUSE = 5.0
+"""Seconds before a disruption budget that forbids an eviction is asked again."""
+_LATER = 30.0
+"""Seconds before a request that the API server has refused is repeated."""
+_GRACE = 30
+"""Default of terminationGracePeriodSeconds."""
+
+
+class PodDeletion:
+    """A pod that is being deleted or evicted is not requested a second time, until `forget`."""
+
+    def __init__(self, binding: PodBinding, on_trouble: Callable[[str], None]) -> None:
+        self._binding, self._on_trouble = binding, on_trouble
+        self._leaving = binding.leaving
+        self._tasks = BackgroundTasks(on_trouble)
+
+    def delete(self, pods: Iterable[Pod], grace: int | None = None) -> None:
+        """Delete pods. `grace`: seconds that they have to end; None: as each pod says."""
+        for pod in pods:
+            self._send(pod, partial(self._delete, pod, _grace_of(pod) if grace is None else grace))
+
+    def evict(self, pods: Iterable[Pod]) -> None:
+        """Delete pods as soon as their disruption budgets allow it."""
+        for pod in pods:
+            self._send(pod, partial(self._evict, pod))
+
+    def forget(self, pod: Pod) -> None:
+        """Take in that a pod is gone."""
+        self._leaving.discard(pod.metadata.uid)
+
+    async def close(self) -> None:
+        """Stop all requests."""
+        await self._tasks.close()
+
+    def _send(self, pod: Pod, request: Callable[[], Awaitable[None]]) -> None:
+        if pod.metadata.uid not in self._leaving:
+            self._leaving.add(pod.metadata.uid)
+            self._tasks.send(self._until_accepted(pod, request))
+
+    async def _until_accepted(self, pod: Pod, request: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                return await request_until_answered(request)
+            except ApiError as error:
+                self._on_trouble(f"{pod.metadata.namespace}/{pod.metadata.name} cannot be deleted: {error}")
+                await asyncio.sleep(_LATER)
+
+    async def _delete(self, pod: Pod, grace: int) -> None:
+        async with self._binding.at_once:
+            await self._binding.remove(pod, grace)
+
+    async def _evict(self, pod: Pod) -> None:
+        about, loop = pod.metadata, asyncio.get_running_loop()
+        patience, told = loop.time() + _grace_of(pod), False
+        while True:
+            try:
+                async with self._binding.at_once:
+                    await self._binding.connection.evict(about.namespace, about.name, uid=about.uid)
+            except ApiError as error:
+                if error.is_missing or error.is_conflict:
+                    return
+                if not error.is_budget:
+                    raise
+                if not told and loop.time() > patience:
+                    told = True
+                    self._on_trouble(f"{about.namespace}/{about.name} is to make room and stays: {error}")
+            else:
+                return
+            await asyncio.sleep(_BUDGET_PAUSE)
+
+
+def _grace_of(pod: Pod) -> int:
+    seconds = pod.spec.termination_grace_period_seconds
+    return _GRACE if seconds is None else seconds
