@@ -3,10 +3,10 @@
     make soak                      10,000 schedules over every core
     make soak SOAK='--seed 4711'   one of them again, with its violations
 
-A schedule is a small cluster, some jobs of every kind, a policy, and faults: nodes that die, GPUs that fail, ranks that
-are killed, gangs that vanish, slow and reclaimed nodes, a full disk, users who cancel, suspend and resume, and a
-controller that is killed at any point of its turn. After the last fault every job must end, and no node may stay
-allocated.
+A schedule is a small cluster, some jobs of every kind, a policy, and faults: nodes that die or are unreachable, GPUs
+that fail, ranks that are killed, gangs that vanish, slow and reclaimed nodes, a full disk, users who cancel, suspend
+and resume, and a controller that is killed at any point of its turn. After the last fault every job must end, and no
+node may stay allocated.
 """
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
             queue=rng.choice(("default", "default", "small", "red", "blue")),
             priority=rng.choice((0, 0, 0, 1, 2)),
             walltime=rng.choice((None, 30_000, 100_000, 400_000)),
+            unreachable_grace=rng.choice((None, 0, 20_000)),
             deadline=rng.choice((None, None, None, 500_000)),
             grace=rng.choice((0, 2_000, 10_000)),
             restart=RestartPolicy(rng.randrange(3), rng.randrange(4), backoff_max=20_000),

@@ -36,6 +36,7 @@ from windlass.core.lifecycle.events import (
     DependencyEnded,
     Event,
     GangGone,
+    MemberExited,
     NodeClosed,
     NodeLost,
     Preempt,
@@ -44,6 +45,7 @@ from windlass.core.lifecycle.events import (
     Submitted,
     Timer,
 )
+from windlass.core.lifecycle.failure import has_exited_by_itself
 from windlass.core.lifecycle.generations import stop_command
 from windlass.core.lifecycle.member_restarts import restarts_under_way
 from windlass.core.lifecycle.spec_update import can_change
@@ -54,6 +56,7 @@ from windlass.core.model.plan import Plan, Preemption
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.snapshot import PastUsage, Snapshot
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Status
+from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS, HeldNodes, NodeMonitor
 
 _SPARE_TIMERS = 64
 """Outdated timers that may lie about before they are cleared out."""
@@ -121,25 +124,31 @@ class Controller:
         self._timers: list[tuple[int, str]] = []
         self._late: set[str] = set()
         """Jobs of which the ledger is to hear before the next plan, but which alone are no reason for one."""
+        self._nodes = NodeMonitor()
+        self._nodes_due: int | None = None
+        """When the next unreachable node is lost to a gang, if it does not come back."""
         self._turn = _Turn()
 
-    # --- what the world and the faces call ---------------------------------------------------------
+    # --- what the backend and the endpoints call ---------------------------------------------------
 
     def take_over(self, now: int) -> Changes:
-        """The first turn on a world: file every job, and tell again what may not have been carried out."""
+        """The first turn on a backend: files every job, and repeats commands that may not have been performed."""
         self._turn = _Turn()
         for state in list(self.states.values()):
             self._file(state)
         self.ledger.pass_time(now)
-        ready = {node.name for node in self.ledger.snapshot().table.nodes if node.ready}
+        nodes = self.ledger.snapshot().table.nodes
+        self._nodes.observe(nodes, now)
+        there = {node.name for node in nodes if not node.lost}
         for state in list(self.states.values()):
             if state.status.phase is Phase.CREATED:
                 self._admit_to_queue(state, now)
             self._settle_dependencies(state, now)
             for node in dict.fromkeys(_nodes_of(state)):
-                if node not in ready:
+                if node not in there:
                     self._happen(state.id, NodeLost(node), now)
             self._look_at_closed_nodes(state.id, now)
+        self._lose_unreachable_nodes(now)
         told = {command.job_id for command in self._turn.commands}
         for state in list(self.states.values()):
             self._turn.add(_unanswered(state) if state.id not in told else ())
@@ -150,20 +159,22 @@ class Controller:
         self._turn = _Turn()
         self.ledger.pass_time(now)
         # 1. what the cluster is by now, and what happened: nothing starts again where nothing may start any more
-        lost = [self._set_cluster(event) for event in events]
+        lost = [self._set_cluster(event, now) for event in events]
         for event, nodes in zip(events, lost, strict=True):
             self._take(event, nodes, now)
         # 2. what is due by time alone
         for job_id in self._due(now):
             self._happen(job_id, Timer(), now)
+        if self._nodes_due is not None and self._nodes_due <= now:
+            self._lose_unreachable_nodes(now)
         return self._close(now)
 
     def next_due(self) -> int | None:
         """When the next turn is needed even if nothing happens."""
         while self._timers and not self._is_current(*self._timers[0]):
             heapq.heappop(self._timers)
-        dues = [at for at, _ in self._timers[:1]] + ([] if self.plan.due is None else [self.plan.due])
-        return min(dues, default=None)
+        dues = [*(at for at, _ in self._timers[:1]), self.plan.due, self._nodes_due]
+        return min((at for at in dues if at is not None), default=None)
 
     def refusal(self, job: Job) -> Verdict | None:
         """Why this job could never run here, or None if it could."""
@@ -175,10 +186,11 @@ class Controller:
 
     # --- one turn ----------------------------------------------------------------------------------
 
-    def _set_cluster(self, event: WorldEvent) -> tuple[str, ...]:
+    def _set_cluster(self, event: WorldEvent, now: int) -> tuple[str, ...]:
         """The nodes that are lost by this event."""
         match event:
             case ClusterChanged(nodes, queues, topology, policy, reservations):
+                self._nodes.observe(nodes, now)
                 return self.ledger.set_cluster(nodes, queues, topology, policy, reservations)
             case _:
                 return ()
@@ -186,7 +198,7 @@ class Controller:
     def _take(self, event: WorldEvent, lost: tuple[str, ...], now: int) -> None:
         match event:
             case JobEvent(job_id, inner):
-                self._happen(job_id, inner, now)
+                self._happen(job_id, self._blame_unreachable_node(job_id, inner), now)
             case JobArrived(job_id, number, job):
                 known = self.states.get(job_id)
                 # one that has ended, and whose time to live runs yet, gives way to its namesake
@@ -217,6 +229,30 @@ class Controller:
                 if node in lost:
                     self._happen(state.id, NodeLost(node), now)
             self._look_at_closed_nodes(state.id, now)
+        self._lose_unreachable_nodes(now)
+
+    def _lose_unreachable_nodes(self, now: int) -> None:
+        """Every gang loses the nodes that have been unreachable for longer than its grace."""
+        holding = (state for state in self.states.values() if state.status.phase in HOLDING)
+        lost, self._nodes_due = self._nodes.find_lost(map(self._held_nodes, holding), now)
+        for job_id, node in lost:
+            self._happen(job_id, NodeLost(node, f"node {node} was unreachable for too long"), now)
+
+    def _held_nodes(self, state: JobState) -> HeldNodes:
+        queue = self.ledger.snapshot().queues.get(state.job.queue)
+        graces = (state.job.unreachable_grace, queue.unreachable_grace if queue else None, UNREACHABLE_GRACE_MS)
+        grace = next(each for each in graces if each is not None)
+        return HeldNodes(state.id, tuple(dict.fromkeys(_nodes_of(state))), grace)
+
+    def _blame_unreachable_node(self, job_id: str, event: Event) -> Event:
+        """A member that exits with an error while a node of its gang is unreachable has lost its peers there."""
+        state = self.states.get(job_id)
+        if state is None or not isinstance(event, MemberExited) or not has_exited_by_itself(event.exit):
+            return event
+        node = next((name for name in _nodes_of(state) if self._nodes.is_unreachable(name)), None)
+        if node is None or event.generation != state.status.generation:
+            return event
+        return NodeLost(node, f"a member failed while node {node} was unreachable: {event.exit.detail}")
 
     def _look_at_closed_nodes(self, job_id: str, now: int) -> None:
         state = self.states.get(job_id)

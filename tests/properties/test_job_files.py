@@ -126,6 +126,7 @@ jobs = st.builds(
     priority=st.integers(-(10**9), 10**9),
     walltime=limits,
     deadline=limits,
+    unreachable_grace=st.none() | durations,
     start_timeout=st.integers(1, MAX_DURATION),
     ttl=st.none() | durations,
     grace=durations,

@@ -9,10 +9,11 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
                                          lending=gpu:2 max-running user-running user-limits=gpu:4
     submit a replicas=2 gpu=1 time=60s   also cpu procs queue user priority deadline ttl restarts after array zone hold
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
-                                         elastic=1:4 preemptible=no start-timeout=60s
+                                         elastic=1:4 preemptible=no start-timeout=60s unreachable-grace=30s
     policy min-runtime=60s               also resize-interval
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a · gone a 1 (member 1 never started)
     saved a · cancel a · suspend a · resume a · cordon n1 · wait 10s
+    unreachable n1 n2 · reachable n1 · lost n1 (out of service) · remove n1
     takeover                             the controller is killed, another one recovers
 """
 
@@ -92,7 +93,7 @@ class Stage:
     # --- what happens ------------------------------------------------------------------------------
 
     def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
-        if verb in ("topology", "nodes", "queue", "policy", "cordon", "remove"):
+        if verb in ("topology", "nodes", "queue", "policy", "cordon", "remove", "unreachable", "reachable", "lost"):
             self._change_cluster(verb, words, options)
             return [self._cluster()]
         if verb == "submit":
@@ -129,6 +130,8 @@ class Stage:
                 self.queues[name] = _queue(name, amounts, options)
             elif verb == "cordon":
                 self.nodes[name] = replace(self.nodes[name], cordoned="by ada")
+            elif verb in ("unreachable", "reachable", "lost"):
+                self.nodes[name] = replace(self.nodes[name], ready=verb == "reachable", lost=verb == "lost")
             else:
                 del self.nodes[name]
 
@@ -219,6 +222,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         priority=int(options.get("priority", 0)),
         walltime=_ms(options["time"]) if "time" in options else None,
         deadline=_ms(options["deadline"]) if "deadline" in options else None,
+        unreachable_grace=_ms(options["unreachable-grace"]) if "unreachable-grace" in options else None,
         start_timeout=_ms(options.get("start-timeout", "600s")),
         ttl=_ms(options["ttl"]) if "ttl" in options else None,
         restart=RestartPolicy(user_limit=int(options.get("restarts", 0))),

@@ -107,7 +107,7 @@ class Ledger:
         policy: Policy | None = None,
         reservations: Iterable[Reservation] = (),
     ) -> tuple[str, ...]:
-        """Take over what a world declares. Returns the nodes that vanished or turned not-ready since the last time.
+        """Take over what a world declares. Returns the nodes that vanished or were lost since the last time.
 
         Gangs go on holding what they have on the nodes that are left, until they are released.
         """
@@ -127,10 +127,10 @@ class Ledger:
         if after.row is before.row:
             self._refit(before.capacity)
             pairs = zip(before.nodes, after.nodes, strict=True)
-            return tuple(old.name for old, new in pairs if old is not new and old.ready and not new.ready)
+            return tuple(old.name for old, new in pairs if new.lost and not old.lost)
         self._regrant()
-        still = {node.name: node.ready for node in after.nodes}
-        return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_usable(node, still))
+        there = {node.name for node in after.nodes if not node.lost}
+        return tuple(node.name for node in before.nodes if node.name not in there and not node.lost)
 
     # --- time ------------------------------------------------------------------------------------------
 
@@ -405,8 +405,3 @@ def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> di
 
 def _has_whole_nodes(gang: RunningGang) -> bool:
     return any(demand.whole_node for demand in gang.demands)
-
-
-def _was_usable(node: Node, still: dict[str, bool]) -> bool:
-    """It counted on before: a node that was not ready and still is not has been told already."""
-    return node.ready or node.name not in still

@@ -13,12 +13,19 @@ from windlass.core.model.status import Placement
 
 
 def node(
-    name: str, gpu: int = 8, *, taints: Iterable[Taint] = (), cordoned: str = "", ready: bool = True, **more
+    name: str,
+    gpu: int = 8,
+    *,
+    taints: Iterable[Taint] = (),
+    cordoned: str = "",
+    ready: bool = True,
+    lost: bool = False,
+    **more,
 ) -> Node:
     """`cpu=…` and `memory=…` are amounts; whatever else is named is a label."""
     amounts = {"gpu": gpu, **{name: more.pop(name) for name in ("cpu", "memory") if name in more}}
     place = more.pop("place", ())
-    return Node(name, amounts, more, tuple(taints), place, cordoned, ready)
+    return Node(name, amounts, more, tuple(taints), place, cordoned, ready, lost=lost)
 
 
 def demand(

@@ -113,12 +113,13 @@ def test_a_changed_gang_replaces_the_old_one():
     assert [gang.waits_for for gang in ledger.snapshot().pending] == [()]
 
 
-def test_set_cluster_tells_who_is_gone_once():
-    ledger = ledger_of([*nodes(3), node("n4", ready=False)])
-    changed = [node("n1"), node("n2", ready=False), node("n4", ready=False)]
+def test_set_cluster_returns_every_lost_node_once():
+    ledger = ledger_of([*nodes(3), node("n4", ready=False, lost=True), node("n5")])
+    changed = [node("n1"), node("n2", ready=False, lost=True), node("n4", ready=False, lost=True)]
+    changed += [node("n5", ready=False)]
     assert ledger.set_cluster(changed, ()) == ("n2", "n3")
     assert ledger.set_cluster(changed, ()) == ()
-    assert ledger.set_cluster(nodes(1), ()) == ("n2", "n4")
+    assert ledger.set_cluster(nodes(1), ()) == ("n5",)
 
 
 def test_gangs_stay_accounted_on_the_nodes_that_are_left():

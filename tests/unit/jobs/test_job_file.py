@@ -80,7 +80,15 @@ command: x
 restart: {user: 3, infrastructure: 9, backoff: 2s, backoff_max: 1h, healthy_after: 5m,
           retryable_exit_codes: [75], fatal_exit_codes: 2}
 """)
-    assert job.restart == RestartPolicy(3, 9, 2_000, 3_600_000, 300_000, (75,), (2,))
+    assert job.restart == RestartPolicy(
+        user_limit=3,
+        infrastructure_limit=9,
+        backoff_base=2_000,
+        backoff_max=3_600_000,
+        healthy_after=300_000,
+        retryable_exit_codes=(75,),
+        fatal_exit_codes=(2,),
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,23 @@ def test_a_death_is_known_only_after_a_while() -> None:
     assert runs(outcome) == [(0, 80, Cause.LOST), (80, 180, Cause.FINISHED)]
 
 
+def test_a_node_that_is_unreachable_for_a_moment_keeps_its_gang() -> None:
+    cut = Fault(50 * S, FaultKind.UNREACHABLE, "n1", until=60 * S)
+    assert runs(lived_through(cut, nodes=2)) == [(0, 100, Cause.FINISHED)]
+
+
+def test_an_end_on_an_unreachable_node_is_known_when_it_is_back() -> None:
+    cut = Fault(50 * S, FaultKind.UNREACHABLE, "n1", until=160 * S)
+    assert runs(lived_through(cut, nodes=2)) == [(0, 160, Cause.FINISHED)]
+
+
+def test_a_node_that_is_unreachable_beyond_the_grace_is_lost() -> None:
+    cut = Fault(50 * S, FaultKind.UNREACHABLE, "n1", until=900 * S)
+    # stopped at 350 s; nothing of it is left at 900 s, when the node is back: its work was done, but nobody heard of it
+    (start, end, _), second = runs(lived_through(cut, nodes=2))
+    assert (start, end, second) == (0, 900, (900, 900, Cause.FINISHED))
+
+
 def test_a_killed_rank_restarts_the_gang_on_its_nodes_and_a_failed_gpu_elsewhere() -> None:
     for kind, second in ((FaultKind.RANK, "n1"), (FaultKind.GPU, "n2")):
         outcome = lived_through(Fault(30 * S, kind, "n1", until=500 * S), nodes=2)

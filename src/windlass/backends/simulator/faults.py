@@ -21,7 +21,9 @@ class FaultKind(StrEnum):
     """The kinds of faults, by their name in a list of faults."""
 
     NODE = "node"
-    """The node dies with everything that runs there, and recovers."""
+    """The node dies with everything that runs there, which is known once it is detected, and recovers."""
+    UNREACHABLE = "unreachable"
+    """The node does not report. What runs there goes on; ends and stops take effect when it reports again."""
     GPU = "gpu"
     """A GPU fails: one rank there dies, and nothing new starts on the node until it is repaired."""
     RANK = "rank"
@@ -56,7 +58,7 @@ class Rate:
 
 Rates = dict[FaultKind, Rate]
 
-_LASTING = (FaultKind.NODE, FaultKind.GPU, FaultKind.SLOW, FaultKind.RECLAIM)
+_LASTING = (FaultKind.NODE, FaultKind.UNREACHABLE, FaultKind.GPU, FaultKind.SLOW, FaultKind.RECLAIM)
 
 
 def draw_faults(

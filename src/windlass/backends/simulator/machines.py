@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 
 from windlass.backends.port import ClusterChanged
@@ -21,6 +22,7 @@ class Machines:
         self._noticed: set[Fault] = set()
         self._closed: defaultdict[str, dict[Fault, str]] = defaultdict(dict)
         self._slow: defaultdict[str, set[Fault]] = defaultdict(set)
+        self._unreachable: defaultdict[str, set[Fault]] = defaultdict(set)
 
     def declare(self, cluster: ClusterChanged) -> None:
         """Replaces nodes, queues and policy; faults of nodes stay."""
@@ -42,12 +44,21 @@ class Machines:
         """Slows down everything on a node."""
         self._slow[fault.node].add(fault)
 
+    def cut_off(self, fault: Fault) -> None:
+        """Its node is not heard of."""
+        self._unreachable[fault.node].add(fault)
+
     def mend(self, fault: Fault) -> None:
         """Ends a fault."""
         self._dead[fault.node].discard(fault)
         self._noticed.discard(fault)
         self._closed[fault.node].pop(fault, None)
         self._slow[fault.node].discard(fault)
+        self._unreachable[fault.node].discard(fault)
+
+    def unreachable_until(self, nodes: Iterable[str]) -> int | None:
+        """When the last of these nodes can be reached again, in ms; None: all can."""
+        return max((fault.until for node in nodes for fault in self._unreachable.get(node, ())), default=None)
 
     def is_dead(self, node: str) -> bool:
         """Tells whether a node is dead, detected or not."""
@@ -69,6 +80,10 @@ class Machines:
         return replace(self._declared, nodes=tuple(self._as_known(node) for node in self._declared.nodes))
 
     def _as_known(self, node: Node) -> Node:
-        ready = not (self._dead[node.name] & self._noticed)
+        lost = bool(self._dead[node.name] & self._noticed)
+        since = min((fault.at for fault in self._unreachable[node.name]), default=None)
         why = next(iter(self._closed[node.name].values()), node.cordoned)
-        return node if ready and why == node.cordoned else replace(node, ready=node.ready and ready, cordoned=why)
+        ready = not lost and since is None
+        if ready and why == node.cordoned:
+            return node
+        return replace(node, ready=node.ready and ready, unreachable_since=since, lost=lost, cordoned=why)

@@ -195,6 +195,9 @@ class Universe:
     def _finish(self, gang: Generation, plan: int) -> None:
         if plan != gang.plan or not gang.alive:
             return
+        if (back := self.machines.unreachable_until(gang.nodes)) is not None:
+            self.later(back, partial(self._finish, gang, plan))
+            return
         gang.settle(self.now)
         for member in sorted(gang.alive):
             exit = gang.script.exit
@@ -239,6 +242,10 @@ class Universe:
         self.later(self.now + min(leaves, grace), partial(self._leave, gang, signal), _FIRST)
 
     def _leave(self, gang: Generation, signal: int) -> None:
+        back = self.machines.unreachable_until(gang.nodes[member] for member in gang.alive)
+        if back is not None:
+            self.later(back, partial(self._leave, gang, signal))
+            return
         for member in sorted(gang.alive):
             where = f"member {member} on {gang.nodes[member]}"
             self._exit(gang, member, e.Exit(signal=signal, detail=f"{where} ended by signal {signal}"))
@@ -295,6 +302,10 @@ class Universe:
                 self.machines.close(fault, "is being reclaimed")
                 self.report(self.machines.known())
                 self.later(self.now + fault.notice, partial(self._die, fault, 0))
+            case FaultKind.UNREACHABLE:
+                self.machines.cut_off(fault)
+                self.report(self.machines.known())
+                self.later(fault.until, partial(self._mend, fault))
             case FaultKind.GPU:
                 self.machines.close(fault, "Xid 79")
                 self.report(self.machines.known())

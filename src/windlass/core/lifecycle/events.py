@@ -103,6 +103,8 @@ class NodeLost:
     """A node is gone, with all that ran there."""
 
     node: str
+    message: str = ""
+    """Why it is taken for lost, where that is not plain."""
 
 
 @dataclass(frozen=True, slots=True)

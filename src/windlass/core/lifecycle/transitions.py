@@ -201,7 +201,7 @@ def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     status = state.status
     if event.node not in nodes_to_use(status):
         return state, ()
-    failure = fail(NODE_LOST, f"node {event.node} was lost", now)
+    failure = fail(NODE_LOST, event.message or f"node {event.node} was lost", now)
     if status.target is Target.RESTART:
         return requeue_instead(state), ()
     if status.target is Target.RESIZE:

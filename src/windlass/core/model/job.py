@@ -200,6 +200,8 @@ class Job:
     """Longest time from the first admission to the end, over all restarts and waits (activeDeadlineSeconds)."""
     start_timeout: int | None = 600_000
     """Longest time from a launch until every member has started; then the gang goes to other nodes. None: no limit."""
+    unreachable_grace: int | None = None
+    """Time for which a node of the job may be unreachable before it is lost. None: its queue's."""
     ttl: int | None = None
     """How long after its end the job's record and logs are kept. None: until someone removes them."""
     grace: int = 10_000

@@ -1,4 +1,4 @@
-"""Nodes and where they stand."""
+"""Nodes, their taints and their places in the topology."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine, or what a world declares to be one."""
+    """A machine, or what a backend declares to be one."""
 
     name: str
     capacity: Resources
@@ -41,6 +41,11 @@ class Node:
     cordoned: str = ""
     """Why nothing new may start here ("" if it may): "drained by root", "Xid 79", …"""
     ready: bool = True
+    """False: unreachable or lost. Nothing new starts here."""
+    unreachable_since: int | None = None
+    """Time in ms at which it became unreachable. None: it is not, or its backend does not know when."""
+    lost: bool = False
+    """Nothing runs here any more, by proof: it is out of service."""
     exclusive_in_use: tuple[str, ...] = ()
     """Exclusive resources that pods of others hold here, by name; of all others the node has one."""
     sharing: str = ""

@@ -25,6 +25,8 @@ class Queue:
     """Most that it may hold beyond nominal; absent: as much as is lent."""
     lending: Mapping[str, int] = field(default_factory=dict)
     """Most of its nominal quota that others may use; absent: all that is idle."""
+    unreachable_grace: int | None = None
+    """In ms: how long a node of its jobs may be unreachable before it is lost. None: the default of 300 s."""
     half_life: int = 0
     """In ms: how long until past use counts half. 0: the past does not count."""
     max_running: int = 0

@@ -86,6 +86,14 @@ QUEUE: Table = (
         also=("halfLife", "decay"),
     ),
     Field(
+        "unreachable_grace",
+        "How long a node may be unreachable before the queue's jobs have lost it. A job may name its own.",
+        value_types.DURATION,
+        default="5m",
+        example="30m",
+        also=("toleration_seconds", "tolerationSeconds"),
+    ),
+    Field(
         "max_running",
         "Jobs, its own and those of the queues below it, that may hold nodes at a time. 0: no limit.",
         whole(0, MAX_JOBS),

@@ -326,6 +326,15 @@ JOB: Table = (
         also=("scheduleTimeoutSeconds", "startup_timeout"),
     ),
     Field(
+        "unreachable_grace",
+        "How long a node may be unreachable before the job has lost it and starts on other nodes.",
+        value_types.DURATION,
+        default="null (its queue's, or 5m)",
+        example="30m",
+        nullable=True,
+        also=("toleration_seconds", "tolerationSeconds"),
+    ),
+    Field(
         "ttl",
         "How long its record and logs are kept after the end.",
         value_types.DURATION,

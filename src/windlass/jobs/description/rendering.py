@@ -49,6 +49,7 @@ def as_fields(submission: Submission) -> dict[str, Any]:
         "time": job.walltime,
         "deadline": job.deadline,
         "start_timeout": job.start_timeout,
+        "unreachable_grace": job.unreachable_grace,
         "ttl": job.ttl,
         "grace": job.grace,
         "restart": _restart(job.restart),

@@ -165,7 +165,8 @@ def _launcher(values: Values, words: Sequence[str]) -> Launcher:
     return Launcher.AGENT if values.get("agent") else launcher_of(words)
 
 
-_AS_WRITTEN = ("queue", "priority", "deadline", "start_timeout", "ttl", "grace", "suspend", "preemptible")
+_LIMITS = ("deadline", "start_timeout", "unreachable_grace", "ttl", "grace")
+_AS_WRITTEN = ("queue", "priority", *_LIMITS, "suspend", "preemptible")
 """Fields whose names and defaults are those of `core.Job`."""
 
 

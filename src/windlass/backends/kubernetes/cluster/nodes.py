@@ -15,6 +15,7 @@ from windlass.backends.kubernetes.cluster.topology_levels import Level, place
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.resources import GPU_KIND, GPU_TYPE, Resources, is_exclusive
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
+from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 CORDONED = "windlass.dev/cordoned"
 """An annotation: why its node was cordoned, in words."""
@@ -44,8 +45,16 @@ def node(seen: NodeObject, taken: Resources, view: View) -> Node:
         taints=tuple(_taints(seen, ready=ready)),
         place=place(view.levels, seen.metadata.name, seen.metadata.labels),
         cordoned=_cordoned(seen),
-        ready=ready,
+        ready=ready and not is_dead(seen),
+        unreachable_since=None if ready else _unreachable_since(seen),
+        lost=is_dead(seen),
     )
+
+
+def _unreachable_since(seen: NodeObject) -> int | None:
+    """The last transition of its Ready condition, in ms."""
+    times = (each.last_transition_time for each in seen.status.conditions if each.type == "Ready")
+    return next((milliseconds(at) for at in times if at), None)
 
 
 def is_ready(seen: NodeObject) -> bool:
