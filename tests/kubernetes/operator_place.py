@@ -1,4 +1,4 @@
-"""A leading operator with its faces, on a real API server with fake kubelets: jobs are TrainingJobs."""
+"""A leading operator with its endpoints, on a real API server with fake kubelets. Jobs are TrainingJobs."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
 
 @dataclass
 class OperatorPlace:
-    """`get` asks the operator, `api` the API server."""
+    """`get` requests from the operator, `api` from the API server."""
 
     api: Api
     kubelets: FakeKubelets
-    faces: Endpoints
+    endpoints: Endpoints
     world: KubernetesBackend
     session: aiohttp.ClientSession
     port: int
     agents: int
-    """The port at which agents call."""
+    """Port for agents."""
     troubles: list[str] = field(default_factory=list)
 
     async def submit(self, name: str, behaviour: Behaviour = Behaviour.RUN, gpus: int = 1, replicas: int = 1) -> None:
@@ -70,7 +70,7 @@ class OperatorPlace:
         return found
 
     async def until(self, path: str, holds: Callable[[Any], object]) -> Any:
-        """What is answered once this holds."""
+        """The answer, once the condition holds."""
         found = None
         try:
             async with asyncio.timeout(strays.PATIENCE):
@@ -83,13 +83,13 @@ class OperatorPlace:
             raise AssertionError(f"{path} still says {found}") from None
 
     async def phase(self, name: str, phase: str) -> Any:
-        """The story of a job, once it has come so far."""
+        """Details of a job, once its state is this."""
         return await self.until(f"/v1/jobs/{name}", lambda job: job["phase"] == phase)
 
 
 @asynccontextmanager
 async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPlace]:
-    """Two nodes of two devices each. The history is a file of this folder."""
+    """An operator on two nodes of two devices each, with its history in a file of this folder."""
     troubles: list[str] = []
     metrics = OperatorMetrics()
     access = plain(plane.url, tls=plane.admin.ssl())
@@ -105,24 +105,24 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         agents = calls.getsockname()[1]
         settings = BackendSettings(Settings(agents=f"127.0.0.1:{agents}"), image_patience=0)
         world = KubernetesBackend(connection, _now, settings, troubles.append)
-        faces = Endpoints(metrics, history)
+        endpoints = Endpoints(metrics, history)
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
-        tasks = [asyncio.create_task(faces.serve(listener))]
+        tasks = [asyncio.create_task(endpoints.serve(listener))]
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             known = asyncio.Event()
             tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
             try:
                 await asyncio.wait_for(known.wait(), strays.PATIENCE)
-                observed = faces.observe(world)
+                observed = endpoints.observe(world)
                 controller = Controller(observed.recover(), observed.finished, refuses=False)
-                faces.lead(controller, world, observed)
-                faces.unready = ""
-                tasks.append(asyncio.create_task(run(controller, observed, on_trouble=faces.complain)))
+                endpoints.lead(controller, world, observed)
+                endpoints.unready = ""
+                tasks.append(asyncio.create_task(run(controller, observed, on_trouble=endpoints.complain)))
                 tasks.append(asyncio.create_task(hub.serve(calls, world.agents)))
-                yield OperatorPlace(api, kubelets, faces, world, session, port, agents, troubles)
+                yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, troubles)
             finally:
-                await faces.follow()
+                await endpoints.follow()
                 for task in reversed(tasks):
                     await ended(task)
                 await world.close()

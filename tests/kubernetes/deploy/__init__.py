@@ -1,1 +1,1 @@
-"""What is installed into a cluster, tested on a real API server."""
+"""Tests of the installation on a real API server."""

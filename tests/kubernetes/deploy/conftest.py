@@ -1,4 +1,4 @@
-"""A cluster that has the definitions of every kind, and requests that change nothing in it."""
+"""A cluster with the definitions of every kind, and requests that change nothing in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_kinds(apiserver: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def told(with_kinds: ControlPlane) -> Callable[[Callable[[Api], Coroutine[Any, Any, Any]]], Any]:
-    """Run a story that talks to it."""
+    """Run a coroutine with a client of it."""
 
     def run(story: Callable[[Api], Coroutine[Any, Any, Any]]) -> Any:
         async def connected() -> Any:

@@ -1,4 +1,4 @@
-"""Manifests of every kind, and where the API server keeps such objects."""
+"""Manifests of every kind, and the API paths of such objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 
 def samples() -> list[dict[str, Any]]:
-    """Written after what the samples of both operators and of the trainer use; none is a copy."""
+    """Manifests with the fields that the samples of both operators and of the trainer use. None is a copy."""
     return [each for file in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
 
 
@@ -24,6 +24,6 @@ def sample(kind: str, name: str = "") -> dict[str, Any]:
 
 
 def place(manifest: dict[str, Any], name: str = "", subresource: str = "") -> str:
-    """Where objects like this one are, or the one of a name."""
+    """API path of objects of this kind, or of the object with a name."""
     kind = _KINDS[manifest["apiVersion"], manifest["kind"]]
     return path(kind, manifest["metadata"].get("namespace"), name, subresource)

@@ -1,4 +1,4 @@
-"""`windlass operator` against an API server of its own, which it may fill and empty."""
+"""`windlass operator` against an API server of its own, in which it may create and delete everything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import Script
 from controlplane.tidy import clear
 
-from deploy.malformed import KINDS, whole
+from deploy.refused_manifests import KINDS, whole
 from deploy.samples import place, sample
 from windlass.cli.entry import main
 from windlass.deploy.installation import IMAGE, installation_objects
@@ -31,14 +31,14 @@ LEASES = "/apis/coordination.k8s.io/v1/leases"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windlass-operator"
 SECONDS = 6.0
-"""That each pod works: long enough for one operator to go and another to come."""
+"""Runtime of each pod, long enough to replace one operator by another."""
 MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
 def plane(apiserver, tmp_path_factory):
-    """`apiserver` is asked for so that its programs are there; it itself belongs to other tests too."""
+    """An API server. The fixture `apiserver` only provides the programs, because other tests use that server."""
     own = cluster.start(tmp_path_factory.mktemp("installation") / "plane")
     yield own
     own.close()
@@ -67,12 +67,12 @@ def api(plane):
 
 
 def verdicts(windlass, *words):
-    """What a check has found, by what it is about."""
+    """Findings of a check by their subject."""
     code, out, _ = windlass("check", "-o", "json", *words)
     return code, {row["about"]: row for row in json.loads(out)}
 
 
-def test_a_check_of_a_cluster_without_windlass_says_to_install_it(windlass):
+def test_a_check_of_a_cluster_without_windlass_suggests_to_install_it(windlass):
     code, found = verdicts(windlass)
     assert code == 1
     assert [about for about, row in found.items() if row["severity"] == "error"] == ["Windlass", "nodes"]
@@ -81,7 +81,7 @@ def test_a_check_of_a_cluster_without_windlass_says_to_install_it(windlass):
     assert verdicts(windlass, "-n", "team")[1]["Windlass"]["fix"] == "windlass operator install -n team"
 
 
-def test_all_that_is_missing_is_listed_if_that_is_wanted(windlass):
+def test_all_missing_parts_are_listed_on_request(windlass):
     code, found = verdicts(windlass, "-v")
     assert code == 1
     assert (
@@ -114,13 +114,13 @@ def test_an_upgrade_changes_only_what_is_new(windlass):
     windlass("install", "--wait", "0")
 
 
-def test_replicas_that_do_not_come_are_told_with_what_is_known_of_them(windlass):
+def test_missing_replicas_are_reported_with_the_reason(windlass):
     code, _, err = windlass("install", "--wait", "1")
     assert code == 74
     assert "the operator is not ready after 1 s: it has no pods" in err
 
 
-def test_a_check_finds_what_is_wrong_and_nothing_once_it_is_mended(windlass, api):
+def test_a_check_reports_an_error_until_it_is_repaired(windlass, api):
     code, found = verdicts(windlass)
     assert code == 1
     assert {about for about, row in found.items() if row["severity"] == "error"} == {"operator", "leader", "nodes"}
@@ -180,7 +180,7 @@ def test_a_check_names_an_operator_that_serves_the_same_kinds(windlass, api):
     assert found["other operators"]["message"].startswith("the training operator (default/training-operator) serves Py")
 
 
-def test_a_permission_that_was_taken_away_is_named_with_what_it_is_for(windlass, api):
+def test_a_missing_permission_is_named_with_its_purpose(windlass, api):
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/windlass-operator"
     kept = [each for each in api(lambda client: client.get(role))["rules"] if each["resources"] != ["pods/binding"]]
     api(lambda client: client.patch(role, {"rules": kept}))
@@ -191,7 +191,7 @@ def test_a_permission_that_was_taken_away_is_named_with_what_it_is_for(windlass,
     assert verdicts(windlass)[1]["permissions"]["severity"] == "ok"
 
 
-def test_a_queue_under_a_queue_that_is_not_there_is_named(windlass, api):
+def test_a_queue_with_a_missing_parent_is_named(windlass, api):
     queue = sample("Queue", "vision")
     api(lambda client: client.post(place(queue), queue))
     try:
@@ -202,7 +202,7 @@ def test_a_queue_under_a_queue_that_is_not_there_is_named(windlass, api):
     assert "research" in found["queues"]["message"]
 
 
-def test_what_others_have_brought_is_left_as_it_is_unless_it_is_taken_over(windlass, api):
+def test_foreign_objects_are_left_as_they_are_unless_they_are_taken_over(windlass, api):
     definition = f"{DEFINITION}/jaxjobs.kubeflow.org"
     foreign = {"metadata": {"labels": {"app.kubernetes.io/part-of": "kubeflow"}}}
     api(lambda client: client.patch(definition, foreign))
@@ -226,7 +226,7 @@ def test_kustomize_builds_every_overlay(overlay):
 
 
 def test_kustomize_brings_what_the_command_brings():
-    """But for the default queue, which kubectl could not apply together with its kind."""
+    """All objects but the default queue, which kubectl cannot apply together with its kind."""
     wanted = [each for each in installation_objects(Setup(IMAGE)) if each["kind"] != "Queue"]
     assert by_name(kustomized("default")) == by_name(wanted)
 
@@ -242,8 +242,8 @@ def by_name(objects):
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def test_the_operators_pods_are_let_in_where_others_are_refused(api):
-    """The namespace holds pods to the standard `restricted`."""
+def test_the_operators_pods_are_admitted_where_others_are_refused(api):
+    """The namespace enforces the pod security standard `restricted`."""
     template = next(each for each in installation_objects(Setup(IMAGE)) if each["kind"] == "Deployment")["spec"][
         "template"
     ]
@@ -256,7 +256,7 @@ def test_the_operators_pods_are_let_in_where_others_are_refused(api):
 
 
 def test_the_operators_account_may_do_its_work_and_nothing_else(plane, api):
-    """What RBAC says of roles cannot be seen in a table: nobody may grant what he may not do."""
+    """RBAC cannot be checked from a table: an account may grant only permissions that it has."""
     pods_of_a_gang = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["job-worker-0"]},
@@ -298,7 +298,7 @@ async def ask(client, method, path, body):
 
 
 def jobs_of_every_kind():
-    """The smallest of each; their pods work for a moment and succeed. A v2beta1 MPIJob needs the Job controller."""
+    """The smallest job of each kind, whose pods succeed after a moment. A v2beta1 MPIJob needs the Job controller."""
     done = Script(work=SECONDS).annotation()
     for kind in KINDS:
         if kind.version == "v1":
@@ -345,7 +345,7 @@ def test_the_operator_does_its_work_with_exactly_its_permissions_and_the_next_on
 
 @asynccontextmanager
 async def operator(account, log, codes):
-    """Until the block ends; then its exit code is among `codes`."""
+    """Run a command until the block ends; its exit code must be in `codes`."""
     program = Path(sys.executable).with_name("windlass")
     history = f"sqlite:///{log.parent}/history.sqlite"
     words = ("operator", "run", "--kubeconfig", account, "--metrics-port", "0", "--history", history)
@@ -360,7 +360,7 @@ async def operator(account, log, codes):
 
 
 async def until_phase(client, job, phase):
-    """Until it has come so far; some succeed early, and none may fail."""
+    """Wait for a state of the job. Some jobs succeed early, and none may fail."""
     while True:
         found = await client.get(place(job, job["metadata"]["name"]))
         told = (found.get("status") or {}).get("windlass", {}).get("phase")
@@ -370,7 +370,7 @@ async def until_phase(client, job, phase):
         await asyncio.sleep(0.1)
 
 
-def test_uninstalling_keeps_jobs_unless_they_are_to_go(windlass, api):
+def test_uninstalling_keeps_jobs_unless_their_deletion_is_requested(windlass, api):
     job = sample("PyTorchJob", "digits")
     api(lambda client: client.post(place(job), job))
 

@@ -1,4 +1,4 @@
-"""A real API server takes the definitions, and every sample unchanged."""
+"""A real API server accepts the definitions, and stores every sample unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
 def within(whole, part):
-    """Whether everything of `part` is in `whole`; what the API server filled in may be there besides."""
+    """Whether `whole` contains `part`. The API server may have added fields."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(name in whole and within(whole[name], part[name]) for name in part)
     if isinstance(part, list):
@@ -23,7 +23,7 @@ def within(whole, part):
     return whole == part
 
 
-def test_every_definition_is_established_and_none_has_a_complaint(told):
+def test_every_definition_is_established_without_a_warning(told):
     async def story(api):
         found = await api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
         for each in found["items"]:
@@ -36,12 +36,12 @@ def test_every_definition_is_established_and_none_has_a_complaint(told):
 
 
 @pytest.mark.parametrize("manifest", samples(), ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
-def test_a_sample_is_taken_and_kept_whole(told, manifest):
+def test_a_sample_is_accepted_and_stored_whole(told, manifest):
     kept = told(lambda api: api.post(place(manifest), manifest, **STRICT))
     assert within(kept, manifest)
 
 
-def test_a_template_keeps_fields_that_nobody_here_knows(told):
+def test_a_template_keeps_unknown_fields(told):
     job = sample("PyTorchJob", "digits")
     kept = told(lambda api: api.post(place(job), job, **STRICT))
     assert kept["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["aFieldOfALaterKubernetes"] == {
@@ -49,7 +49,7 @@ def test_a_template_keeps_fields_that_nobody_here_knows(told):
     }
 
 
-def test_a_mistyped_field_is_told(told):
+def test_a_mistyped_field_is_reported(told):
     job = sample("PyTorchJob", "digits")
     job["spec"]["runPolicy"]["backofLimit"] = 3
     with pytest.raises(ApiError, match=r'unknown field "spec.runPolicy.backofLimit"'):
@@ -57,7 +57,7 @@ def test_a_mistyped_field_is_told(told):
 
 
 @pytest.mark.parametrize("name", ["horovod", "pi"])
-def test_an_mpi_job_is_known_for_what_it_was_made_as_through_either_version(told, name):
+def test_an_mpi_job_keeps_its_dialect_through_either_version(told, name):
     job = sample("MPIJob", name)
 
     async def story(api):
@@ -142,7 +142,7 @@ def test_a_status_holds_what_the_operator_writes(told):
         ("TrainJob", {"managedBy": "windlass.dev/operator"}, "cannot be changed"),
     ],
 )
-def test_what_would_make_another_job_of_it_cannot_be_changed(told, kind, change, sentence):
+def test_immutable_fields_cannot_be_changed(told, kind, change, sentence):
     job = sample(kind, {"PyTorchJob": "digits", "MPIJob": "pi"}.get(kind, ""))
     name = job["metadata"]["name"]
 
@@ -159,7 +159,7 @@ def test_what_would_make_another_job_of_it_cannot_be_changed(told, kind, change,
 
 
 def test_a_job_of_an_earlier_definition_can_still_be_changed(told):
-    """Rules look at what a change touches: a job that was there before them may be ended, and its status written."""
+    """Rules check only changed fields: a job from before a rule can be ended, and its status written."""
     job = sample("JAXJob")
     broken = copy.deepcopy(job)
     broken["spec"]["jaxReplicaSpecs"]["Worker"]["restartPolicy"] = "Sometimes"
@@ -188,7 +188,7 @@ def test_a_job_of_an_earlier_definition_can_still_be_changed(told):
 
 
 async def until(api, manifest, *, taken):
-    """A definition takes a moment until it holds."""
+    """Wait until the API server serves the definition."""
     while True:
         if taken is not bool(await refusal(api, manifest)):
             return
@@ -196,7 +196,7 @@ async def until(api, manifest, *, taken):
 
 
 async def refusal(api, manifest):
-    """The message; empty if it would be taken."""
+    """The message of the refusal; empty if the manifest is accepted."""
     try:
         await api.post(place(manifest), manifest, dryRun="All")
     except ApiError as error:

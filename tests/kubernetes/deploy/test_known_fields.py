@@ -1,4 +1,4 @@
-"""Which fields there are, as a real API server says; and what becomes of the others on the way into it."""
+"""Fields of a real API server's types, and the handling of unknown fields."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ MODE = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/runPo
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 
 
-def test_the_file_of_fields_is_what_the_api_server_says(told):
-    """After another version of the tests' control plane: tools/write_api_types.py."""
+def test_the_file_of_fields_equals_the_api_servers_openapi(told):
+    """After an upgrade of the tests' control plane run tools/write_api_types.py."""
     assert told(write_api_types.fetch_types) == write_api_types.FILE.read_text()
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
-def test_samples_hold_no_unknown_field_but_those_that_mean_to(file):
+def test_samples_contain_only_intended_unknown_fields(file):
     found = [each for node in compose(read_text(str(file))) for each in unknown_fields(node)]
     assert {each.path[-1] for each in found} <= {"aFieldOfALaterKubernetes"}
 
 
 @pytest.fixture
 def windlass(with_kinds, tmp_path) -> Callable[..., Ran]:
-    """Hand in what the file `job.yaml` holds: the exit code and what is said."""
+    """Submit the file `job.yaml`; returns the exit code and the output."""
 
     def run(manifest: str, *words: str):
         (tmp_path / "job.yaml").write_text(manifest)
@@ -53,7 +53,7 @@ def windlass(with_kinds, tmp_path) -> Callable[..., Ran]:
     return run
 
 
-def test_a_misspelt_field_makes_no_object_and_under_warn_one_without_it(told, windlass):
+def test_a_misspelt_field_is_refused_and_under_warn_removed(told, windlass):
     wrong = JOB.replace("runPolicy", "runPolcy")
 
     ran = windlass(wrong)
@@ -65,7 +65,7 @@ def test_a_misspelt_field_makes_no_object_and_under_warn_one_without_it(told, wi
     assert "runPolicy" not in told(taken)["spec"]
 
 
-def test_what_kubectl_prints_of_an_object_is_handed_in_again(told, windlass):
+def test_the_output_of_kubectl_can_be_submitted_again(told, windlass):
     assert windlass(JOB).code == 0
     kept = told(taken)
     assert kept["metadata"]["managedFields"]
@@ -99,7 +99,7 @@ async def give_back(api, kept):
 
 
 async def until(api, *, knows):
-    """A definition takes a moment until it holds."""
+    """Wait until the API server serves the definition."""
     while True:
         made = await api.post(JOBS, yaml.safe_load(JOB), dryRun="All", fieldValidation="Ignore")
         if ("restartMode" in made["spec"]["runPolicy"]) is knows:
@@ -108,7 +108,7 @@ async def until(api, *, knows):
 
 
 async def taken(api):
-    """The job, which is gone then."""
+    """The job, which is deleted afterwards."""
     kept = await api.get(f"{JOBS}/typed")
     await api.delete(f"{JOBS}/typed")
     return kept

@@ -1,4 +1,4 @@
-"""What can be known to be wrong is refused by the API server, each with the sentence that says how to mend it."""
+"""The API server refuses invalid manifests, each with a message that tells the fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from controlplane.api import ApiError
 
-from deploy.malformed import KINDS, malformed, whole
+from deploy.refused_manifests import KINDS, malformed, whole
 from deploy.samples import place
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.manifest_reader import Fault
@@ -16,7 +16,7 @@ ALL = malformed()
 
 
 async def answer(api, manifest):
-    """The refusal; empty if it was taken."""
+    """Message of the refusal; empty if the manifest was accepted."""
     try:
         await api.post(place(manifest), manifest, dryRun="All")
     except ApiError as error:
@@ -24,7 +24,7 @@ async def answer(api, manifest):
     return ""
 
 
-def test_there_are_a_few_hundred():
+def test_the_table_has_a_few_hundred_manifests():
     assert len(ALL) > 350
 
 
@@ -37,7 +37,7 @@ def answers(with_kinds):
     return asyncio.run(story())
 
 
-def test_each_is_refused_with_its_sentence(answers):
+def test_each_manifest_is_refused_with_its_message(answers):
     told = zip(ALL, answers, strict=True)
     wrong = [(each.name, each.sentence, said) for each, said in told if each.sentence not in said]
     assert wrong == []
@@ -48,11 +48,11 @@ def test_no_refusal_is_the_api_servers_own_failure(answers):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.kind}-{kind.version}")
-def test_the_object_that_they_were_made_of_is_taken(told, kind):
+def test_the_unchanged_manifest_is_accepted(told, kind):
     assert told(lambda api: answer(api, whole(kind))) == ""
 
 
-def test_our_readers_refuse_them_too():
-    """A definition is never stricter than the reader: what can be read can be stored."""
+def test_our_readers_refuse_the_same_manifests():
+    """A definition is never stricter than the reader: every readable manifest can be stored."""
     passed = [each.name for each in ALL if each.read_too and not isinstance(read(each.manifest), Fault)]
     assert passed == []

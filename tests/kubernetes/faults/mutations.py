@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deploy.malformed import KINDS, malformed, whole
+from deploy.refused_manifests import KINDS, malformed, whole
 from deploy.samples import sample
 
 Manifest = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Stories told to an operator that leads, on a real API server."""
+"""Runs tests against a leading operator on a real API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import strays
 
 @pytest.fixture
 def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[OperatorPlace], Awaitable[None]]], None]:
-    """Have a story told to an operator that leads."""
+    """Run a coroutine with a leading operator."""
 
     def run(story: Callable[[OperatorPlace], Awaitable[None]]) -> None:
         async def told() -> None:

@@ -1,4 +1,4 @@
-"""What agents in pods tell an operator on a real API server, and what it makes of it. The agents are sockets here."""
+"""Reports of agents in pods to an operator on a real API server. The agents are sockets of the test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOB = Job(
 
 @dataclass
 class Agent:
-    """A socket that says what an agent would."""
+    """A socket that sends the messages of an agent."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -70,7 +70,7 @@ async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any)
 
 
 async def two(place: OperatorPlace, job: Job = JOB) -> list[Agent]:
-    """The agents of a job that runs, in its first generation."""
+    """The agents of a running job in its first generation."""
     await place.api.post(inside(JOBS), training_job(job, "digits", NAMESPACE))
     await place.phase("digits", "Running")
     agents = [await call(place, f"digits-worker-{at}") for at in (0, 1)]
@@ -80,7 +80,7 @@ async def two(place: OperatorPlace, job: Job = JOB) -> list[Agent]:
 
 
 async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """The job's, once this holds."""
+    """The job's status, once the condition holds."""
     found: dict[str, Any] = {}
     try:
         async with asyncio.timeout(strays.PATIENCE * 2):
@@ -94,7 +94,7 @@ async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]
 
 
 async def events(place: OperatorPlace, reason: str) -> list[str]:
-    """Of this reason, once there is one."""
+    """The event with this reason, once it exists."""
     async with asyncio.timeout(strays.PATIENCE):
         while True:
             items = (await place.api.get(EVENTS))["items"]
@@ -104,18 +104,18 @@ async def events(place: OperatorPlace, reason: str) -> list[str]:
 
 
 def beat(agent: Agent, rank: int, waited: float = 0.0, number: int = 360, **more: Any) -> None:
-    """`more`: what else is in it, and numbers that ranks have measured."""
+    """Send a heartbeat. `more`: further fields, and measurements of ranks."""
     behind = [rank, 120, "backward", number, waited, 10.0, 0.0, [120, number, rank, "backward"]]
     values = {name: more.pop(name) for name in list(more) if name not in ("generation", "recovered")}
     measured = {"rank": 0, "generation": 1, "step": 120, "values": values} if values else None
     agent.say(**{"type": "beat", "generation": 1, "behind": behind, "silence": 0, "measured": measured, **more})
 
 
-def test_members_are_told_each_other_and_a_strangers_call_is_not_answered(tell):
+def test_members_learn_of_each_other_and_a_foreign_call_gets_no_answer(tell):
     async def story(place: OperatorPlace) -> None:
         await place.api.post(inside(JOBS), training_job(JOB, "digits", NAMESPACE))
         await place.phase("digits", "Running")
-        stranger = await call(place, "digits-worker-0", token="guessed")  # noqa: S106 - a wrong one
+        stranger = await call(place, "digits-worker-0", token="guessed")  # noqa: S106 - a wrong token
         assert await stranger.is_hung_up_on()
         first = await call(place, "digits-worker-0", port=4711)
         second = await call(place, "digits-worker-1", address="10.0.0.2")
@@ -127,7 +127,7 @@ def test_members_are_told_each_other_and_a_strangers_call_is_not_answered(tell):
     tell(story)
 
 
-def test_ranks_that_are_killed_start_again_in_their_pods_and_are_counted(tell):
+def test_killed_ranks_restart_in_their_pods_and_are_counted(tell):
     async def story(place: OperatorPlace) -> None:
         agents = await two(place)
         before = (await place.api.get(PODS))["items"]
@@ -169,7 +169,7 @@ def test_a_failure_beyond_the_limit_ends_all_agents_with_its_code(tell):
     tell(story)
 
 
-def test_what_ranks_measure_reaches_the_status(tell):
+def test_measurements_of_ranks_reach_the_status(tell):
     async def story(place: OperatorPlace) -> None:
         agents = await two(place)
         beat(agents[0], 0, loss=1.92345678, samples_per_second=78.0, step_ms=412.5)
@@ -178,7 +178,7 @@ def test_what_ranks_measure_reaches_the_status(tell):
         assert (told["loss"], told["samplesPerSecond"], told["stepMilliseconds"]) == (1.92346, 78, 412.5)
         assert told["time"].endswith("Z")
 
-        # and whoever asks for the job
+        # and the details of the job
         seen = (await place.get("/v1/jobs/digits"))["progress"]
         assert (seen["step"], seen["loss"], seen["behind"]) == (120, 1.92345678, 0)
         (rank,) = seen["ranks"]
@@ -188,7 +188,7 @@ def test_what_ranks_measure_reaches_the_status(tell):
     tell(story)
 
 
-def test_a_hang_is_told_with_its_rank_and_node_and_is_over_in_the_same_pods(tell):
+def test_a_hang_is_reported_with_rank_and_node_and_ends_in_the_same_pods(tell):
     async def story(place: OperatorPlace) -> None:
         agents = await two(place)
         beat(agents[0], 0, waited=11)
@@ -206,7 +206,7 @@ def test_a_hang_is_told_with_its_rank_and_node_and_is_over_in_the_same_pods(tell
     tell(story)
 
 
-def test_agents_that_run_are_taken_up_by_whoever_leads_now(tell):
+def test_running_agents_are_taken_over_by_the_new_leader(tell):
     async def story(place: OperatorPlace) -> None:
         await place.api.post(inside(JOBS), training_job(replace(JOB), "digits", NAMESPACE))
         await place.phase("digits", "Running")

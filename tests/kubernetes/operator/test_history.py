@@ -70,7 +70,7 @@ def member(state: JobState, rank: int = 0, **how: object) -> MemberEntry:
 
 
 def run(url: str, story: Callable[[JobHistory], object], **how: object) -> list[str]:
-    """What was complained of meanwhile."""
+    """Errors reported meanwhile."""
     troubles: list[str] = []
 
     async def told_within() -> None:
@@ -82,11 +82,11 @@ def run(url: str, story: Callable[[JobHistory], object], **how: object) -> list[
 
 
 async def until(holds: Callable[[], object]) -> None:
-    while not holds():  # noqa: ASYNC110 - nobody says when
+    while not holds():  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0.01)
 
 
-def test_a_job_is_told_as_it_was_at_last_by_whoever_comes_later(url):
+def test_a_later_leader_shows_the_final_state_of_a_job(url):
     state = ended("digits")
     log = LogEntry(NOON, state.id, 1, 0, "loss 0.1\nnul \x00 é\n")
 
@@ -113,7 +113,7 @@ def test_a_job_is_told_as_it_was_at_last_by_whoever_comes_later(url):
     assert run(url, look_back) == []
 
 
-def test_what_was_noted_is_there_for_whoever_asks_next(url):
+def test_noted_entries_are_visible_to_the_next_query(url):
     async def story(kept: JobHistory) -> None:
         for number in range(50):
             state = ended("digits", NOON + number * DAY)
@@ -124,7 +124,7 @@ def test_what_was_noted_is_there_for_whoever_asks_next(url):
     run(url, story)
 
 
-def test_listings(url):
+def test_listings_follow_their_filters(url):
     states = [
         ended("a", NOON, phase=Phase.FAILED, reason="Cancelled"),
         ended("b", NOON + 1, user="bob"),
@@ -171,7 +171,7 @@ def test_events_have_numbers_that_grow_with_time_also_over_writers(url):
     run(url, second)
 
 
-def test_an_end_and_a_log_that_were_seen_are_not_forgotten_for_a_later_look(url):
+def test_a_recorded_end_and_log_are_not_overwritten_by_a_later_record(url):
     state = ended("digits")
 
     async def story(kept: JobHistory) -> None:
@@ -187,7 +187,7 @@ def test_an_end_and_a_log_that_were_seen_are_not_forgotten_for_a_later_look(url)
     run(url, story)
 
 
-def test_what_is_too_old_goes_and_what_still_runs_does_not(url):
+def test_old_jobs_are_removed_and_running_ones_are_not(url):
     old, new, runs = ended("old", NOON - 15 * DAY), ended("new", NOON - 13 * DAY), ended("runs", NOON - 30 * DAY)
     lost = ended("lost", NOON - 30 * DAY)
 
@@ -207,7 +207,7 @@ def test_what_is_too_old_goes_and_what_still_runs_does_not(url):
     run(url, later)
 
 
-def test_tables_are_prepared_beside_somebody_who_forgets_jobs(postgres):
+def test_tables_are_prepared_while_another_process_deletes_jobs(postgres):
     writer, other = databases.connect(postgres.url), databases.connect(postgres.url)
     tables.prepare(writer)
     waits = (
@@ -217,7 +217,7 @@ def test_tables_are_prepared_beside_somebody_who_forgets_jobs(postgres):
     def forgotten() -> Iterator[databases.Write]:
         yield "DELETE FROM windlass_transitions WHERE job_id = ?", [("gone",)]
         until = time.monotonic() + strays.PATIENCE
-        while not looks.rows(waits)[0][0]:  # for the table of which something has been deleted
+        while not looks.rows(waits)[0][0]:  # for the lock of the table with deleted rows
             assert time.monotonic() < until
             time.sleep(0.005)
         yield "DELETE FROM windlass_jobs WHERE id = ?", [("gone",)]
@@ -232,8 +232,8 @@ def test_tables_are_prepared_beside_somebody_who_forgets_jobs(postgres):
 
 
 async def cleaned(kept: JobHistory) -> None:
-    """What begins with the first look at the clock is over: only this history may forget the lost one."""
-    while any(told.job_id == "team/lost" for _, told in await kept.events(0, ())):  # noqa: ASYNC110 - nobody says when
+    """Wait for the first removal of old jobs: only this history may remove the lost one."""
+    while any(told.job_id == "team/lost" for _, told in await kept.events(0, ())):  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0.01)
 
 
@@ -248,9 +248,9 @@ def test_an_embedded_file_stays_within_its_size(tmp_path):
             kept.note(HistoryEntry(lines=(lines,)))
 
     async def later(kept: JobHistory) -> None:
-        while await kept.job("team/job-0") is not None:  # noqa: ASYNC110 - nobody says when
+        while await kept.job("team/job-0") is not None:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
-        assert await kept.job("team/job-399") is not None  # the latest are kept
+        assert await kept.job("team/job-399") is not None  # the latest jobs are kept
 
     run(url, fill)
     run(url, later, retention=RetentionLimits(max_bytes=2 << 20))
@@ -259,7 +259,7 @@ def test_an_embedded_file_stays_within_its_size(tmp_path):
     database.close()
 
 
-def test_nobody_waits_for_a_server_that_is_gone_and_all_is_written_when_it_is_back(postgres, monkeypatch):
+def test_a_missing_server_delays_nothing_and_all_is_written_when_it_is_back(postgres, monkeypatch):
     monkeypatch.setattr(store, "_AGAIN", 0.05)
     states = [ended(f"through-{number}") for number in range(3)]
     troubles: list[str] = []
@@ -272,7 +272,7 @@ def test_nobody_waits_for_a_server_that_is_gone_and_all_is_written_when_it_is_ba
             began = time.monotonic()
             for state in states[1:]:
                 kept.note(HistoryEntry(ended=(state,)))
-            assert time.monotonic() - began < 1  # it only waits in line
+            assert time.monotonic() - began < 1  # the entry only waits in the queue
             await until(lambda: kept.trouble)
             with pytest.raises(HistoryError):
                 await kept.job(states[1].id)
@@ -286,7 +286,7 @@ def test_nobody_waits_for_a_server_that_is_gone_and_all_is_written_when_it_is_ba
     assert troubles[1] == "history is written again"
 
 
-def test_when_there_is_no_room_the_rest_is_counted_not_kept(monkeypatch, tmp_path):
+def test_entries_beyond_the_queue_are_counted_and_dropped(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "_ROOM", 3)
     monkeypatch.setattr(store, "_AGAIN", 0.01)
     (tmp_path / "file").touch()
@@ -307,7 +307,7 @@ def test_when_there_is_no_room_the_rest_is_counted_not_kept(monkeypatch, tmp_pat
     assert troubles[1] == "history is written again, without 2 entries"
 
 
-def test_one_entry_that_no_database_takes_costs_only_itself(url):
+def test_a_refused_entry_costs_no_other_entry(url):
     async def story(kept: JobHistory) -> None:
         kept.note(HistoryEntry(ended=(ended("before"),)))
         kept.note(HistoryEntry(ended=(replace(ended("never"), number=2**70),)))
@@ -320,12 +320,12 @@ def test_one_entry_that_no_database_takes_costs_only_itself(url):
 
 
 @pytest.mark.parametrize("url", ["", "history.db", "mysql://root@host/db", "sqlite://", "postgres"])
-def test_an_address_that_names_no_database_is_told_so(url):
+def test_an_invalid_database_url_is_refused(url):
     with pytest.raises(HistoryError, match=r"use sqlite:///path/of/a/file, or postgresql://user@host/database"):
         JobHistory(url, lambda: NOON, print)
 
 
-def test_tables_of_another_version_are_left_alone(tmp_path):
+def test_tables_of_another_version_are_not_changed(tmp_path):
     url = f"sqlite://{tmp_path}/history.db"
 
     async def nothing(kept: JobHistory) -> None:

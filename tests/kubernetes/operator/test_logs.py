@@ -21,7 +21,7 @@ pytestmark = pytest.mark.apiserver
 
 @asynccontextmanager
 async def logs_of_nodes(plane: ControlPlane, place: OperatorPlace, asked: list[str]) -> AsyncIterator[None]:
-    """Both nodes answer for the logs of their pods: with the pod's name, in as many lines as are wanted."""
+    """Kubelets of both nodes that answer requests for logs with lines of the pod's name."""
 
     async def answer(request: web.Request) -> web.Response:
         asked.append(request.path)
@@ -82,11 +82,11 @@ def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane,
     asyncio.run(told())
 
 
-def test_a_log_that_nobody_could_read_says_why(apiserver: ControlPlane, tmp_path: Path):
+def test_an_unread_log_has_a_reason(apiserver: ControlPlane, tmp_path: Path):
     async def told() -> None:
         async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
-            await place.api.patch("/api/v1/nodes/n1/status", _nobody())
-            await place.api.patch("/api/v1/nodes/n2/status", _nobody())
+            await place.api.patch("/api/v1/nodes/n1/status", _closed_address())
+            await place.api.patch("/api/v1/nodes/n2/status", _closed_address())
             await place.submit("digits", Behaviour.SUCCEED)
             answer = await place.until("/v1/jobs/digits/logs", lambda answer: answer["logs"])
             [log] = answer["logs"]
@@ -96,8 +96,8 @@ def test_a_log_that_nobody_could_read_says_why(apiserver: ControlPlane, tmp_path
     asyncio.run(told())
 
 
-def _nobody() -> dict[str, object]:
-    """A node's address at which nobody listens."""
+def _closed_address() -> dict[str, object]:
+    """The status of a node with an address without a listener."""
     return {
         "status": {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],

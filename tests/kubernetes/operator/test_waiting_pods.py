@@ -1,4 +1,4 @@
-"""Pods of a job that waits: there for everybody to see, and gone when it waits no more."""
+"""Pods of a pending job: they exist while it is pending, and are deleted afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.apiserver
 
 
 async def pods_of(place: OperatorPlace, job: str, count: int) -> list[dict]:
-    """The job's pods, once they are so many."""
+    """The job's pods, once their number is this."""
     async with asyncio.timeout(strays.PATIENCE):
         while True:
             listed = await place.api.get(inside(PODS), labelSelector=f"windlass.dev/job-name={job}")
@@ -29,7 +29,7 @@ async def change(place: OperatorPlace, job: str, patch: dict) -> None:
     await place.api.patch(f"{inside(JOBS)}/{job}", patch)
 
 
-def test_pods_of_a_job_that_waits_are_there_and_go_when_it_is_cancelled(tell):
+def test_pods_of_a_pending_job_exist_until_it_is_cancelled(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("big", gpus=2, replicas=2)
         await place.phase("big", "Running")
@@ -44,7 +44,7 @@ def test_pods_of_a_job_that_waits_are_there_and_go_when_it_is_cancelled(tell):
     tell(story)
 
 
-def test_pods_of_a_suspended_job_go_and_come_again(tell):
+def test_pods_of_a_suspended_job_are_deleted_and_created_again(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("big", gpus=2, replicas=2)
         await place.phase("big", "Running")
@@ -59,7 +59,7 @@ def test_pods_of_a_suspended_job_go_and_come_again(tell):
     tell(story)
 
 
-def test_a_job_that_waits_and_is_made_smaller_has_fewer_pods_and_may_start(tell):
+def test_a_pending_job_that_shrinks_has_fewer_pods_and_may_start(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("big", gpus=2, replicas=1)
         await place.phase("big", "Running")
@@ -74,7 +74,7 @@ def test_a_job_that_waits_and_is_made_smaller_has_fewer_pods_and_may_start(tell)
     tell(story)
 
 
-def test_a_job_whose_pods_name_is_taken_for_good_can_be_cancelled(tell):
+def test_a_job_whose_pod_name_stays_taken_can_be_cancelled(tell):
     async def story(place: OperatorPlace) -> None:
         about = {"name": "next-worker-0", "finalizers": ["example.com/kept"]}
         spec = {"schedulerName": "another", "containers": [{"name": "main", "image": "example.com/other:1"}]}
@@ -88,7 +88,7 @@ def test_a_job_whose_pods_name_is_taken_for_good_can_be_cancelled(tell):
     tell(story)
 
 
-def test_a_pod_that_waits_and_is_deleted_comes_again(tell):
+def test_a_deleted_pending_pod_is_created_again(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("big", gpus=2, replicas=2)
         await place.phase("big", "Running")

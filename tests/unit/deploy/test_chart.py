@@ -9,7 +9,7 @@ from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
 
 
 def rendered(**chosen):
-    """The chart as Helm renders it. The templates say only `{{ .A.b.c }}` and, on lines of their own, if and end."""
+    """The chart as Helm renders it. Templates contain only `{{ .A.b.c }}` and, on lines of their own, if and end."""
     known = {"Values": {**values(), **chosen}, "Release": {"Namespace": NAMESPACE}}
     objects = []
     for path, text in chart_files():
@@ -40,12 +40,12 @@ def by_name(objects):
     return {(each["kind"], each["metadata"]["name"]): without_helms_own(each) for each in objects}
 
 
-def test_the_chart_brings_what_the_command_and_kustomize_bring():
+def test_the_chart_brings_the_objects_of_the_command_and_kustomize():
     setup = Setup(IMAGE)
     assert by_name(rendered()) == by_name([*crds(), *permission_objects(setup), *operator_objects(setup)])
 
 
-def test_what_is_chosen_is_in_the_objects():
+def test_chosen_values_are_in_the_objects():
     image = {"repository": "registry.example/windlass", "tag": "2", "pullPolicy": "Always"}
     objects = by_name(rendered(replicas=3, image=image))
     spec = objects["Deployment", "windlass-operator"]["spec"]
@@ -54,19 +54,19 @@ def test_what_is_chosen_is_in_the_objects():
     assert container["imagePullPolicy"] == "Always"
 
 
-def test_kinds_that_a_cluster_has_can_be_left_out():
+def test_existing_kinds_can_be_left_out():
     chosen = dict.fromkeys((*DEFAULT, POD_GROUPS), False)
     kinds = {each["kind"] for each in rendered(crds=chosen)}
     assert "CustomResourceDefinition" not in kinds
     assert "Deployment" in kinds
 
 
-def test_definitions_stay_when_the_release_goes():
+def test_definitions_outlive_the_release():
     definitions = [each for each in rendered() if each["kind"] == "CustomResourceDefinition"]
     assert all(each["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for each in definitions)
 
 
-def test_nothing_that_helm_would_take_for_a_template_is_in_a_definition():
+def test_no_definition_contains_text_that_helm_would_expand():
     assert all("{{" not in line or "if .Values" in line or "end" in line for line in definition_lines())
 
 

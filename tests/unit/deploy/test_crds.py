@@ -15,7 +15,7 @@ def versions():
 
 
 def schemas(schema):
-    """A schema and all those in it."""
+    """A schema and all schemas in it."""
     yield schema
     parts = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
     for part in parts:
@@ -28,13 +28,13 @@ def test_every_kind_that_is_read_has_a_definition():
     assert {(kind.api_version, kind.name) for kind in KINDS} <= defined
 
 
-def test_every_kind_is_called_as_it_is_read():
+def test_every_definition_has_the_name_by_which_it_is_read():
     plurals = {each.kind: each.plural for each in definitions()}
     assert all(plurals[kind.name] == kind.plural for kind in KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version}-{kind.name}")
-def test_jobs_are_listed_with_the_state_that_is_written_into_them(kind):
+def test_kubectl_lists_jobs_with_their_written_state(kind):
     crd = next(each for each in ALL if each["spec"]["names"]["kind"] == kind.name)
     for version in crd["spec"]["versions"]:
         [column] = [each for each in version["additionalPrinterColumns"] if each["name"] == "State"]
@@ -62,7 +62,7 @@ def test_schemas_are_structural(name, version):
         assert "(?=" not in schema.get("pattern", ""), "the API server's expressions do not look ahead"
 
 
-def test_a_pod_template_keeps_what_it_holds():
+def test_a_pod_template_keeps_all_fields():
     crd = next(each for each in ALL if each["metadata"]["name"] == "pytorchjobs.kubeflow.org")
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     replica = spec["properties"]["pytorchReplicaSpecs"]["additionalProperties"]
@@ -72,7 +72,7 @@ def test_a_pod_template_keeps_what_it_holds():
         assert opaque or schema["type"] != "object" or "additionalProperties" in schema
 
 
-def test_both_versions_of_an_mpi_job_know_the_same_fields():
+def test_both_versions_of_an_mpi_job_have_the_same_fields():
     crd = next(each for each in ALL if each["metadata"]["name"] == "mpijobs.kubeflow.org")
     v1, v2 = (each["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] for each in crd["spec"]["versions"])
     assert v1.keys() == v2.keys()
@@ -80,5 +80,5 @@ def test_both_versions_of_an_mpi_job_know_the_same_fields():
 
 
 def test_definitions_are_small():
-    """etcd takes 1.5 MiB, client-side apply an annotation of 256 KiB; one is a few KiB to read."""
+    """Limits: 1.5 MiB of etcd, 256 KiB of the annotation of client-side apply."""
     assert all(len(json.dumps(crd)) < 40_000 for crd in ALL)

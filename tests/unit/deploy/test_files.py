@@ -5,7 +5,7 @@ from windlass.deploy.files import GENERATED, files
 FOLDER = Path(__file__).parents[3] / "deploy"
 
 
-def test_the_files_are_what_the_tables_say():
+def test_the_files_equal_the_generated_ones():
     for name, text in files().items():
         assert (FOLDER / name).read_text() == text, f"{name} is old: run python tools/write_deployment.py"
 

@@ -1,4 +1,4 @@
-"""The fields that definitions have and those that manifests are held to are the same."""
+"""Definitions have the fields against which manifests are checked."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ALL = [
 
 
 def differing(schema, shape, path):
-    """What only one of them has. An opaque part of a definition keeps more than it names."""
+    """Fields that only one side has. An open object of a definition keeps more fields than it names."""
     if shape.startswith("["):
         yield from differing(schema.get("items", {}), shape[1:-1], path)
     elif shape.startswith("{"):
@@ -22,14 +22,16 @@ def differing(schema, shape, path):
     elif shape and "properties" in schema:
         properties, fields = schema["properties"], known_types()[shape].fields
         opaque = "x-kubernetes-preserve-unknown-fields" in schema
-        missing = set() if opaque else fields.keys() - properties.keys() - {"name"}  # of a job file: the object has one
+        missing = (
+            set() if opaque else fields.keys() - properties.keys() - {"name"}
+        )  # of job files: an object has a name in its metadata
         yield from (f"{path}.{name}" for name in (properties.keys() - fields.keys()) | missing)
         for name in properties.keys() & fields.keys():
             yield from differing(properties[name], fields[name], f"{path}.{name}")
 
 
 @pytest.mark.parametrize(("spec", "kind"), ALL, ids=[kind for _, kind in ALL])
-def test_a_definition_has_the_fields_that_manifests_are_held_to(spec, kind):
+def test_a_definition_has_the_fields_that_manifests_are_checked_against(spec, kind):
     assert list(differing(spec, known_types()[kind].fields["spec"], "spec")) == []
 
 

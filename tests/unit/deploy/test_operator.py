@@ -21,7 +21,7 @@ def test_its_pods_meet_the_restricted_standard():
     assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
 
 
-def test_the_namespace_enforces_that():
+def test_the_namespace_enforces_the_restricted_standard():
     assert one("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
@@ -42,7 +42,7 @@ def test_budget_service_and_spread_select_the_operators_pods():
     assert all(selector.items() <= labels for selector in selectors)
 
 
-def test_everything_is_in_the_namespace_that_is_asked_for():
+def test_all_objects_are_in_the_requested_namespace():
     objects = installation_objects(Setup(IMAGE, namespace="team"))
     namespaces = {each["metadata"].get("namespace") for each in objects}
     assert namespaces == {None, "team"}
@@ -53,7 +53,7 @@ def test_the_kinds_come_first():
     assert kinds.index("Namespace") == kinds.count("CustomResourceDefinition")
 
 
-def test_its_arguments_are_options_of_the_verb():
+def test_the_operators_arguments_are_options_of_the_verb():
     arguments = one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     verb = get_command(operator).commands[arguments[1]]
     options = {option for parameter in verb.params for option in parameter.opts}
@@ -61,7 +61,7 @@ def test_its_arguments_are_options_of_the_verb():
     assert {argument.partition("=")[0] for argument in arguments[2:]} <= options
 
 
-def test_its_lease_is_the_one_that_it_may_hold():
+def test_the_operators_lease_is_the_one_that_it_may_hold():
     arguments = one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     held = next(rule for rule in one("Role")["rules"] if "resourceNames" in rule)
     assert f"--lease={held['resourceNames'][0]}" in arguments

@@ -1,4 +1,4 @@
-"""A daemon without processes, sockets and clocks: the real controller, service and database on a world of the test."""
+"""A daemon without processes, sockets and clocks: real controller, service and database on a fake backend."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ NOON = 1_700_000_000_000
 QUEUES = (Queue("default"), Queue("research"), Queue("idle", {"gpu": 1}))
 
 
-class StandIn:
-    """As much of `LocalWorld` as a service and a controller use. What happens to gangs is told by the test."""
+class FakeBackend:
+    """The part of `LocalBackend` that a service and a controller use. The test sends the events of gangs."""
 
     def __init__(self, state: Path, cluster: LocalCluster) -> None:
         self.paths = prepare(state)
@@ -47,7 +47,7 @@ class StandIn:
         self.reservations = reservation_notes.read(self.store)
         self.clock = NOON
         self.full = ""
-        """Why the disk takes nothing, "" if it does."""
+        """Error of every write, empty if the disk has space."""
         self.performed: list[Command] = []
         self._inbox = Inbox()
         self._promises: list[asyncio.Future[None]] = []
@@ -107,7 +107,7 @@ class StandIn:
 
 
 class UnforeseenError(Exception):
-    """An error that nobody foresaw."""
+    """An unexpected error."""
 
 
 class Answer(NamedTuple):
@@ -129,13 +129,13 @@ class Answer(NamedTuple):
 
 
 class Daemon:
-    """Requests, and what happens to gangs, one after another; nothing goes on between two of them."""
+    """Sends requests and events of gangs one after another. The loop runs only during them."""
 
     def __init__(self, state: Path, kind: str = "up", gpus: int = 4, sharing: str = "") -> None:
         self.runner = asyncio.Runner()
         cluster = declared_nodes(Machine(4000, 2**33), 2, gpus, QUEUES)
         cluster = replace(cluster, nodes=tuple(replace(node, sharing=sharing) for node in cluster.nodes))
-        self.backend = StandIn(state, cluster)
+        self.backend = FakeBackend(state, cluster)
         self.feed = Feed()
         self.left: list[bool] = []
         self.controller = Controller(self.backend.recover(), self.backend.finished)
@@ -157,7 +157,7 @@ class Daemon:
         return self.runner.run(self._ask("DELETE", path, b"", {}))
 
     def send(self, path: str, raw: bytes) -> Answer:
-        """Whatever somebody may send."""
+        """Send raw bytes."""
         return self.runner.run(self._ask("POST", path, raw, {}))
 
     def submit(self, *jobs: Job | Submission, **more: object) -> list[str]:
@@ -184,18 +184,18 @@ class Daemon:
         kind = dict(sent[0]["headers"])[b"content-type"].decode().partition(";")[0]
         return Answer(sent[0]["status"], kind, b"".join(message.get("body", b"") for message in sent[1:]))
 
-    # --- what happens --------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
     def happen(self, job_id: str, *events: Event) -> None:
         for event in events:
             self.runner.run(self._tell(JobEvent(job_id, event)))
 
     def end(self, job_id: str, exit: Exit) -> None:
-        """Its only member starts and ends so, and nothing of it is left."""
+        """Start the only member, end it with this exit, and end the gang."""
         self.happen(job_id, Started(1), MemberExited(1, 0, exit), GangGone(1))
 
     def shrink(self, to: int) -> None:
-        """Each node has so many GPUs from now on."""
+        """Reduce the number of GPUs of each node."""
         self.backend.cluster = replace(
             self.backend.cluster, nodes=declared_nodes(Machine(4000, 2**33), 2, to, QUEUES).nodes
         )
@@ -205,7 +205,7 @@ class Daemon:
         await self.backend.inject(event)
 
     def start(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
-        """Have this go on beside the requests."""
+        """Start a task beside the requests."""
 
         async def begin() -> asyncio.Task[Any]:
             task = asyncio.ensure_future(work)
@@ -215,7 +215,7 @@ class Daemon:
         return self.runner.run(begin())
 
     def settle(self) -> None:
-        """Whatever is under way goes on until it waits."""
+        """Run the loop until all tasks wait."""
         self.runner.run(_settle())
 
     def phase(self, name: str) -> str:
@@ -233,7 +233,7 @@ async def _settle() -> None:
 
 
 def scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
-    """An ASGI connection's facts."""
+    """ASGI scope of a request."""
     plain, _, query = path.partition("?")
     return {
         "type": "http",

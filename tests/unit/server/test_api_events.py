@@ -1,4 +1,4 @@
-"""Following jobs: what has happened, what happens, and where to resume."""
+"""Event streams of jobs: past events, new events, and resumption."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from windlass.core.lifecycle.events import Exit, Started
 
 
 def events(answer) -> list[dict[str, Any]]:
-    """The events of a stream that has ended, with their ids."""
+    """Events of an ended stream, with their ids."""
     assert (answer.status, answer.kind) == (200, "text/event-stream")
-    blocks = answer.raw.decode().split("\n\n")[1:-1]  # the first one is a greeting
+    blocks = answer.raw.decode().split("\n\n")[1:-1]  # the first block is a comment
     fields = [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]
     assert [each["event"] for each in fields] == [json.loads(each["data"])["type"] for each in fields]
     return [{**json.loads(each["data"]), "id": int(each.get("id", 0))} for each in fields]
@@ -24,7 +24,7 @@ def way(found: list[dict[str, Any]]) -> list[str]:
 
 
 class Follower:
-    """Somebody who reads as it comes."""
+    """A client that reads events as they arrive."""
 
     def __init__(self, daemon, names: str, after: int = 0) -> None:
         self.came: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ class Follower:
         return came
 
 
-def test_the_whole_life_of_a_job_that_has_ended(daemon, job):
+def test_an_ended_job_sends_all_its_events(daemon, job):
     daemon.submit(job())
     daemon.end("digits-1", Exit(3))
     found = events(daemon.get("/v1/events?job=digits"))
@@ -48,7 +48,7 @@ def test_the_whole_life_of_a_job_that_has_ended(daemon, job):
     assert found[-2]["job"]["exit_code"] == 3
 
 
-def test_whoever_was_cut_off_resumes_where_it_was(daemon, job):
+def test_an_interrupted_follower_resumes_after_its_last_event(daemon, job):
     daemon.submit(job())
     daemon.end("digits-1", Exit(0))
     whole = events(daemon.get("/v1/events?job=digits"))
@@ -68,7 +68,7 @@ def test_events_of_several_jobs_end_with_the_last_of_them(daemon, job):
     assert follower.task.done()
 
 
-def test_what_happens_is_told_as_it_happens(daemon, job):
+def test_events_are_sent_as_they_happen(daemon, job):
     daemon.submit(job("one", gpu=4, replicas=2), job("two"))
     follower = Follower(daemon, "two")
     told = follower.take()
@@ -81,7 +81,7 @@ def test_what_happens_is_told_as_it_happens(daemon, job):
     assert way(follower.take()) == ["Admitted"]
 
 
-def test_a_verdict_is_told_again_when_it_changes(daemon, job):
+def test_a_changed_verdict_is_sent_again(daemon, job):
     daemon.submit(job("one", gpu=4, replicas=2), job("two"))
     follower = Follower(daemon, "two")
     follower.take()
@@ -99,7 +99,7 @@ def test_all_jobs_are_followed_without_an_end(daemon, job):
     assert not follower.task.done()
 
 
-def test_silence_is_broken_by_a_sign_of_life(daemon, job, monkeypatch):
+def test_a_silent_stream_gets_a_keep_alive_comment(daemon, job, monkeypatch):
     monkeypatch.setattr("windlass.server.service._HEARTBEAT_S", 0)
     daemon.submit(job())
     follower = Follower(daemon, "digits")
@@ -120,14 +120,14 @@ def test_followers_leave_with_the_daemon(daemon, job):
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.5", "", "9" * 19, "9" * 5_000])
-def test_a_place_to_resume_that_is_none(daemon, job, number):
+def test_an_invalid_event_number_is_refused(daemon, job, number):
     daemon.submit(job())
     status, code, message = daemon.get("/v1/events?job=digits", last_event_id=number).error
     assert (status, code) == (400, "bad_request")
     assert len(message) < 100
 
 
-def test_past_every_event_only_the_end_is_told(daemon, job):
+def test_a_stream_after_the_last_event_contains_only_the_end(daemon, job):
     daemon.submit(job())
     daemon.end("digits-1", Exit(0))
     found = events(daemon.get("/v1/events?job=digits", last_event_id=str(2**62)))

@@ -1,4 +1,4 @@
-"""The client's half of the API: what it sends, and what it makes of every kind of answer and silence."""
+"""The client of the API: its requests, and its reactions to every kind of answer and silence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
 
 
 class Plug:
-    """A connection whose other end says these pieces, then hangs up or raises."""
+    """A connection that returns these pieces of data, then ends or raises."""
 
     def __init__(self, *pieces: bytes | OSError) -> None:
         self.sent = b""
@@ -40,7 +40,7 @@ class Plug:
 
 @pytest.fixture
 def answers(monkeypatch):
-    """`answers(piece, …)`: what the daemon says to the next request."""
+    """`answers(piece, …)`: sets the daemon's answer to the next request."""
 
     def say(*pieces: bytes | OSError) -> Plug:
         plug = Plug(*pieces)
@@ -59,15 +59,15 @@ def refused(status: int, body: bytes) -> bytes:
     return b"HTTP/1.1 %d Refused\r\n\r\n%b" % (status, body)
 
 
-def test_a_request_and_its_answer_in_whatever_pieces(answers, client):
+def test_an_answer_may_arrive_in_any_pieces(answers, client):
     plug = answers(b"HTTP/1.1 200", b" OK\r\n\r", b'\n{"jobs": [', '{"id": "größe-1"}]}'.encode()[:-6], b'-1"}]}')
     assert client.jobs(user="zoë", phase="", limit=5, all=None) == [{"id": "größe-1"}]
     assert plug.sent == b"GET /v1/jobs?user=zo%C3%AB&limit=5 HTTP/1.0\r\nContent-Length: 0\r\n\r\n"
     assert plug.closed
 
 
-def test_what_is_handed_in_is_what_the_daemon_reads(answers, client):
-    from windlass.server.submission_request import read_submissions  # noqa: PLC0415 - the other side
+def test_a_submission_arrives_as_it_was_sent(answers, client):
+    from windlass.server.submission_request import read_submissions  # noqa: PLC0415 - the server's side
 
     handed = Submission(Job("digits", (Role(replicas=2, command=("echo", "größe")),)), array=(0, 1))
     plug = answers(OK + b'{"ids": ["digits-1"]}')
@@ -102,7 +102,7 @@ def test_every_error_arrives_as_it_was_raised(answers, client, code):
 @pytest.mark.parametrize(
     "body", [b"{}", b"[]", b'{"error": "no"}', b'{"error": {"code": "new", "message": "x", "fix": ""}}']
 )
-def test_an_error_that_explains_nothing_is_an_internal_one(answers, client, body):
+def test_an_unexplained_error_is_an_internal_one(answers, client, body):
     answers(refused(418, body))
     with pytest.raises(ApiError) as caught:
         client.nodes()
@@ -116,14 +116,14 @@ def test_every_code_has_a_status_that_is_an_error():
 
 
 @pytest.mark.parametrize("trouble", [FileNotFoundError(), ConnectionRefusedError()])
-def test_nobody_listens(monkeypatch, client, trouble):
+def test_a_socket_without_a_listener_is_no_daemon(monkeypatch, client, trouble):
     monkeypatch.setattr(ours.unix, "connect", raising(trouble))
     with pytest.raises(ApiError, match="no Windlass daemon is running") as caught:
         client.ping()
     assert (caught.value.code, caught.value.fix) == (Code.NO_DAEMON, "start one with: windlass up -d")
 
 
-def test_a_folder_of_another_user_is_not_taken_for_an_empty_one(monkeypatch):
+def test_the_folder_of_another_user_is_refused(monkeypatch):
     monkeypatch.setattr(ours.unix, "connect", raising(PermissionError()))
     for ask in (find_daemon, open_state, find_controller):
         with pytest.raises(ApiError, match="belongs to another user") as caught:
@@ -150,7 +150,7 @@ def raising(trouble: BaseException):
         ((OK, TimeoutError()), "has not answered for 60 s"),
     ],
 )
-def test_a_daemon_that_goes_or_hangs_is_told_so_and_the_line_is_closed(answers, client, pieces, told):
+def test_a_daemon_that_ends_or_hangs_is_an_error_and_the_connection_is_closed(answers, client, pieces, told):
     plug = answers(*pieces)
     with pytest.raises(ApiError, match=told) as caught:
         client.jobs()
@@ -163,7 +163,7 @@ def test_a_daemon_that_goes_or_hangs_is_told_so_and_the_line_is_closed(answers, 
 
 @pytest.fixture
 def ready(monkeypatch):
-    """Whatever the other end has to say is there at once."""
+    """All data of the other end is readable at once."""
     monkeypatch.setattr(ours.select, "select", lambda read, *_rest: (read, [], []))
 
 
@@ -171,7 +171,7 @@ def event(number: int, **data: object) -> bytes:
     return b"id: %d\nevent: x\ndata: %b\n\n" % (number, json.dumps(data).encode())
 
 
-def test_events_are_cut_out_of_what_has_come(answers, ready):
+def test_events_are_parsed_from_partial_data(answers, ready):
     one, two = event(7, type="one"), event(9, type="two", text="größe")
     plug = answers(b"HTTP/1.1 200 OK\r\n\r\n: welcome\n\n" + one[:10], one[10:] + two[:-1], b"\n: still here\n\n")
     stream = ApiEventStream(Path("/state"), "a,b", after=3)
@@ -186,13 +186,13 @@ def test_events_are_cut_out_of_what_has_come(answers, ready):
     assert plug.closed
 
 
-def test_nothing_has_come(answers, monkeypatch):
+def test_a_poll_without_data_returns_no_events(answers, monkeypatch):
     monkeypatch.setattr(ours.select, "select", lambda *_all: ([], [], []))
     answers(b"HTTP/1.1 200 OK\r\n\r\n: welcome\n\n")
     assert ApiEventStream(Path("/state"), "").poll(0) == []
 
 
-def test_a_stream_that_is_refused(answers):
+def test_a_refused_stream_raises_its_error(answers):
     body = json.dumps(ApiError(Code.NO_SUCH_JOB, "no job is called 'x'").as_json()).encode()
     plug = answers(refused(404, body))
     with pytest.raises(ApiError) as caught:

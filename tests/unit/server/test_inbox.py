@@ -1,4 +1,4 @@
-"""What waits for events ends when it is told to, whatever comes at that instant."""
+"""A wait for events ends when it is cancelled, also while an event arrives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.backends.inbox import Inbox
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_whoever_waits_is_cancelled_also_while_something_comes(steps: int) -> None:
+def test_a_wait_is_cancelled_even_while_an_event_arrives(steps: int) -> None:
     async def story() -> None:
         inbox = Inbox()
         waiting = asyncio.create_task(inbox.wait(60))
@@ -27,6 +27,6 @@ def test_whoever_waits_is_cancelled_also_while_something_comes(steps: int) -> No
     asyncio.run(story())
 
 
-def test_it_waits_no_longer_than_it_was_told_to() -> None:
+def test_a_wait_ends_at_its_timeout() -> None:
     asyncio.run(Inbox().wait(0.001))
     asyncio.run(Inbox().wait(0))

@@ -1,4 +1,4 @@
-"""How far a job is, from what is seen of its ranks."""
+"""Training progress of a job from its ranks."""
 
 import json
 
@@ -12,11 +12,11 @@ def rank(number, step=41, at=10_000, busy=100.0, **values):
     return {**QUIET, "rank": number, "step": step, "phase": "forward", "at": at, "values": own, "reported_step": 40}
 
 
-def test_nothing_is_known_of_no_ranks():
+def test_a_job_without_ranks_has_no_progress():
     assert summarize_progress([]) is None
 
 
-def test_the_step_and_what_it_costs():
+def test_progress_contains_the_step_and_its_duration():
     told = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
     seen = summarize_progress([rank(0, at=9_000, **told), rank(1, at=9_800), rank(2, step=40)])
     assert (seen["step"], seen["steps"], seen["loss"], seen["eta"]) == (41, 100, 1.5, 59 * 200)
@@ -30,12 +30,12 @@ def test_a_rank_with_much_more_work_is_named():
     assert summarize_progress([rank(0), rank(1, busy=130.0)])["slow"] == []
 
 
-def test_of_a_script_without_heartbeats_only_its_output_is_known():
+def test_a_script_without_heartbeats_shows_only_the_time_of_its_output():
     seen = summarize_progress([QUIET, {**QUIET, "rank": 1, "printed_at": None}])
     assert (seen["step"], seen["heartbeat_at"], seen["behind"], seen["printed_at"]) == (None, None, None, 9_000)
 
 
-def test_a_loss_that_is_no_number_takes_nothing_else_with_it():
+def test_a_loss_that_is_not_finite_removes_no_other_measurement():
     nan, inf = float("nan"), float("inf")
     seen = summarize_progress([rank(0, loss=nan, steps=inf, step_ms=nan, forward_ms=120.0), rank(1, busy=nan), rank(2)])
     assert (seen["step"], seen["loss"], seen["steps"], seen["eta"]) == (41, None, None, None)

@@ -1,4 +1,4 @@
-"""A cluster as far as the faces look at it: gangs and pods that a test writes down."""
+"""A fake cluster for the operator's endpoints: gangs and pods that a test defines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOON = 1_700_000_000_000
 
 
 class Cluster:
-    """The part of `KubernetesBackend` that members and logs are read from. `logs` by pod; an exception is raised."""
+    """The part of `KubernetesBackend` from which members and logs are read. `logs`: by pod; an exception is raised."""
 
     def __init__(self) -> None:
         self.gangs: dict[str, Any] = {}
@@ -58,7 +58,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def state() -> Callable[..., JobState]:
-    """A job with a master and two workers that runs."""
+    """A running job with a master and two workers."""
 
     def make(**how: Any) -> JobState:
         job = Job("digits", (Role("master"), Role("worker", 2)), user="ada")

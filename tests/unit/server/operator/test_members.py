@@ -24,20 +24,20 @@ def test_members_are_counted_over_the_gang_in_the_order_of_roles(cluster, state,
     assert last.detail == "digits-worker-1 on n2 exited with code 3"
 
 
-def test_a_pod_that_waits_for_a_node_has_not_been_started(cluster, state, pod):
+def test_a_pod_without_a_node_is_no_task(cluster, state, pod):
     job = cluster.add(state())
     cluster.found = [pod("master", 0, node=""), pod("worker", 0)]
     assert [each[1] for each in told(cluster, job)] == ["worker"]
 
 
-def test_the_pod_that_a_launchers_job_makes_is_a_member(cluster, state, pod):
+def test_the_pod_of_a_launchers_job_is_a_member(cluster, state, pod):
     job = cluster.add(state())
     launcher = pod("launcher", 0, labels={GENERATION: "1", "training.kubeflow.org/job-role": "launcher"})
     cluster.launched = [launcher]
     assert [each[1:3] for each in told(cluster, job)] == [("launcher", 0)]
 
 
-def test_a_gang_of_others_has_its_members_in_their_order(cluster, state, pod):
+def test_an_external_gang_has_its_members_in_their_order(cluster, state, pod):
     job = state(phase=Phase.RUNNING, generation=1)
     bare = [pod(role, index, labels={}) for role, index in (("a", 7), ("b", 8), ("c", 9))]
     cluster.external_gang = SimpleNamespace(job=job.job, pods=bare)
@@ -46,11 +46,11 @@ def test_a_gang_of_others_has_its_members_in_their_order(cluster, state, pod):
     assert [task.generation for task, _ in list_members(cluster, job)] == [1, 1]
 
 
-def test_nobody_is_a_member_of_what_is_not_there(cluster, state):
+def test_a_missing_gang_has_no_members(cluster, state):
     assert list_members(cluster, state()) == []
 
 
-def test_an_end_that_was_seen_is_not_lost_with_its_pod():
+def test_a_recorded_end_outlives_its_pod():
     def task(rank: int, node: str, code: int | None = None) -> PodTask:
         return PodTask("team/digits", 1, rank, "worker", rank, node, f"digits-worker-{rank}", code=code)
 
@@ -59,6 +59,6 @@ def test_an_end_that_was_seen_is_not_lost_with_its_pod():
     assert [(each.node, each.code) for each in merge_tasks(kept, seen)] == [("n1", 3), ("n2", None), ("n2", None)]
 
 
-def test_of_several_containers_the_one_that_failed_tells_most(pod):
+def test_the_log_of_the_failed_container_is_chosen(pod):
     assert choose_container(pod("worker", 0, code=1)) == "pytorch"
     assert choose_container(pod("worker", 0)) == "sidecar"

@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""Metrics in the text format of Prometheus."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,7 +18,7 @@ def told(metrics: OperatorMetrics) -> dict[str, float]:
     }
 
 
-def test_buckets_are_told_as_sums():
+def test_buckets_are_cumulative():
     metrics = OperatorMetrics(turns=Histogram((0.1, 1.0)))
     for seconds in (0.05, 0.1, 0.5, 7):
         metrics.turns.observe(seconds)
@@ -27,7 +27,7 @@ def test_buckets_are_told_as_sums():
     assert (found["windlass_turn_seconds_count"], found["windlass_turn_seconds_sum"]) == (4, 7.65)
 
 
-def test_a_binding_counts_when_the_api_server_has_carried_it_out():
+def test_a_binding_counts_when_it_has_succeeded():
     metrics = OperatorMetrics()
     path = "/api/v1/namespaces/team/pods/digits-0/binding"
     for status in (201, 409, 201, None):
@@ -39,7 +39,7 @@ def test_a_binding_counts_when_the_api_server_has_carried_it_out():
     assert found["windlass_watches_total pods"] == 1
 
 
-def test_waits_are_counted_where_a_job_goes_on(state):
+def test_waiting_times_are_observed_at_the_next_phase(state):
     metrics = OperatorMetrics()
     job = state(queued_at=1_000, admitted_at=3_000)
     steps = [("Queued", "Admitted", 3_000), ("Admitted", "Admitted", 3_500), ("Admitted", "Running", 10_000)]
@@ -54,7 +54,7 @@ def test_waits_are_counted_where_a_job_goes_on(state):
     assert found["windlass_jobs_ended_total Failed"] == 1
 
 
-def test_one_that_follows_tells_that_it_does():
+def test_a_follower_reports_that_it_does_not_lead():
     metrics = OperatorMetrics(sizes={"logs to read": lambda: 3})
     found = told(metrics)
     assert (found["windlass_leader"], found["windlass_queue_size logs to read"]) == (0, 3)

@@ -1,4 +1,4 @@
-"""Objects that are wrong in one place each, with the sentence that says so."""
+"""Manifests with one error each, and the message of their refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Malformed(NamedTuple):
     manifest: dict[str, Any]
     sentence: str
     read_too: bool = True
-    """Our own reader refuses it as well: the API server is never the stricter one but in `narrower`."""
+    """Whether our own reader refuses it as well. The API server is stricter only in `narrower`."""
 
 
 class Kind(NamedTuple):
@@ -103,7 +103,7 @@ def replica(container: str, **more: Any) -> dict[str, Any]:
 
 
 def whole(kind: Kind) -> dict[str, Any]:
-    """The smallest job of a kind: as good as can be."""
+    """The smallest valid job of a kind."""
     specs = {kind.lead: replica(kind.container, replicas=1)}
     return {
         "apiVersion": f"kubeflow.org/{kind.version}",
@@ -175,7 +175,7 @@ def _spec(kind: str, spec: dict[str, Any], version: str = "v1") -> dict[str, Any
 
 
 def particular() -> Iterator[Malformed]:
-    """What only one kind says."""
+    """Manifests with errors that only one kind can have."""
     worker = {"Worker": replica("pytorch", replicas=2)}
     paddle = {"Worker": replica("paddle", replicas=2)}
     chiefs = {name: replica("tensorflow", replicas=1) for name in ("Chief", "master")}
@@ -244,7 +244,7 @@ def particular() -> Iterator[Malformed]:
 
 
 def own() -> Iterator[Malformed]:
-    """Of our own kind, whose reader is that of job files."""
+    """TrainingJobs, whose reader is that of job files."""
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "must validate at least one schema (anyOf)"),
         ({"command": ""}, "should match"),
@@ -308,7 +308,7 @@ def own() -> Iterator[Malformed]:
 
 
 def settings() -> Iterator[Malformed]:
-    """What administrators write; the cluster file's reader is not asked here."""
+    """Objects of administrators. The reader of cluster files does not check them."""
     repair = {"nodes": ["n1"], "start": "2026-11-22T08:00Z", "end": "2026-11-22T18:00Z"}
     cases: tuple[tuple[str, str, dict[str, Any], str], ...] = (
         ("Queue", "a", {"weight": 0}, TOO_SMALL),

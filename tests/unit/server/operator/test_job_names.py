@@ -1,4 +1,4 @@
-"""What people type, and which job of a cluster it means."""
+"""Resolution of typed names to jobs of a cluster."""
 
 import pytest
 
@@ -15,7 +15,7 @@ IDS = ["team/digits", "team/pytorchjob/digits", "other/tfjob/digits", "team/pyto
         ("pytorchjob/big", ["team/pytorchjob/big"]),
         ("team/big", ["team/pytorchjob/big"]),
         ("team/pytorchjob/big", ["team/pytorchjob/big"]),
-        ("team/digits", ["team/digits"]),  # an id as it stands means itself
+        ("team/digits", ["team/digits"]),  # an id means itself
         ("tfjob/digits", ["other/tfjob/digits"]),
         ("other/digits", ["other/tfjob/digits"]),
         ("digits", ["other/tfjob/digits", "team/digits", "team/pytorchjob/digits"]),
@@ -29,7 +29,7 @@ def test_the_end_of_an_id_is_enough(typed, found):
     assert job_names.find_candidates(typed, IDS) == found
 
 
-def test_in_an_address_slashes_may_be_colons():
+def test_slashes_may_be_colons_in_a_url():
     assert job_names.normalize_name("team:pytorchjob:why") == "team/pytorchjob/why"
 
 
@@ -47,5 +47,5 @@ def test_several_candidates_are_listed():
     ("typed", "hint"),
     [("digit", "did you mean team/digits"), ("tean/digits", "did you mean team/digits"), ("zzz", "`windlass history`")],
 )
-def test_what_nobody_is_called_has_the_nearest_names(typed, hint):
+def test_an_unknown_name_is_refused_with_the_nearest_names(typed, hint):
     assert hint in job_names.unknown_job(typed, ["team/digits", "team/podgroup/shell"]).message

@@ -16,9 +16,9 @@ def test_all_replicas_of_the_newest_template_are_ready():
 
 
 @pytest.mark.parametrize("behind", [{"observed": 1}, {"updated": 1}, {"ready": 1}])
-def test_none_of_these_may_be_behind(behind):
+def test_a_deployment_behind_in_any_count_is_not_ready(behind):
     assert not is_ready(deployment(**behind))
 
 
-def test_a_deployment_that_nobody_has_looked_at_is_not_ready():
+def test_an_unobserved_deployment_is_not_ready():
     assert not is_ready({"metadata": {"generation": 1}, "spec": {"replicas": 1}})

@@ -1,4 +1,4 @@
-"""Where the operator learns which image it runs from."""
+"""Detection of the operator's own image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.server.operator.operator_image import with_operator_image
 
 
 class Api:
-    """Answers every question in the same way."""
+    """Returns or raises the same answer for every request."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -32,13 +32,13 @@ def image(answer: Any) -> str:
     ).kinds.agent_image
 
 
-def test_a_pod_brings_its_own_image_and_whoever_is_none_the_released_one() -> None:
+def test_a_pod_uses_its_own_image_and_a_process_outside_of_pods_the_released_one() -> None:
     containers = [{"name": "proxy", "image": "proxy:1"}, {"name": "operator", "image": "windlass:7"}]
     assert image({"spec": {"containers": containers}}) == "windlass:7"
     assert image(ApiError(404, "NotFound")) == AGENT_IMAGE
 
 
 @pytest.mark.parametrize("trouble", [Unreachable("no connection"), ApiError(503), ApiError(403)], ids=str)
-def test_a_cluster_that_cannot_be_asked_does_not_make_it_another_image(trouble: Exception) -> None:
+def test_an_unreachable_cluster_raises_and_selects_no_image(trouble: Exception) -> None:
     with pytest.raises(type(trouble)):
         image(trouble)

@@ -1,4 +1,4 @@
-"""What of a turn is written down, and when a pod's log is read."""
+"""Records of a turn, and the time at which a pod's log is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.server.operator.history.recorder import HistoryRecorder
 
 
 class Notes:
-    """As much of a history as is told something."""
+    """A fake history that stores its entries."""
 
     def __init__(self) -> None:
         self.entries: list[HistoryEntry] = []
@@ -35,7 +35,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 def turn(cluster, notes):
-    """Commit these states, one after another, with whatever changes in the cluster before each."""
+    """Commit states one after another, each after a change of the cluster."""
 
     def run(*steps) -> None:
         async def told() -> None:
@@ -55,10 +55,10 @@ def turn(cluster, notes):
 
 
 def as_it_is() -> None:
-    """Nothing changes."""
+    """The cluster does not change."""
 
 
-def test_a_running_gang_has_nothing_to_be_read(cluster, notes, state, pod, turn):
+def test_no_log_of_a_running_gang_is_read(cluster, notes, state, pod, turn):
     cluster.add(state())
     cluster.found = [pod("master", 0)]
     turn((state(), as_it_is))
@@ -77,7 +77,7 @@ def test_a_log_is_read_once_when_its_pod_has_ended(cluster, notes, state, pod, t
     assert int(asked["limitBytes"]) == 64 << 10
 
 
-def test_the_logs_of_a_gang_that_is_stopped_are_read_before_its_pods_go(cluster, notes, state, pod, turn):
+def test_the_logs_of_a_stopped_gang_are_read_before_its_pods_are_deleted(cluster, notes, state, pod, turn):
     cluster.add(state())
     cluster.found = [pod("master", 0), pod("worker", 0, code=3)]
     cluster.logs = {"digits-master-0": b"was stopped", "digits-worker-0": b"boom"}
@@ -86,7 +86,7 @@ def test_the_logs_of_a_gang_that_is_stopped_are_read_before_its_pods_go(cluster,
     assert notes.logs == {0: "was stopped", 1: "boom"}
 
 
-def test_what_ended_is_kept_whole_also_if_its_object_goes_with_the_commit(cluster, notes, state, pod, turn):
+def test_an_ended_job_is_recorded_even_if_its_object_is_deleted_by_the_commit(cluster, notes, state, pod, turn):
     cluster.add(state())
     cluster.found = [pod("master", 0, code=0)]
     ended = state(phase=Phase.SUCCEEDED, finished_at=2)
@@ -107,7 +107,7 @@ def test_what_ended_is_kept_whole_also_if_its_object_goes_with_the_commit(cluste
         (Unreachable("no connection"), "its log could not be read: no connection"),
     ],
 )
-def test_a_log_that_cannot_be_read_says_why(cluster, notes, state, pod, turn, trouble, said):
+def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, trouble, said):
     cluster.add(state())
     cluster.found = [pod("master", 0, code=0)]
     cluster.logs["digits-master-0"] = trouble
@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_read_says_why(cluster, notes, state, pod, turn, tr
     assert notes.logs == {0: said}
 
 
-def test_the_logs_of_a_large_gang_share_what_room_there_is(cluster, notes, state, pod, turn):
+def test_the_logs_of_a_large_gang_share_the_space(cluster, notes, state, pod, turn):
     cluster.add(state())
     cluster.found = [pod("worker", index, code=0) for index in range(128)]
     turn((state(done=1), as_it_is))

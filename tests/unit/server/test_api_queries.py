@@ -1,4 +1,4 @@
-"""What can be asked of a daemon, on real records."""
+"""Queries of a daemon on a real database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.server import views
 
 @pytest.fixture
 def crowded(daemon, job):
-    """`one` holds all but one slot of each node; `two` and `three` need more than that, in this order."""
+    """A daemon where `one` holds all but one slot of each node, and `two` and `three` need more, in this order."""
     daemon.submit(job("one", gpu=3, replicas=2, queue="research"))
     daemon.submit(job("two", gpu=2, user="bob"), job("three", gpu=2, queue="research"))
     return daemon
@@ -28,7 +28,7 @@ def ids(answer) -> list[str]:
     return [each["id"] for each in answer.json["jobs"]]
 
 
-def test_ping_tells_who_answers_and_for_what(crowded):
+def test_ping_describes_the_daemon_and_its_cluster(crowded):
     facts = crowded.get("/v1/ping").json
     assert facts["version"] == windlass.__version__
     assert facts["pid"] == os.getpid()
@@ -37,7 +37,7 @@ def test_ping_tells_who_answers_and_for_what(crowded):
     assert (facts["holding"], facts["waiting"]) == (1, 2)
 
 
-def test_those_that_hold_nodes_come_first_then_the_line(crowded, job):
+def test_jobs_that_hold_nodes_come_first_then_the_queue(crowded, job):
     crowded.submit(job("urgent", gpu=4, priority=9))
     crowded.happen("three-3", Suspend("ada"))
     assert ids(crowded.get("/v1/jobs")) == ["one-1", "urgent-4", "two-2", "three-3"]
@@ -45,7 +45,7 @@ def test_those_that_hold_nodes_come_first_then_the_line(crowded, job):
     assert [row["position"] for row in rows] == [0, 1, 2, 0]
     assert rows[0]["nodes"] == ["n1", "n2"]
     assert (rows[2]["reason"], rows[2]["message"][:7]) == ("TopologyPlacementFailed", "needs 2")
-    assert rows[2]["eta"] is None  # enough is free in all, so counting would say "now"
+    assert rows[2]["eta"] is None  # the total of free slots would suffice
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_filters(crowded, query, found):
     assert ids(crowded.get(f"/v1/jobs?{query}")) == found
 
 
-def test_those_that_have_ended_are_listed_if_asked_for(crowded):
+def test_ended_jobs_are_listed_on_request(crowded):
     crowded.happen("two-2", Cancel("ada"))
     assert ids(crowded.get("/v1/jobs")) == ["one-1", "three-3"]
     assert ids(crowded.get("/v1/jobs?all=1")) == ["one-1", "three-3", "two-2"]
@@ -76,7 +76,7 @@ def test_those_that_have_ended_are_listed_if_asked_for(crowded):
     assert ids(crowded.get("/v1/jobs?all=1&phase=Failed,Running")) == ["two-2"]
 
 
-def test_those_that_have_ended_are_listed_if_their_phase_is_asked_for_however_many_ended_since(crowded):
+def test_ended_jobs_of_a_requested_phase_are_listed_however_many_ended_since(crowded):
     crowded.happen("two-2", Cancel("ada"))
     crowded.happen("three-3", Cancel("ada"))
     crowded.happen("one-1", Started(1), MemberExited(1, 0, Exit(1)), GangGone(1))
@@ -89,13 +89,13 @@ def test_those_that_have_ended_are_listed_if_their_phase_is_asked_for_however_ma
 @pytest.mark.parametrize(
     "path", ["/v1/jobs?limit=ten", "/v1/history?since=-1", "/v1/history?limit=1.5", f"/v1/history?since={10**30}"]
 )
-def test_a_number_that_is_none_is_told_so(daemon, path):
+def test_an_invalid_number_is_refused(daemon, path):
     status, code, message = daemon.get(path).error
     assert (status, code) == (400, "bad_request")
     assert "is a number, not" in message
 
 
-def test_history_has_the_last_to_end_first(daemon, job):
+def test_history_lists_the_last_to_end_first(daemon, job):
     daemon.submit(job("a"), job("b", user="bob"), job("c"))
     for minute, (job_id, code) in enumerate((("b-2", 0), ("a-1", 3))):
         daemon.backend.clock += 60_000 * minute
@@ -119,14 +119,14 @@ def test_a_job_is_found_by_id_and_by_name_and_the_latest_wins(daemon, job):
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs/digts", "/v1/jobs/digts/why", "/v1/events?job=digts"])
-def test_a_job_that_nobody_knows_is_told_with_the_nearest_names(daemon, job, path):
+def test_an_unknown_job_is_refused_with_the_nearest_names(daemon, job, path):
     daemon.submit(job())
     status, code, message = daemon.get(path).error
     assert (status, code) == (404, "no_such_job")
     assert message.startswith("no job is called 'digts'; did you mean digits")
 
 
-def test_a_story_has_the_spec_the_ranks_the_history_and_what_ranks_find(daemon, job):
+def test_job_details_contain_spec_ranks_transitions_and_rank_resources(daemon, job):
     daemon.submit(job(gpu=2, labels={"größe": "漢字"}))
     daemon.backend.store.note(Notes(tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")]))
     daemon.end("digits-1", Exit(3))
@@ -139,7 +139,7 @@ def test_a_story_has_the_spec_the_ranks_the_history_and_what_ranks_find(daemon, 
     assert story["status"]["last_failure"]["exit_code"] == story["exit_code"] == 3
 
 
-def test_an_array_is_told_as_its_members(daemon, job):
+def test_an_array_is_listed_by_its_members(daemon, job):
     daemon.submit(Submission(job("sweep", gpu=4), array=(0, 1, 5)))
     found = daemon.get("/v1/jobs/sweep").json
     assert found["id"] == "sweep"
@@ -151,7 +151,7 @@ def test_an_array_is_told_as_its_members(daemon, job):
     assert daemon.get("/v1/jobs/sweep-1_5").json["array"] == "sweep-1"
 
 
-def test_why_counts_what_is_missing_and_names_who_frees_it(crowded):
+def test_an_explanation_counts_missing_resources_and_names_jobs_that_free_them(crowded):
     answer = crowded.get("/v1/jobs/three/why").json
     assert (answer["job"]["id"], answer["job"]["position"]) == ("three-3", 2)
     found = answer["explanation"]
@@ -160,7 +160,7 @@ def test_why_counts_what_is_missing_and_names_who_frees_it(crowded):
     assert found["verdict"]["reason"] == answer["job"]["reason"]
 
 
-def test_every_listing_and_why_name_the_same_start(daemon, job):
+def test_every_listing_and_the_explanation_name_the_same_start(daemon, job):
     daemon.submit(job("half", gpu=3, replicas=2, walltime=3_600_000), job("whole", gpu=4, replicas=2))
     daemon.submit(job("next", gpu=4, walltime=600_000))
     daemon.backend.clock += 90_000  # since the plan was made
@@ -175,10 +175,10 @@ def test_every_listing_and_why_name_the_same_start(daemon, job):
         assert listed["certainty"] == found["verdict"]["certainty"]
 
 
-def test_what_waits_and_fits_no_more_is_told_what_would(crowded):
+def test_a_pending_job_that_no_longer_fits_gets_the_largest_job_that_would(crowded):
     assert crowded.get("/v1/prospects/two").json == {"id": "two-2", "never": ""}
 
-    crowded.shrink(to=1)  # GPU a node, and one GPU fewer than each replica needs
+    crowded.shrink(to=1)  # GPU on each node, one fewer than each replica needs
 
     never = crowded.get("/v1/prospects/two").json["never"]
     assert never.startswith("can never run on the existing nodes and queues: needs 2")
@@ -186,18 +186,18 @@ def test_what_waits_and_fits_no_more_is_told_what_would(crowded):
     assert crowded.get("/v1/jobs/two/why").json["explanation"]["never"] == never
 
 
-def test_what_runs_has_every_prospect(crowded):
+def test_a_running_job_is_not_impossible(crowded):
     crowded.shrink(to=1)
     assert crowded.get("/v1/prospects/one").json == {"id": "one-1", "never": ""}
 
 
-def test_why_of_a_job_that_runs_is_its_line_alone(crowded):
+def test_the_explanation_of_a_running_job_is_only_its_line(crowded):
     answer = crowded.get("/v1/jobs/one/why").json
     assert answer["job"]["phase"] == "Admitted"
     assert "explanation" not in answer
 
 
-def test_why_of_an_array_is_about_a_member_that_waits(daemon, job):
+def test_the_explanation_of_an_array_is_of_a_pending_member(daemon, job):
     daemon.submit(Submission(job("sweep", gpu=4), array=(0, 1, 5)))
     assert daemon.get("/v1/jobs/sweep/why").json["job"]["id"] == "sweep-1_5"
 
@@ -205,13 +205,13 @@ def test_why_of_an_array_is_about_a_member_that_waits(daemon, job):
 # --- nodes and queues ---------------------------------------------------------------------------------
 
 
-def test_nodes_say_what_they_have_and_who_holds_it(crowded):
+def test_nodes_list_capacity_and_the_jobs_that_hold_it(crowded):
     n1, n2 = crowded.get("/v1/nodes").json["nodes"]
     assert (n1["name"], n1["state"], n1["capacity"]["gpu"], n1["used"]["gpu"]) == ("n1", "ready", 4, 3)
     assert n1["jobs"] == n2["jobs"] == [{"id": "one-1", "holds": {"gpu": 3}}]
 
 
-def test_a_node_that_shares_its_gpus_counts_whole_ones_and_parts_together(open_daemon, job):
+def test_a_node_that_shares_gpus_counts_whole_and_partial_ones_together(open_daemon, job):
     daemon = open_daemon(sharing="milli")
     half = Role(resources={"gpu-milli": 500}, command=("true",))
     daemon.submit(job("whole", gpu=2), Job("half", (half,)))
@@ -220,7 +220,7 @@ def test_a_node_that_shares_its_gpus_counts_whole_ones_and_parts_together(open_d
     assert sorted(node["used"]["gpu-milli"] for node in nodes) in ([0, 2_500], [500, 2_000])
 
 
-def test_queues_say_what_they_may_have_and_what_they_hold(crowded):
+def test_queues_list_quota_and_usage(crowded):
     found = {each["name"]: each for each in crowded.get("/v1/queues").json["queues"]}
     assert list(found) == ["default", "idle", "research"]
     assert (found["research"]["running"], found["research"]["waiting"], found["research"]["used"]) == (1, 1, {"gpu": 6})

@@ -21,7 +21,7 @@ class Ring:
         self.itself = self
 
 
-def test_what_is_there_is_looked_at_no_more_and_what_comes_is_collected_in_the_end():
+def test_existing_objects_are_frozen_and_new_garbage_is_collected_in_the_end():
     gc.collect()
     collect_rarely()
     assert gc.get_freeze_count() > 10_000

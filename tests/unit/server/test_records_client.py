@@ -1,4 +1,4 @@
-"""What is told while no controller runs is what a daemon would have told."""
+"""Queries without a controller have the answers of the daemon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.server.records_client import RecordsClient
 
 @pytest.fixture
 def records(daemon, job):
-    """A daemon with jobs of every kind, and the records that it leaves."""
+    """A daemon with jobs of every kind, and its records."""
     daemon.submit(job("done"), job("one", gpu=3, replicas=2), job("two", gpu=2, user="bob"))
     daemon.submit(Submission(job("sweep"), array=(0, 1)))
     daemon.end("done-1", Exit(4))
@@ -31,18 +31,18 @@ def records(daemon, job):
 
 
 def plain(row):
-    """As a client gets it; without a plan there is no line to have a position in."""
+    """The JSON of an answer, without the position in the queue, which needs a plan."""
     return {name: value for name, value in json.loads(json.dumps(row)).items() if name != "position"}
 
 
 @pytest.mark.parametrize("name", ["done", "one-2", "two", "sweep-4_0"])
-def test_a_story(records, name):
+def test_job_details_are_those_of_the_daemon(records, name):
     daemon, offline = records
     told = daemon.get(f"/v1/jobs/{name}").json
     assert plain(offline.job(name)) == plain({**told, "rank_resources": []})
 
 
-def test_it_is_of_the_last_moment_at_which_anything_happened(records):
+def test_the_time_of_the_records_is_that_of_the_last_event(records):
     daemon, offline = records
     daemon.backend.clock += 60_000
     daemon.happen("sweep-4_0", Cancel("ada"), GangGone(1))
@@ -91,7 +91,7 @@ def test_listings_have_the_same_jobs(records, filters):
     assert told
 
 
-def test_why_is_the_last_verdict_that_was_written_down(records):
+def test_the_explanation_is_the_last_saved_verdict(records):
     daemon, offline = records
     told = daemon.get("/v1/jobs/two/why").json["job"]
     assert plain(offline.explain("two")["job"]) == plain(told)
@@ -105,7 +105,7 @@ def test_an_unknown_job(records):
     assert caught.value.code is Code.NO_SUCH_JOB
 
 
-def test_a_folder_in_which_nothing_has_happened(tmp_path):
+def test_an_empty_folder_has_no_jobs(tmp_path):
     assert RecordsClient.open(tmp_path / "nowhere") is None
     with pytest.raises(ApiError) as caught:
         open_state(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Whom a daemon speaks with: its user and root, as the kernel knows them."""
+"""Peers that a daemon serves: its own user and root, as the kernel tells them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.server import unix_socket as unix
 
 
 class Transport:
-    """The line to a process of some user."""
+    """A connection to a process of some user."""
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
@@ -40,8 +40,8 @@ class Transport:
 
 
 @pytest.fixture
-def rings(daemon):
-    """`rings(uid)`: the line after a process of this user has connected."""
+def connects(daemon):
+    """`connects(uid)`: the connection after a process of this user has connected."""
 
     async def connect(uid: int) -> Transport:
         from uvicorn.server import ServerState  # noqa: PLC0415 - slow, and for these tests only
@@ -55,18 +55,18 @@ def rings(daemon):
     return lambda uid: daemon.runner.run(connect(uid))
 
 
-def test_the_kernel_knows_who_is_at_the_other_end():
+def test_the_kernel_tells_pid_and_uid_of_the_peer():
     assert unix.peer(Transport(77)) == (4_321, 77)
 
 
 @pytest.mark.parametrize("uid", [0, os.getuid()])
-def test_root_and_the_owner_are_let_in(rings, uid):
-    line = rings(uid)
+def test_root_and_the_owner_are_served(connects, uid):
+    line = connects(uid)
     assert (line.written, line.closed) == (b"", False)
 
 
-def test_others_are_told_off_before_they_have_said_anything(rings):
-    line = rings(os.getuid() + 1)
+def test_other_users_are_refused_before_they_send_anything(connects):
+    line = connects(os.getuid() + 1)
     head, _, body = line.written.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 403 ")
     assert f"Content-Length: {len(body)}".encode() in head

@@ -1,4 +1,4 @@
-"""What the scheduler as a whole is asked, and told: reservations, shares, snapshots, and what would be otherwise."""
+"""Queries of the scheduler as a whole: reservations, shares, snapshots, and hypothetical jobs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_nodes_are_chosen_where_the_fewest_jobs_would_still_run(daemon, job):
     assert reserve(daemon, count=1, gpus=4).json["nodes"] == ["n2"]
 
 
-def test_who_would_still_run_then_is_told(daemon, job):
+def test_a_reservation_lists_the_jobs_that_would_still_run(daemon, job):
     daemon.submit(job("short", walltime=HOUR // 2), job("long", gpu=1))
     made = reserve(daemon, nodes=["n1", "n2"]).json
     assert [run["id"] for run in made["running"]] == ["long-2"]
 
 
-def test_a_reservation_is_there_after_a_crash_and_until_it_is_deleted(daemon, open_daemon):
+def test_a_reservation_outlives_a_crash_until_it_is_deleted(daemon, open_daemon):
     reserve(daemon, nodes=["n2"])
     again = open_daemon()
     assert list(reserved(again)) == ["exam"]
@@ -55,7 +55,7 @@ def test_a_reservation_is_there_after_a_crash_and_until_it_is_deleted(daemon, op
     assert again.controller.snapshot().reservations == ()
 
 
-def test_what_is_over_is_listed_no_more(daemon):
+def test_a_reservation_that_is_over_is_not_listed(daemon):
     reserve(daemon, nodes=["n2"])
     daemon.backend.clock += 2 * HOUR
     assert reserved(daemon) == {}
@@ -80,7 +80,7 @@ def test_what_is_over_is_listed_no_more(daemon):
         ({"name": "b", "start": "soon"}, 400, "this is not a reservation: Expected `int`, got `str` - at `$.start`"),
     ],
 )
-def test_what_cannot_be_reserved_says_why(daemon, asked, status, said):
+def test_an_impossible_reservation_is_refused_with_a_reason(daemon, asked, status, said):
     reserve(daemon, nodes=["n2"])
     refused = reserve(daemon, **{"name": "exam", **asked})
     assert refused.error[0] == status
@@ -88,14 +88,14 @@ def test_what_cannot_be_reserved_says_why(daemon, asked, status, said):
     assert list(reserved(daemon)) == ["exam"]
 
 
-def test_one_that_is_not_there_cannot_be_deleted(daemon):
+def test_an_unknown_reservation_cannot_be_deleted(daemon):
     assert daemon.delete("/v1/reservations/exam").error[0] == 404
 
 
 # --- shares and snapshots -----------------------------------------------------------------------------
 
 
-def test_shares_tell_what_every_queue_has_and_who_is_next(daemon, job):
+def test_shares_list_the_usage_and_next_job_of_every_queue(daemon, job):
     daemon.submit(job("one", gpu=4, replicas=2), job("two", queue="research"))
     found = {each["queue"]: each for each in daemon.get("/v1/shares").json["queues"]}
     assert list(found) == ["default", "idle", "research"]
@@ -103,7 +103,7 @@ def test_shares_tell_what_every_queue_has_and_who_is_next(daemon, job):
     assert (found["research"]["next"], found["research"]["waiting"]) == ("two-2", 1)
 
 
-def test_a_snapshot_makes_the_plan_that_was_made_on_it(daemon, job):
+def test_a_snapshot_reproduces_its_plan(daemon, job):
     daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2), job("three"))
     taken = load(daemon.get("/v1/snapshot?planned=1").json)
     assert list(taken.plan.admissions) == ["one-1", "three-3"]
@@ -112,10 +112,10 @@ def test_a_snapshot_makes_the_plan_that_was_made_on_it(daemon, job):
     assert (now.plan, sorted(now.snapshot.running)) == (None, ["one-1", "three-3"])
 
 
-# --- why ----------------------------------------------------------------------------------------------
+# --- explanations ----------------------------------------------------------------------------------------------
 
 
-def test_why_of_all_has_a_line_for_each_that_waits(daemon, job):
+def test_the_explanation_of_all_has_a_line_for_each_pending_job(daemon, job):
     daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2), job("three", gpu=2, replicas=2))
     found = daemon.get("/v1/why").json["jobs"]
     assert sorted(each["id"] for each in found) == ["three-3", "two-2"]
@@ -123,7 +123,7 @@ def test_why_of_all_has_a_line_for_each_that_waits(daemon, job):
     assert {each["id"]: each["would_start"] for each in found} == {"two-2": ["as 2×1 gpu"], "three-3": []}
 
 
-def test_a_node_says_for_whom_it_is_kept_and_until_when(daemon):
+def test_a_node_lists_its_reservations(daemon):
     end = NOON + 3_600_000
     for name, node, start, whom in (
         ("repair", "n1", NOON, {"maintenance": True}),
@@ -141,7 +141,7 @@ def test_a_node_says_for_whom_it_is_kept_and_until_when(daemon):
 
 
 @pytest.mark.parametrize(("what_if", "starts"), [("gpus=1", True), ("gpus=2 queue=research", False)])
-def test_what_if_tells_whether_the_job_would_start_now(daemon, job, what_if, starts):
+def test_a_hypothetical_job_is_explained_with_its_start(daemon, job, what_if, starts):
     daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2))
     found = daemon.get(f"/v1/jobs/two/why?what_if={what_if.replace(' ', '%20')}").json
     assert found["supposed"]
@@ -160,14 +160,14 @@ def test_what_if_tells_whether_the_job_would_start_now(daemon, job, what_if, sta
         ("time=0s", 400, "--what-if expects more than no time at all"),
     ],
 )
-def test_what_could_not_be_says_so(daemon, job, what_if, status, said):
+def test_an_impossible_hypothetical_job_is_refused(daemon, job, what_if, status, said):
     daemon.submit(job("one", gpu=4, replicas=2), job("two"))
     refused = daemon.get(f"/v1/jobs/two/why?what_if={what_if}").error
     assert refused[0] == status
     assert refused[2].startswith(said)
 
 
-def test_what_if_is_for_jobs_that_wait(daemon, job):
+def test_only_pending_jobs_can_be_hypothetical(daemon, job):
     daemon.submit(job("one"))
     assert daemon.get("/v1/jobs/one/why?what_if=gpus=2").error == (
         409,
@@ -176,14 +176,14 @@ def test_what_if_is_for_jobs_that_wait(daemon, job):
     )
 
 
-def test_why_names_the_reservation_that_keeps_a_node(daemon, job):
+def test_the_explanation_names_the_reservation_of_a_node(daemon, job):
     reserve(daemon, nodes=["n1"])
     daemon.submit(job("one", gpu=4), job("two", gpu=4))
     nodes = daemon.get("/v1/jobs/two/why").json["explanation"]["nodes"]
     assert [(node["node"], node["held_for"]) for node in nodes] == [("n1", "reservation exam"), ("n2", "")]
 
 
-# --- several at once ----------------------------------------------------------------------------------
+# --- several jobs at once ----------------------------------------------------------------------------------
 
 
 def test_several_jobs_are_cancelled_by_one_request(daemon, job):
@@ -195,7 +195,7 @@ def test_several_jobs_are_cancelled_by_one_request(daemon, job):
     assert daemon.post("/v1/cancel", {"jobs": "two"}).error[0] == 400
 
 
-def test_nobody_starts_for_a_moment_who_is_cancelled_with_the_one_before_him(daemon, job):
+def test_a_job_cancelled_with_the_job_before_it_never_starts(daemon, job):
     daemon.submit(job("one", gpu=4))
     daemon.submit(job("two", gpu=4, replicas=2), job("three", gpu=4))
     assert [daemon.phase(name) for name in ("one", "two", "three")] == ["Admitted", "Queued", "Queued"]

@@ -1,4 +1,4 @@
-"""What an operator answers over HTTP, with jobs that run on a real API server."""
+"""The operator's answers over HTTP, with jobs on a real API server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def ids(answer: dict) -> list[str]:
     return [each["id"] for each in answer["jobs"]]
 
 
-def test_the_same_questions_have_the_same_answers_as_on_a_laptop(tell):
+def test_queries_have_the_same_answers_as_on_a_laptop(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("big", gpus=2, replicas=2)
         big = await place.phase("big", "Running")
         await place.submit("next")
         await place.until("/v1/jobs/next", lambda job: job["position"] == 1)
 
-        # 1. how everything stands
+        # 1. the overview
         ping = await place.get("/v1/ping")
         assert (ping["kind"], ping["nodes"], ping["capacity"]["gpu"]) == ("operator", 2, 4)
         assert (ping["holding"], ping["waiting"], ping["trouble"]) == (1, 1, "")
@@ -44,7 +44,7 @@ def test_the_same_questions_have_the_same_answers_as_on_a_laptop(tell):
         assert sorted(task["node"] for task in big["tasks"]) == ["n1", "n2"]
         assert [step["after"] for step in big["transitions"]] == ["Created", "Queued", "Admitted", "Running"]
 
-        # 3. the queue, and why
+        # 3. the queue, and explanations
         queue = (await place.get("/v1/jobs"))["jobs"]
         assert [(job["id"], job["phase"], job["position"]) for job in queue] == [
             ("default/big", "Running", 0),
@@ -71,7 +71,7 @@ def test_the_same_questions_have_the_same_answers_as_on_a_laptop(tell):
     tell(story)
 
 
-def test_a_job_whose_volume_is_missing_is_listed_with_why(tell):
+def test_a_job_with_a_missing_volume_is_listed_with_the_reason(tell):
     async def story(place: OperatorPlace) -> None:
         why = "there is no PersistentVolumeClaim data in namespace default; create it"
         volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
@@ -95,13 +95,13 @@ def test_a_job_whose_volume_is_missing_is_listed_with_why(tell):
 
 
 async def state(place: OperatorPlace, name: str, expected: str) -> bool:
-    """Whether `kubectl get` comes to show this."""
-    while (await place.api.get(f"{inside(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - nobody says when
+    """Wait until `kubectl get` shows this state."""
+    while (await place.api.get(f"{inside(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0.02)
     return True
 
 
-def test_a_job_that_was_deleted_stays_in_history_with_its_attempts(tell):
+def test_a_deleted_job_stays_in_history_with_its_attempts(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("works", Behaviour.SUCCEED)
         await place.submit("breaks", Behaviour.FAIL)
@@ -126,7 +126,7 @@ def test_a_job_that_was_deleted_stays_in_history_with_its_attempts(tell):
     tell(story)
 
 
-def test_a_job_that_was_deleted_while_it_ran_is_told_as_cancelled(tell):
+def test_a_job_deleted_while_running_is_shown_as_cancelled(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("digits", replicas=2)
         await place.phase("digits", "Running")
@@ -160,7 +160,7 @@ def test_another_job_of_the_same_name_has_a_history_of_its_own(tell):
     tell(story)
 
 
-def test_a_name_that_may_mean_several_jobs_is_told_which(tell):
+def test_an_ambiguous_name_is_refused_with_the_candidates(tell):
     async def story(place: OperatorPlace) -> None:
         await place.api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
         await place.submit("digits")
@@ -178,7 +178,7 @@ def test_a_name_that_may_mean_several_jobs_is_told_which(tell):
     tell(story)
 
 
-def test_what_happens_is_told_as_it_happens(tell):
+def test_events_are_sent_as_they_happen(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("digits", Behaviour.SUCCEED)
         await place.until("/v1/jobs/digits", lambda job: job["id"])
@@ -191,7 +191,7 @@ def test_what_happens_is_told_as_it_happens(tell):
     tell(story)
 
 
-def test_whoever_wants_something_changed_is_sent_to_the_objects(tell):
+def test_every_action_is_refused_with_the_command_on_objects(tell):
     async def story(place: OperatorPlace) -> None:
         submission = {"job": {"name": "digits", "roles": [{"command": ["true"]}]}}
         for method, path, body, instead in (
@@ -236,11 +236,11 @@ def test_probes_and_metrics_on_the_same_port(tell):
     tell(story)
 
 
-def test_one_that_follows_names_the_leader(tell):
+def test_a_follower_names_the_leader(tell):
     async def story(place: OperatorPlace) -> None:
-        place.faces.unready = "the watches have not listed everything yet"
-        place.faces.leader = lambda: "windlass-1_7"
-        await place.faces.follow()
+        place.endpoints.unready = "the watches have not listed everything yet"
+        place.endpoints.leader = lambda: "windlass-1_7"
+        await place.endpoints.follow()
         status, answer = await place.ask("/v1/jobs")
         assert (status, answer["leader"]) == (503, "windlass-1_7")
         assert answer["error"] == {

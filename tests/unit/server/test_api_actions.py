@@ -1,4 +1,4 @@
-"""Submitting, cancelling, suspending and resuming: all or nothing, and durable before it is answered."""
+"""Submit, cancel, suspend, resume: all or nothing, and durable before the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def on_record(daemon) -> list[str]:
 # --- submitting ---------------------------------------------------------------------------------------
 
 
-def test_a_job_is_on_disk_and_started_when_its_id_is_told(daemon, job):
+def test_a_job_is_on_disk_and_started_when_its_id_is_returned(daemon, job):
     answer = daemon.hand_in(job(), environment={"PATH": "/bin", "NAME": "größe"}, owner="12:34:boot")
     assert (answer.status, answer.json) == (201, {"ids": ["digits-1"]})
     assert daemon.backend.store.environment("digits-1") == {"PATH": "/bin", "NAME": "größe"}
@@ -28,25 +28,25 @@ def test_a_job_is_on_disk_and_started_when_its_id_is_told(daemon, job):
     assert [(c.job_id, c.generation) for c in daemon.backend.performed if isinstance(c, Launch)] == [("digits-1", 1)]
 
 
-def test_several_are_numbered_in_their_order_and_an_array_has_one_id(daemon, job):
+def test_several_jobs_are_numbered_in_order_and_an_array_has_one_id(daemon, job):
     ids = daemon.submit(job("prep"), Submission(job("sweep"), array=(0, 2), array_limit=1), job("report"))
     assert ids == ["prep-1", "sweep-2", "report-3"]
     assert on_record(daemon) == ["prep-1", "sweep-2_0", "sweep-2_2", "report-3"]
     assert daemon.submit(job("next")) == ["next-4"]
 
 
-def test_who_wants_more_cores_than_there_are_is_told_that_they_can_be_shared(daemon):
+def test_a_job_with_too_many_cores_is_refused_with_a_hint_to_share_them(daemon):
     plain = Job("plain", (Role(replicas=1, resources={CPU: 8_000_000}, command=("true",)),), user="ada")
     told = daemon.hand_in(plain)
     assert told.error[:2] == (422, "refused")
     assert "--cpus 0" in told.json["error"]["fix"]
 
 
-def test_one_that_could_never_run_keeps_all_of_them_out(daemon, job):
+def test_an_impossible_job_refuses_the_whole_request(daemon, job):
     status, code, message = daemon.hand_in(job("fits"), job("never", gpu=5)).error
     assert (status, code) == (422, "refused")
     assert message.startswith("never can never run here: ")
-    assert "4" in message  # the largest that would fit
+    assert "4" in message  # the largest job that would fit
     assert on_record(daemon) == []
     assert daemon.backend.performed == []
 
@@ -60,7 +60,7 @@ def test_one_that_could_never_run_keeps_all_of_them_out(daemon, job):
         ((-1,), "", "an array has at most 10000 indexes, each once"),
     ],
 )
-def test_what_a_program_gets_wrong_is_told_before_anything_is_taken_in(daemon, job, array, owner, said):
+def test_invalid_requests_are_refused_before_any_job_is_accepted(daemon, job, array, owner, said):
     status, code, message = daemon.hand_in(Submission(job(), array=array), owner=owner).error
     assert (status, code) == (400, "bad_request")
     assert said in message
@@ -77,13 +77,13 @@ def test_what_a_program_gets_wrong_is_told_before_anything_is_taken_in(daemon, j
         ({"resources": {"gpu": -1}}, "role 'worker' requests a negative amount"),
     ],
 )
-def test_numbers_that_no_role_can_have_are_told(daemon, numbers, said):
+def test_invalid_counts_of_a_role_are_refused(daemon, numbers, said):
     status, code, message = daemon.hand_in(Job("x", (Role(command=("true",), **numbers),))).error
     assert (status, code) == (400, "bad_request")
     assert said in message
 
 
-def test_one_that_waits_for_an_unknown_job_keeps_all_of_them_out(daemon, job):
+def test_an_unknown_dependency_refuses_the_whole_request(daemon, job):
     after = (Dependency("prepp"),)
     status, code, message = daemon.hand_in(job("prep"), job("train", after=after)).error
     assert (status, code) == (404, "no_such_job")
@@ -91,7 +91,7 @@ def test_one_that_waits_for_an_unknown_job_keeps_all_of_them_out(daemon, job):
     assert on_record(daemon) == []
 
 
-def test_a_name_in_after_is_the_job_of_the_same_request_first(daemon, job):
+def test_a_name_in_after_means_a_job_of_the_same_request_first(daemon, job):
     daemon.submit(job("prep"), job("lonely"))
     waits = (Dependency("prep", Condition.FINISHED), Dependency("lonely"))
     daemon.submit(Submission(job("prep"), array=(0, 1)), job("train", after=waits))
@@ -102,16 +102,16 @@ def test_a_name_in_after_is_the_job_of_the_same_request_first(daemon, job):
     )
 
 
-def test_a_request_that_is_repeated_finds_its_jobs(daemon, job):
+def test_a_repeated_request_finds_its_jobs(daemon, job):
     both = job("one"), Submission(job("sweep"), array=(0, 1))
     first = daemon.submit(*both, key="k1")
     daemon.end("one-1", Exit(0))
     assert daemon.submit(*both, key="k1", again=True) == first
-    assert daemon.submit(*both, key="k2", again=True) == ["one-3", "sweep-4"]  # this one never arrived
-    assert daemon.submit(*both, key="k1") == ["one-5", "sweep-6"]  # the same words, meant as new ones
+    assert daemon.submit(*both, key="k2", again=True) == ["one-3", "sweep-4"]  # this request never arrived
+    assert daemon.submit(*both, key="k1") == ["one-5", "sweep-6"]  # the same text in a new request
 
 
-def test_without_a_daemon_nobody_would_look_after_a_job_that_has_no_owner(open_daemon, job):
+def test_a_job_without_an_owner_needs_a_daemon(open_daemon, job):
     daemon = open_daemon(kind="run")
     answer = daemon.hand_in(job())
     assert answer.error[:2] == (503, "no_daemon")
@@ -122,14 +122,14 @@ def test_without_a_daemon_nobody_would_look_after_a_job_that_has_no_owner(open_d
 # --- cancel, suspend, resume --------------------------------------------------------------------------
 
 
-def test_cancelling_one_that_waits_ends_it_at_once(daemon, job):
+def test_cancelling_a_pending_job_ends_it_at_once(daemon, job):
     daemon.submit(job("one", gpu=4, replicas=2), job("two"))
     assert [each["id"] for each in daemon.post("/v1/jobs/two/cancel", {"by": "ada"}).json["jobs"]] == ["two-2"]
     story = daemon.get("/v1/jobs/two").json
     assert (story["phase"], story["reason"], story["message"]) == ("Failed", "Cancelled", "cancelled by ada")
 
 
-def test_cancelling_one_that_runs_gives_it_its_grace(daemon, job):
+def test_cancelling_a_running_job_gives_it_its_grace(daemon, job):
     daemon.submit(job(grace=7_000))
     daemon.happen("digits-1", Started(1))
     daemon.post("/v1/jobs/digits/cancel")
@@ -140,7 +140,7 @@ def test_cancelling_one_that_runs_gives_it_its_grace(daemon, job):
     assert daemon.phase("digits") == "Failed"
 
 
-def test_cancelling_one_at_once_stops_it_once_and_without_grace(daemon, job):
+def test_cancelling_a_job_at_once_stops_it_once_and_without_grace(daemon, job):
     daemon.submit(job(grace=7_000))
     daemon.happen("digits-1", Started(1))
     daemon.post("/v1/jobs/digits/cancel", {"now": True})
@@ -148,7 +148,7 @@ def test_cancelling_one_at_once_stops_it_once_and_without_grace(daemon, job):
     assert daemon.backend.store.transitions("digits-1")[-1].event == "Kill"
 
 
-def test_suspended_and_resumed(daemon, job):
+def test_a_job_is_suspended_and_resumed(daemon, job):
     daemon.submit(job())
     daemon.happen("digits-1", Started(1))
     assert daemon.post("/v1/jobs/digits/suspend").status == 200
@@ -163,7 +163,7 @@ def test_suspended_and_resumed(daemon, job):
 
 @pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
 @pytest.mark.parametrize(("exit", "phase"), [(Exit(0), "Succeeded"), (Exit(1), "Failed")])
-def test_nothing_more_can_be_done_to_a_job_that_has_ended(daemon, job, verb, exit, phase):
+def test_an_ended_job_refuses_every_action(daemon, job, verb, exit, phase):
     daemon.submit(job())
     daemon.end("digits-1", exit)
     error = daemon.post(f"/v1/jobs/digits/{verb}").error
@@ -171,7 +171,7 @@ def test_nothing_more_can_be_done_to_a_job_that_has_ended(daemon, job, verb, exi
 
 
 @pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
-def test_a_job_that_was_cancelled_is_not_called_failed(daemon, job, verb):
+def test_a_cancelled_job_is_not_shown_as_failed(daemon, job, verb):
     daemon.submit(job(suspend=True))
     daemon.post("/v1/jobs/digits/cancel", {"by": "ada"})
     error = daemon.post(f"/v1/jobs/digits/{verb}").error
@@ -180,20 +180,20 @@ def test_a_job_that_was_cancelled_is_not_called_failed(daemon, job, verb):
     assert why[2] == "digits-1 is not pending but Cancelled"
 
 
-def test_only_what_is_suspended_can_be_resumed_and_only_once_suspended(daemon, job):
+def test_only_suspended_jobs_can_be_resumed_and_only_others_suspended(daemon, job):
     daemon.submit(job(), job("held", suspend=True))
     assert daemon.post("/v1/jobs/digits/resume").error[2] == "digits is not suspended but Admitted"
     assert daemon.post("/v1/jobs/held/suspend").error[2] == "held is suspended already"
 
 
-def test_of_an_array_those_members_for_which_it_makes_sense(daemon, job):
+def test_an_action_on_an_array_changes_the_members_whose_state_allows_it(daemon, job):
     daemon.submit(Submission(job("sweep"), array=(0, 1, 2)))
     daemon.end("sweep-1_1", Exit(0))
     cancelled = daemon.post("/v1/jobs/sweep/cancel").json["jobs"]
     assert [each["id"] for each in cancelled] == ["sweep-1_0", "sweep-1_2"]
 
 
-def test_an_unknown_job_or_verb(daemon, job):
+def test_an_unknown_job_or_verb_is_refused(daemon, job):
     daemon.submit(job())
     assert daemon.post("/v1/jobs/nonesuch/cancel").error[:2] == (404, "no_such_job")
     status, code, message = daemon.post("/v1/jobs/digits/polish").error
@@ -203,7 +203,7 @@ def test_an_unknown_job_or_verb(daemon, job):
 # --- down ---------------------------------------------------------------------------------------------
 
 
-def test_down_cancels_what_lives_and_waits_for_it(daemon, job):
+def test_down_cancels_living_jobs_and_waits_for_their_end(daemon, job):
     daemon.submit(job("runs"), job("done"), job("held", suspend=True))
     daemon.end("done-2", Exit(0))
     daemon.happen("runs-1", Started(1))
@@ -215,23 +215,23 @@ def test_down_cancels_what_lives_and_waits_for_it(daemon, job):
     assert daemon.phase("held") == daemon.phase("runs") == "Failed"
 
 
-def test_down_can_leave_what_lives_alone(daemon, job):
+def test_down_can_keep_living_jobs(daemon, job):
     daemon.submit(job())
     assert daemon.post("/v1/down", {"keep_jobs": True}).json["jobs"] == ["digits-1"]
     assert daemon.phase("digits") == "Admitted"
 
 
-def test_a_daemon_that_leaves_takes_nothing_in(daemon, job):
+def test_an_ending_daemon_accepts_no_jobs(daemon, job):
     daemon.submit(job())
     daemon.feed.close()
     assert daemon.hand_in(job()).error == (503, "no_daemon", "the daemon is ending")
     assert daemon.post("/v1/jobs/digits/cancel").error[:2] == (503, "no_daemon")
 
 
-# --- a disk that takes nothing ------------------------------------------------------------------------
+# --- a full disk ------------------------------------------------------------------------
 
 
-def test_what_cannot_be_written_down_is_not_taken_in(daemon, job):
+def test_a_job_that_cannot_be_saved_is_not_accepted(daemon, job):
     daemon.backend.full = FULL
     assert daemon.hand_in(job()).error == (507, "disk", FULL)
     assert daemon.get("/v1/ping").json["trouble"] == FULL
@@ -239,7 +239,7 @@ def test_what_cannot_be_written_down_is_not_taken_in(daemon, job):
     assert daemon.backend.performed == []
 
 
-def test_what_was_refused_while_the_disk_was_full_is_taken_back_when_it_is_not(daemon, job):
+def test_a_job_refused_on_a_full_disk_is_cancelled_when_there_is_space(daemon, job):
     daemon.backend.full = FULL
     daemon.hand_in(job())
     daemon.backend.mend()
@@ -251,13 +251,13 @@ def test_what_was_refused_while_the_disk_was_full_is_taken_back_when_it_is_not(d
     assert daemon.submit(job("next")) == ["next-2"]
 
 
-def test_a_cancel_that_cannot_be_written_down_is_told_so(daemon, job):
+def test_a_cancel_that_cannot_be_saved_is_an_error(daemon, job):
     daemon.submit(job())
     daemon.backend.full = FULL
     assert daemon.post("/v1/jobs/digits/cancel").error == (507, "disk", FULL)
 
 
-def test_a_database_that_cannot_be_read_is_told_so(daemon, job):
+def test_an_unreadable_database_is_an_error(daemon, job):
     daemon.submit(job())
     daemon.backend.store._connection.execute("DROP TABLE tasks")
     status, code, message = daemon.get("/v1/jobs/digits").error
@@ -265,7 +265,7 @@ def test_a_database_that_cannot_be_read_is_told_so(daemon, job):
     assert "no such table: tasks" in message
 
 
-# --- what no client of ours sends ---------------------------------------------------------------------
+# --- invalid requests ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_a_database_that_cannot_be_read_is_told_so(daemon, job):
         (b'{"submissions": [{"job": {"name": "x", "roles": [{"resources": {"gpu": -1e30}}]}}]}', "Expected `int`"),
     ],
 )
-def test_a_submission_that_is_none_is_one_clear_error_and_the_daemon_lives(daemon, job, body, message):
+def test_an_invalid_submission_is_one_clear_error_and_the_daemon_lives(daemon, job, body, message):
     status, code, told = daemon.send("/v1/jobs", body).error
     assert (status, code) == (400, "bad_request")
     assert message in told
@@ -299,25 +299,25 @@ def test_a_submission_that_is_none_is_one_clear_error_and_the_daemon_lives(daemo
 
 @pytest.mark.parametrize("path", ["/v1/jobs/digits/cancel", "/v1/down"])
 @pytest.mark.parametrize("body", [b"[1]", b"null", b"3", b"{"])
-def test_what_to_do_is_said_by_an_object(daemon, job, path, body):
+def test_the_body_of_an_action_must_be_an_object(daemon, job, path, body):
     daemon.submit(job())
     assert daemon.send(path, body).error[:2] == (400, "bad_request")
     assert daemon.phase("digits") == "Admitted"
 
 
-def test_a_request_that_never_ends_is_cut_off(daemon, monkeypatch):
+def test_an_endless_request_is_cut_off(daemon, monkeypatch):
     monkeypatch.setattr("windlass.server.app._MAX_BODY", 1 << 20)
     answer = daemon.send("/v1/jobs", b" " * ((1 << 20) + 1))
     assert answer.error == (400, "bad_request", "the request is larger than 1 MiB")
 
 
-def test_paths_and_methods_that_are_not_there(daemon):
+def test_unknown_paths_and_methods_are_refused(daemon):
     assert daemon.get("/v2/jobs").error == (404, "bad_request", "GET /v2/jobs is not part of this API")
     assert daemon.get("/v1/down").error == (405, "bad_request", "GET /v1/down is not part of this API")
     assert daemon.post("/v1/nodes").error[0] == 405
 
 
-def test_an_error_of_ours_is_told_in_a_line(daemon, broken, monkeypatch):
+def test_an_internal_error_is_one_line(daemon, broken, monkeypatch):
     monkeypatch.setattr(daemon.service, "nodes", broken)
     answer = daemon.get("/v1/nodes")
     assert answer.error == (500, "internal", "UnforeseenError: the roof is leaking")
