@@ -42,7 +42,10 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Made on snapshot `version`; whoever carries it out checks that it still holds."""
+    """What one cycle decided on the snapshot of this `version`.
+
+    A backend checks each placement again before it starts the gang (`core.nodes.binding_check`).
+    """
 
     version: int
     now: int
