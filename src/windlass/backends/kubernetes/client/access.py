@@ -1,4 +1,4 @@
-"""Finding an API server, and the credentials for it: inside a cluster, or by a kubeconfig."""
+"""Finds an API server and credentials for it: inside a cluster, or by a kubeconfig."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["Access", "AccessError", "Identity", "find", "from_kubeconfig", "in_c
 
 
 def find(on: str | None = None) -> Access:
-    """The cluster that this process is in, else the kubeconfig's; `on` names a context of the kubeconfig.
+    """Returns the cluster that this process runs in, else the kubeconfig's; `on` names a context of the kubeconfig.
 
-    Raises AccessError. No request is made and no plugin is run yet.
+    Raises AccessError. Makes no request and runs no plugin.
     """
     return in_cluster() if on is None and is_in_cluster() else from_kubeconfig(context=on)

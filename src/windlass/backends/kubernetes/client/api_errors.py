@@ -1,4 +1,4 @@
-"""What comes instead of the answer that was asked for: refusals of the API server, silence, and our own fence."""
+"""Errors of a request: refusals of the API server, a missing answer, and a write without leadership."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ import orjson
 from windlass.backends.errors import BackendError
 
 _SHOWN = 300
-"""Characters of a reply that is no Status (a proxy's page) that are told onwards."""
+"""Number of characters shown of a reply that is no Status (a proxy's page)."""
 
 
 class Outcome(Enum):
-    """What became of an attempt that failed."""
+    """The state of a request after a failed attempt."""
 
     REFUSED = "refused"
-    """The same again would fail again."""
+    """Refused; the same request would fail again."""
     NOT_DONE = "not done"
-    """Surely not carried out: turned away, or never sent."""
+    """Certainly not carried out: rejected, or never sent."""
     UNKNOWN = "unknown"
-    """May have been carried out."""
+    """Possibly carried out."""
 
 
 class ApiError(BackendError):
-    """The API server (or what stands before it) has answered with something else than success.
+    """The API server (or a proxy before it) has answered with an error.
 
-    `reason` is the Status's ("NotFound", "Conflict", …), "" where there was none; `retry_after` in seconds; `causes`
-    are the Status's details. `unsure`: it, or an earlier attempt of the same request, may have been carried out, so
-    that AlreadyExists and Conflict can be that attempt's own work. `body` is the reply where it was no Status: that of
-    a pod which was asked through the API server.
+    `reason` is the Status's ("NotFound", "Conflict", …), "" without one; `retry_after` in seconds; `causes` are the
+    Status's details. `unsure`: this or an earlier attempt of the request may have been carried out, so AlreadyExists
+    and
+    Conflict can be that attempt's effect. `body` is the reply where it was no Status: that of a pod reached through the
+    API server.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class ApiError(BackendError):
 
     @property
     def outcome(self) -> Outcome:
-        """Whether to come again.
+        """Tells whether the request was carried out.
 
-        A server that says when to come again (429; 503 with Retry-After) has not begun. Without that, and with 500, 502
-        and 504, it may have: a time-out of etcd, or a proxy that lost its server.
+        A server that says when to retry (429; 503 with Retry-After) has not begun. Without that, and with 500, 502 and
+        504,
+        it may have: a time-out of etcd, or a proxy that lost its server.
         """
         if self.is_budget:
             return Outcome.REFUSED
@@ -72,7 +74,7 @@ class ApiError(BackendError):
 
     @property
     def is_exists(self) -> bool:
-        """409: an object of this name is there already."""
+        """409: an object of this name exists already."""
         return self.status == 409 and self.reason == "AlreadyExists"
 
     @property
@@ -87,7 +89,7 @@ class ApiError(BackendError):
 
     @property
     def is_unauthorized(self) -> bool:
-        """401: the credentials are not known, or no longer."""
+        """401: the credentials are unknown or expired."""
         return self.status == 401
 
     @property
@@ -97,12 +99,12 @@ class ApiError(BackendError):
 
     @property
     def is_invalid(self) -> bool:
-        """422 or 400: the object is not one that the API server takes; the same again will fail again."""
+        """422 or 400: an invalid object; the same request will fail again."""
         return self.status in {400, 422}
 
     @property
     def is_too_many(self) -> bool:
-        """429: asked to come later."""
+        """429: too many requests."""
         return self.status == 429
 
     @property
@@ -112,7 +114,7 @@ class ApiError(BackendError):
 
     @property
     def is_terminating(self) -> bool:
-        """403: nothing new can be made in a namespace that is being deleted."""
+        """403: nothing can be created in a namespace that is being deleted."""
         return self.status == 403 and any(cause.get("reason") == "NamespaceTerminating" for cause in self.causes)
 
 
@@ -126,11 +128,11 @@ class Unreachable(BackendError):  # noqa: N818 - a state of affairs, named as pe
 
 
 class NotLeader(BackendError):  # noqa: N818 - a state of affairs, named as people say it
-    """A write that was not sent, because this process may not write now."""
+    """A write that was not sent, because this process is not the leader."""
 
 
 def refusal(status: int, retry_after: str | None, body: bytes) -> ApiError:
-    """What a reply that is no success says. `retry_after` is the header; the Status's own word comes second."""
+    """Returns the error of an unsuccessful reply. `retry_after` is the header; the Status's own value comes second."""
     said = status_in(body)
     if said is None:
         shown = body[:_SHOWN].decode("utf-8", "replace").strip()
@@ -141,7 +143,7 @@ def refusal(status: int, retry_after: str | None, body: bytes) -> ApiError:
 
 
 def refusal_of(said: Mapping[str, Any], status: int = 0, retry_after: float | None = None) -> ApiError:
-    """The error for a Status, also one that came as a watch's event. Lenient: another server may leave fields out."""
+    """Returns the error of a Status, also of one in a watch event. Lenient: other servers may omit fields."""
     details = said.get("details")
     details = details if isinstance(details, dict) else {}
     causes = details.get("causes")
@@ -158,7 +160,7 @@ def refusal_of(said: Mapping[str, Any], status: int = 0, retry_after: float | No
 
 
 def status_in(body: bytes) -> dict[str, Any] | None:
-    """The Status in a body, if it is one."""
+    """Returns the Status in a body, or None."""
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -167,7 +169,7 @@ def status_in(body: bytes) -> dict[str, Any] | None:
 
 
 def seconds(header: str | None) -> float | None:
-    """Of a Retry-After header. The API server writes seconds; a date (a proxy's) counts as none."""
+    """Parses a Retry-After header in seconds, as the API server writes it; a date (a proxy's) counts as none."""
     try:
         told = float(header or "")
     except ValueError:

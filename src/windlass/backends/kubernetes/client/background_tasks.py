@@ -1,4 +1,4 @@
-"""Work in the background that nobody waits for: what it fails with is told, and all of it ends when the world does."""
+"""Background tasks: started without waiting, their errors are reported, all of them end with the backend."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 
 class BackgroundTasks:
-    """`on_trouble` hears of what was not to be foreseen."""
+    """A set of background tasks. `on_trouble` is called with unexpected errors."""
 
     def __init__(self, on_trouble: Callable[[str], None]) -> None:
         self._on_trouble = on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin it; returns at once."""
+        """Starts a task and returns at once."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """Leave everything as it is."""
+        """Cancels all tasks."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A command inside of a pod: a websocket of numbered channels, as `pods/exec` and `pods/attach` speak it.
+"""Runs a command inside a pod: a websocket of numbered channels, the protocol of `pods/exec` and `pods/attach`.
 
 Source: k8s.io/apimachinery/pkg/util/remotecommand, protocols v5.channel.k8s.io and v4.channel.k8s.io.
 """
@@ -18,29 +18,29 @@ from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Un
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 _CLOSE = 255
-"""Followed by the channel that ends: of version 5 alone."""
+"""Close message, followed by the channel that ends: version 5 only."""
 _VERSIONS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CONNECT_SECONDS, _ALIVE = 15.0, 20.0
 
 
 class Channels:
-    """One command that runs. `receive` until it is None; the last message is that of STATUS."""
+    """A running command. Call `receive` until it returns None; the last message is on channel STATUS."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
 
     async def send(self, channel: int, data: bytes) -> None:
-        """To STDIN what the command reads; to RESIZE a terminal's size, as JSON."""
-        with contextlib.suppress(ConnectionError):  # what is received says how it ended
+        """Sends the command's input on STDIN; on RESIZE a terminal's size as JSON."""
+        with contextlib.suppress(ConnectionError):  # the received messages tell how it ended
             await self._socket.send_bytes(bytes([channel]) + data)
 
     async def end_of_input(self) -> None:
-        """The command reads its end of file, where the server knows how to say so."""
+        """Ends the command's input, where the server supports it."""
         if self._socket.protocol == _VERSIONS[0]:
             await self.send(_CLOSE, bytes([STDIN]))
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """A channel and what came on it; None at the end. Raises Unreachable for a connection that broke."""
+        """Returns a channel and its data; None at the end. Raises Unreachable if the connection broke."""
         message: Any = await self._socket.receive()
         if message.type is aiohttp.WSMsgType.ERROR:
             raise Unreachable(f"the connection into the pod broke: {message.data}")
@@ -52,7 +52,7 @@ class Channels:
 
 @contextlib.asynccontextmanager
 async def channels(access: Access, path: str, params: Sequence[tuple[str, str]]) -> AsyncIterator[Channels]:
-    """Start it. Raises ApiError if the API server refuses, Unreachable, AccessError."""
+    """Starts a command. Raises ApiError if the API server refuses, Unreachable, AccessError."""
     identity = await access.identify(False)
     headers = {"Authorization": identity.authorization} if identity.authorization else {}
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS)) as session:
@@ -78,7 +78,7 @@ async def channels(access: Access, path: str, params: Sequence[tuple[str, str]])
 
 
 def _refusal(status: int) -> str:
-    """A refused handshake has no body that could be read."""
+    """Returns the text for a refused handshake, whose body cannot be read."""
     words = {
         401: "the cluster does not know these credentials",
         403: "it is not allowed to run commands in this pod: that takes the verbs get and create for pods/exec",

@@ -1,4 +1,4 @@
-"""Writes that nobody waits for: of what changes often only the latest is written, and not too often."""
+"""Writes frequently changing values in the background: only the latest value, at a bounded rate."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class CoalescingWriter(Generic[K]):
-    """`write` is called for each key that was marked: `delay` seconds later, and once in `every` seconds at most.
+    """Calls `write` for each marked key: `delay` seconds later, and at most once in `every` seconds.
 
-    `at_once`: keys that are written at a time. What the API server does not take is told to `on_trouble`; what did not
-    reach it is tried again.
+    `at_once`: number of keys written concurrently. Errors of the API server are passed to `on_trouble`; writes that did
+    not reach it are retried.
     """
 
     def __init__(
@@ -35,18 +35,18 @@ class CoalescingWriter(Generic[K]):
         self._told: set[str] = set()
 
     def mark(self, key: K) -> None:
-        """What is to be written of this key has changed."""
+        """Marks a key whose value has changed."""
         if key not in self._pending:
             self._pending[key] = asyncio.get_running_loop().create_task(self._soon(key))
 
     def forget(self, key: K) -> None:
-        """Nothing is to be written of it any more."""
+        """Cancels the write of a key."""
         self._written.pop(key, None)
         if (task := self._pending.pop(key, None)) is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """What is not written yet stays unwritten."""
+        """Stops; pending writes are dropped."""
         tasks = list(self._pending.values())
         for task in tasks:
             task.cancel()
@@ -57,7 +57,7 @@ class CoalescingWriter(Generic[K]):
         earliest = self._written.get(key, -self._every) + self._every
         await asyncio.sleep(max(self._delay, earliest - loop.time()))
         async with self._at_once:
-            del self._pending[key]  # whatever changes from here on is to be written anew
+            del self._pending[key]  # a later change must be written again
             self._written[key] = loop.time()
             try:
                 await self._write(key)
@@ -67,7 +67,7 @@ class CoalescingWriter(Generic[K]):
                 self._tell(str(error))
 
     def _tell(self, text: str) -> None:
-        """Once: a right that is missing is missing for every gang."""
+        """Reports an error once: a missing permission is missing for every gang."""
         if text not in self._told:
             self._told.add(text)
             self._on_trouble(text)

@@ -1,8 +1,8 @@
-"""The configuration of kubernetes_asyncio, without its client.
+"""Loads the configuration of kubernetes_asyncio without its client.
 
 Loading that package loads a class for each type of the API: 2.5 s and 70 MB here, while its configuration takes 0.02 s
-and 2 MB. So two empty packages stand in for what is not wanted while it is loaded, and are gone afterwards: who imports
-kubernetes_asyncio later gets it whole.
+and 2 MB. So two empty packages replace the unwanted ones during the import and are removed afterwards: a later import
+of kubernetes_asyncio gets the whole package.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _WHOLE = "kubernetes_asyncio"
 
 
 class Library(NamedTuple):
-    """Two of its modules. Its own log is silent: every failure is raised as well."""
+    """Two modules of the library. Its log is silenced: every failure is raised as well."""
 
     kubeconfig: Any
     in_cluster: Any
 
     def forget_files(self) -> None:
-        """Remove the files that certificates and keys were written to, which it would keep until the process ends."""
+        """Removes the files with certificates and keys, which the library would keep until the process ends."""
         self.kubeconfig._cleanup_temp_files()  # noqa: SLF001 - what it does at the end itself; a test holds it to that
 
 
 @cache
 def library() -> Library:
-    """Raises AccessError if it is not installed."""
+    """Loads the library. Raises AccessError if it is not installed."""
     spec = find_spec(_WHOLE)
     if spec is None or spec.origin is None:
         raise AccessError("kubernetes_asyncio, which reads kubeconfigs, is missing: pip install 'windlass[kubernetes]'")

@@ -1,4 +1,4 @@
-"""The API server, asked: every verb that the world needs, sent again where that is safe."""
+"""The client of the API server: every verb that the backend needs, with retries where they are safe."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ def _always() -> bool:
 class Connection:
     """An async context manager around one pool of connections.
 
-    Every verb raises ApiError, Unreachable, NotLeader or AccessError. `within`: seconds that a verb may take, with all
-    its attempts; `attempt`: seconds for one. `may_write` is asked before each write, also before it is sent again;
-    a write is NotLeader if it says no. `tally` counts what is asked.
+    Every verb raises ApiError, Unreachable, NotLeader or AccessError. `within`: seconds for a verb with all its
+    attempts;
+    `attempt`: seconds for one attempt. `may_write` is called before each attempt of a write, which raises NotLeader if
+    it
+    returns False. `tally` counts the requests.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Connection:
         content_type: str = JSON,
         within: float | None = None,
     ) -> bytes:
-        """The reply's body. Sent again after trouble as `retrying` says, until `within` seconds are over."""
+        """Returns the reply's body. Retries by the rules of `retries`, for `within` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._within if within is None else within)
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
@@ -104,19 +106,19 @@ class Connection:
     def stream(
         self, path: str, params: Mapping[str, str], silence: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """A watch's body, in pieces as they come; one attempt. See `Transport.stream`."""
+        """Streams a watch's body in pieces; one attempt. See `Transport.stream`."""
         return self._transport.stream(path, params, silence)
 
     async def get(self, resource: Resource, namespace: str | None, name: str, *, within: float | None = None) -> Object:
-        """One object as it is now."""
+        """Returns the current state of one object."""
         return _object(await self.request("GET", path(resource, namespace, name), within=within))
 
     async def create(
         self, resource: Resource, body: Mapping[str, Any], *, strict: bool = False, within: float | None = None
     ) -> Object:
-        """Make an object, in the namespace that it names. See `ApiError.unsure` if it is AlreadyExists.
+        """Creates an object in the namespace that it names. See `ApiError.unsure` about AlreadyExists.
 
-        `strict`: a field that nobody knows is refused, and not left out.
+        `strict`: an unknown field is refused instead of dropped.
         """
         where = path(resource, body["metadata"].get("namespace"))
         params = {"fieldValidation": "Strict"} if strict else None
@@ -125,7 +127,7 @@ class Connection:
     async def replace(
         self, resource: Resource, body: Mapping[str, Any], *, subresource: str = "", within: float | None = None
     ) -> Object:
-        """Overwrite an object: a conflict, unless it still has the resource version that `body` names, if it does."""
+        """Replaces an object; a conflict if `body` names a resource version and the object has another."""
         metadata = body["metadata"]
         where = path(resource, metadata.get("namespace"), metadata["name"], subresource)
         return _object(await self.request("PUT", where, body=body, within=within))
@@ -142,10 +144,11 @@ class Connection:
         force: bool = False,
         within: float | None = None,
     ) -> Object:
-        """Change an object. A resource version in a merge patch makes it conditional.
+        """Patches an object. A resource version in a merge patch makes it conditional.
 
         `kind`: "merge", "json", "strategic" or "apply" (server-side, as the manager `windlass`; `force` takes fields
-        from other managers).
+        from other
+        managers).
         """
         params = {"fieldManager": MANAGER, "force": "true" if force else "false"} if kind == "apply" else {}
         where = path(resource, namespace, name, subresource)
@@ -165,10 +168,11 @@ class Connection:
         resource_version: str | None = None,
         within: float | None = None,
     ) -> Object:
-        """Delete an object; the reply is the object as it goes, or a Status.
+        """Deletes an object; the reply is the object or a Status.
 
-        `grace` in seconds. With `uid` or `resource_version` only that very object goes (else 409), and only then is the
-        request sent again after a reply was lost.
+        `grace` in seconds. With `uid` or `resource_version` only that very object is deleted (else 409), and only then
+        is the
+        request retried after a lost reply.
         """
         preconditions = _given(uid=uid, resourceVersion=resource_version)
         options = _given(
@@ -188,7 +192,7 @@ class Connection:
         fields: str | None = None,
         within: float | None = None,
     ) -> Objects:
-        """All objects, of one namespace or of all, as they are now. See `listed`."""
+        """Returns all current objects of one namespace or of all. See `listed`."""
         found = await self.listed(
             resource, orjson.loads, namespace=namespace, selector=selector, fields=fields, within=within
         )
@@ -204,10 +208,11 @@ class Connection:
         fields: str | None = None,
         within: float | None = None,
     ) -> Listed[T]:
-        """All objects as of one resource version, from which a watch may go on.
+        """Returns all objects as of one resource version, from which a watch can continue.
 
-        Those that `decode` makes None of are left out. Read in pages, so that no reply is large; a continuation that
-        grew too old starts over without pages. `within` is for each page.
+        Objects for which `decode` returns None are left out. Reads in pages, so that no reply is large; an expired
+        continuation
+        starts over without pages. `within` is for each page.
         """
         where, asked = path(resource, namespace), _given(labelSelector=selector, fieldSelector=fields)
         objects: list[T] = []
@@ -235,9 +240,9 @@ class Connection:
         annotations: Mapping[str, str] | None = None,
         within: float | None = None,
     ) -> None:
-        """Put a pod on a node, and annotate it in the same write.
+        """Binds a pod to a node and annotates it in the same write.
 
-        A conflict if it is on another, is being deleted, or is another of that name.
+        A conflict if it is bound to another node, is being deleted, or is another pod of that name.
         """
         metadata = {"name": pod, "namespace": namespace, "uid": uid, **_given(annotations=annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -251,7 +256,7 @@ class Connection:
     async def evict(
         self, namespace: str, pod: str, grace: int | None = None, *, uid: str | None = None, within: float | None = None
     ) -> None:
-        """Ask a pod to go, unless a PodDisruptionBudget forbids it (`ApiError.is_budget`). `grace` in seconds."""
+        """Evicts a pod, unless a PodDisruptionBudget forbids it (`ApiError.is_budget`). `grace` in seconds."""
         preconditions = _given(uid=uid)
         options = _given(gracePeriodSeconds=grace, preconditions=preconditions or None)
         metadata = {"name": pod, "namespace": namespace}
@@ -259,7 +264,7 @@ class Connection:
         await self.request("POST", path(PODS, namespace, pod, "eviction"), body=body, within=within)
 
     async def _bound(self, namespace: str, pod: str, uid: str, node: str) -> bool:
-        """Whether an attempt whose reply was lost has bound it after all."""
+        """Tells whether an attempt whose reply was lost has bound the pod."""
         found = await self.get(PODS, namespace, pod)
         return bool(found["metadata"]["uid"] == uid and found["spec"].get("nodeName") == node)
 
@@ -275,5 +280,5 @@ def _object(reply: bytes) -> Object:
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """Those that are not None."""
+    """Returns the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}

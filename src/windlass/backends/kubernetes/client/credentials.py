@@ -1,4 +1,4 @@
-"""Identities out of what the library has read: a token, certificate files, or both."""
+"""Creates identities from the library's findings: a token, certificate files, or both."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from windlass.backends.kubernetes.client.identity import Identity
 
 _Papers: TypeAlias = tuple[bytes | None, bytes | None, bytes | None, bool]
-"""The authority's certificate, our own, our key, and whether the server is held to the first."""
+"""The authority's certificate, the client's certificate, its key, and whether the server is verified by the first."""
 
 
 def blank() -> SimpleNamespace:
-    """What the library writes its findings into, in place of its own client's settings."""
+    """Returns an empty object into which the library writes its findings, in place of its own client's settings."""
     return SimpleNamespace(
         host="",
         api_key={},
@@ -28,14 +28,14 @@ def blank() -> SimpleNamespace:
 
 
 class Keyring:
-    """Makes nothing anew that did not change: a new TLS context would mean new connections."""
+    """Creates identities and reuses unchanged parts: a new TLS context would mean new connections."""
 
     def __init__(self) -> None:
         self._identity = Identity()
         self._papers: _Papers | None = None
 
     def identity(self, found: Any) -> Identity:
-        """As of what the library `found`. Raises OSError (ssl.SSLError among them) for unusable certificates."""
+        """Returns the identity that the library found. Raises OSError (or ssl.SSLError) for unusable certificates."""
         authorization = str(found.api_key.get("BearerToken", "")).strip()
         tls = self._tls(found)
         if (authorization, tls) != (self._identity.authorization, self._identity.tls):
@@ -53,9 +53,9 @@ class Keyring:
 
 
 def context(authority: str | None, certificate: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
-    """By files; no authority means those that the system trusts."""
+    """Creates a TLS context from files; without an authority it trusts the system's."""
     made = ssl.create_default_context(cafile=authority)
-    # A cluster's own authority often leaves out what the strict check wants, which Python 3.13 has made its default.
+    # A cluster's own authority often lacks what the strict check requires, the default since Python 3.13.
     made.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:
         made.check_hostname = False

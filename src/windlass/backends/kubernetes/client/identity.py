@@ -1,4 +1,4 @@
-"""Where an API server is, and as whom it is asked: what the rest of the room sees of that."""
+"""The address of an API server, and the identity of requests to it."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from windlass.backends.errors import BackendError
 
 
 class AccessError(BackendError):
-    """No way to an API server: no configuration, an unusable one, or a plugin that failed. Says how to mend it."""
+    """No access to an API server: no configuration, an unusable one, or a failed plugin. The text names the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """As whom requests are made: a header, a client certificate inside the TLS context, or both."""
+    """The identity of requests: a header, a client certificate inside the TLS context, or both."""
 
     authorization: str = ""
-    """The header's value; "" for none."""
+    """The Authorization header; "" for none."""
     tls: ssl.SSLContext | None = None
     """None for plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One API server, as one user."""
+    """One API server and one user."""
 
     server: str
-    """`https://host:port`, possibly with a path; without a slash at the end."""
+    """`https://host:port`, possibly with a path, without a trailing slash."""
     identify: Callable[[bool], Awaitable[Identity]]
-    """The identity as it is now; True asks for a new one, as the server did not take the last. Raises AccessError."""
+    """Returns the current identity; True asks for a new one after the server refused the last. Raises AccessError."""
     namespace: str = "default"
     context: str = ""
-    """The kubeconfig's context; "" inside a cluster."""
+    """Context of the kubeconfig; "" inside a cluster."""
     server_name: str | None = None
-    """The name that the server's certificate is held to, if it is not the address's."""
+    """Name that the server's certificate is verified against, if it is not the address's."""
     proxy: str | None = None
 
 
 def plain(server: str, *, authorization: str = "", tls: ssl.SSLContext | None = None) -> Access:
-    """An API server whose credentials never change."""
+    """Returns access to an API server with constant credentials."""
     identity = Identity(authorization, tls)
 
     async def identify(_renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told

@@ -1,6 +1,6 @@
-"""A kubeconfig: which files, which context, and credentials that are renewed when they run out.
+"""Access by a kubeconfig: files, context, and credentials that are renewed when they expire.
 
-The library reads and merges the files and runs exec plugins; what is here is when it does, and words for people.
+The library reads and merges the files and runs exec plugins; this module decides when, and words the errors.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from windlass.backends.kubernetes.client.identity import Access, AccessError, Id
 
 USUAL = "~/.kube/config"
 READ_AGAIN = 60.0
-"""Seconds after which files are read again, as something may have rotated what they hold."""
+"""Seconds after which files are read again, since their contents may have been rotated."""
 SPENT, SHORTEST = 0.8, 5.0
-"""A plugin is run again when this share of its credentials' time is over, but not before so many seconds."""
+"""A plugin runs again after this share of its credentials' lifetime, and not before this many seconds."""
 PLUGIN_SECONDS = 300.0
-"""How long a plugin may take: somebody may have to log in."""
+"""Seconds that a plugin may take: a person may have to log in."""
 
 
 def from_kubeconfig(path: str | None = None, context: str | None = None) -> Access:
-    """The context that is named, or the current one. Raises AccessError.
+    """Returns access by the named context, or the current one. Raises AccessError.
 
-    `path` is a file; else it is $KUBECONFIG, which may name several, else ~/.kube/config. No plugin is run yet.
+    `path` is a file; else $KUBECONFIG, which may name several files, else ~/.kube/config. Runs no plugin.
     """
     files = _files(path)
-    with _told(files):
+    with _translated_errors(files):
         login = _Login(files, context)
         server = str(login.cluster["server"]).rstrip("/")
         return Access(
@@ -52,10 +52,10 @@ def from_kubeconfig(path: str | None = None, context: str | None = None) -> Acce
 
 
 class _Login:
-    """One context of some files. What the library raises here is told by `_told`."""
+    """The credentials of one context of some files."""
 
     def __init__(self, files: str, context: str | None) -> None:
-        loader, merged = _loaded(files, context)
+        loader, merged = _load(files, context)
         chosen = loader.current_context
         self.context = str(chosen["name"])
         self.namespace = str(chosen["context"].get("namespace") or "default")
@@ -67,10 +67,10 @@ class _Login:
         self._renewing = asyncio.Lock()
         self._identity: Identity | None = None
         self._due = 0.0
-        """When to read again, by the monotonic clock."""
+        """Monotonic time at which files are read again."""
 
     async def identify(self, renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
-        """See `Access.identify`. Credentials that are still good outlive a failure to renew them."""
+        """See `Access.identify`. Valid credentials stay in use when a renewal fails."""
         if self._identity is not None and not renew and time.monotonic() < self._due:
             return self._identity
         async with self._renewing:
@@ -84,8 +84,8 @@ class _Login:
             return self._identity
 
     async def _read(self) -> Identity:
-        with _told(self._files):
-            loader, _ = _loaded(self._files, self.context)
+        with _translated_errors(self._files):
+            loader, _ = _load(self._files, self.context)
             found = blank()
             try:
                 async with asyncio.timeout(PLUGIN_SECONDS):
@@ -99,7 +99,7 @@ class _Login:
             return identity
 
     def _lasts(self, loader: Any) -> float:
-        """Seconds until the credentials are asked for again. A plugin that names no end is asked when they fail."""
+        """Returns the seconds until renewal. Without an expiry, a plugin runs again when credentials fail."""
         expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
         if expiry is None:
             return READ_AGAIN if self._plugin is None else math.inf
@@ -113,7 +113,7 @@ class _Login:
 
 
 def _proxy_of_environment(server: str) -> str | None:
-    """As kubectl does: $HTTPS_PROXY and $HTTP_PROXY, unless $NO_PROXY or a server on this machine says otherwise."""
+    """Returns the proxy as kubectl does: $HTTPS_PROXY and $HTTP_PROXY, except for $NO_PROXY and local servers."""
     parts = urlsplit(server)
     host = parts.hostname or ""
     if host == "localhost" or host.startswith("127.") or host == "::1" or proxy_bypass(host):
@@ -122,15 +122,15 @@ def _proxy_of_environment(server: str) -> str | None:
 
 
 def _files(path: str | None) -> str:
-    """What to read, as $KUBECONFIG writes it: at least one of them exists."""
+    """Returns the files to read in the format of $KUBECONFIG; at least one of them exists."""
     files = path or os.environ.get("KUBECONFIG") or USUAL
     if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
         return files
     raise AccessError(f"there is no kubeconfig: {files} does not exist; name one with KUBECONFIG=FILE")
 
 
-def _loaded(files: str, context: str | None) -> tuple[Any, Any]:
-    """The library's loader, and the files merged: of each name, and of the current context, the first one counts."""
+def _load(files: str, context: str | None) -> tuple[Any, Any]:
+    """Returns the library's loader and the merged files; the first definition of a name wins."""
     merger = library().kubeconfig.KubeConfigMerger(files)
     current = next(
         (file["current-context"] for file in merger.config_files.values() if file.get("current-context")), None
@@ -145,8 +145,8 @@ def _loaded(files: str, context: str | None) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def _told(files: str) -> Iterator[None]:
-    """What a malformed file, a missing certificate or a failed plugin raises in the library, as one sentence."""
+def _translated_errors(files: str) -> Iterator[None]:
+    """Turns the library's exceptions (malformed file, missing certificate, failed plugin) into one sentence."""
     try:
         yield
     except TimeoutError as error:

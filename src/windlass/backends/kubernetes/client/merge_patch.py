@@ -1,4 +1,4 @@
-"""A merge patch (RFC 7386) from what an object says to what it is to say."""
+"""Computes a merge patch (RFC 7386)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def difference(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What to send, so that every field of `wanted` is as it is there; fields that are only in `before` stay.
+    """Returns a patch that sets every field of `wanted`; fields that are only in `before` stay.
 
-    Within a field whatever is no longer wanted is removed.
+    Inside a field, entries that are no longer wanted are removed.
     """
     changed = {name: value for name, value in wanted.items() if before.get(name) != value}
     return {name: _into(before.get(name), value) for name, value in changed.items()}

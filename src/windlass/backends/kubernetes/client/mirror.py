@@ -1,4 +1,4 @@
-"""What a reflector knows of its resource: the objects, up to which version, and whether it must list again. No I/O."""
+"""The state of a reflector: the objects of a resource, their version, and whether to list again. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_OBJECT = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeEr
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An object that could not be decoded, and why. `marks` is None if not even its metadata could be read."""
+    """An object that could not be decoded, with the error. `marks` is None if not even its metadata could be read."""
 
     marks: Marks | None
     why: str
@@ -28,7 +28,7 @@ class Malformed:
 
 @dataclass(slots=True)
 class Mirror(Generic[T]):
-    """`decode` may raise what it likes of the ordinary errors of bad data; the object is left out and told."""
+    """The mirrored objects. An object on which `decode` raises is left out and reported."""
 
     decode: Callable[[bytes], T]
     malformed: Callable[[Malformed], None]
@@ -36,21 +36,21 @@ class Mirror(Generic[T]):
     position: int = 0
     """The resource version up to which everything is known."""
     behind: bool = True
-    """Something may have been missed: only a list tells."""
+    """Whether changes may have been missed, so that a list is needed."""
     spared: AbstractSet[Key] = frozenset()
-    """What is held and asked for by no list: it stays."""
+    """Keys that lists do not include and that stay."""
     _odd: set[Key] = field(default_factory=set)
-    """What is malformed in the list that is being read."""
+    """Keys of malformed objects of the current list."""
 
     def decoded(self, body: bytes) -> T | None:
-        """An object of a list; None for what is malformed."""
+        """Decodes an object of a list; None if it is malformed."""
         of, found = self._read(body)
         if found is None and of is not None:
             self._odd.add(of.key)
         return found
 
     def listed(self, listed: Listed[T]) -> list[Change[T]]:
-        """What a list changes. One that ends before what was known belongs to a history that began anew."""
+        """Returns the changes of a list. A list older than the known version belongs to a restored cluster."""
         version = int(listed.resource_version)
         changes = self.fresh.listed(listed, spared=self._odd | self.spared, reset=version < self.position)
         self._odd = set()
@@ -58,7 +58,7 @@ class Mirror(Generic[T]):
         return changes
 
     def heard(self, events: Iterable[Event]) -> list[Change[T]]:
-        """What a batch of a watch changes. Ends early, and `behind`, where the history began anew."""
+        """Returns the changes of a batch of a watch. Ends early, with `behind` set, where the history was restored."""
         changes: list[Change[T]] = []
         for event in events:
             body = bytes(event.object)
@@ -93,7 +93,7 @@ def _lenient(body: bytes) -> Marks | None:
 
 
 def _version(body: bytes) -> int:
-    """Of a bookmark, or of an object without a name; 0 if it has none."""
+    """Returns the version of a bookmark, or of an object without a name; 0 without one."""
     try:
         return int(orjson.loads(body)["metadata"]["resourceVersion"])
     except _NO_OBJECT:

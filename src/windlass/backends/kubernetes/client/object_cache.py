@@ -1,8 +1,8 @@
-"""What is held of one resource, never older than what was seen last: of a watch, a list, or an own write's reply.
+"""The cached objects of one resource, never older than the newest seen in a watch, a list, or a write's reply.
 
 Resource versions are compared as integers: the API promises that since KEP-5504 (1.35), and they have always been the
-revisions of etcd. So a reply to an own write may be applied at once, and the event for it, or an older one that was
-under way, changes nothing any more: whoever reads here reads its own writes.
+revisions of etcd. So the reply to a write can be applied at once, and its event, or an older one under way, has no
+effect any more: readers of the cache see their own writes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ T = TypeVar("T")
 Key: TypeAlias = tuple[str, str]
 """Namespace ("" if it has none) and name."""
 MAX_GRAVES = 10_000
-"""Deleted objects that are remembered, so that no late reply brings one back."""
+"""Number of deleted objects remembered, so that no late reply restores one."""
 
 
 class Change(NamedTuple, Generic[T]):
-    """What happened to one object. `before` is what was held until now; for a deletion `object` is its last state."""
+    """A change of one object. `before` is the cached object until now; for a deletion `object` is its last state."""
 
     kind: Literal["added", "modified", "deleted"]
     object: T
@@ -28,7 +28,7 @@ class Change(NamedTuple, Generic[T]):
 
 
 class Marks(NamedTuple):
-    """What tells objects and their versions apart."""
+    """The identity and version of an object."""
 
     namespace: str
     name: str
@@ -37,18 +37,18 @@ class Marks(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Where it is held."""
+        """The key in the cache."""
         return self.namespace, self.name
 
 
 class _HasMetadata(Protocol):
     @property
     def metadata(self) -> Any:
-        """With namespace, name, uid and resource_version."""
+        """Metadata with namespace, name, uid and resource_version."""
 
 
 def marks(object: Any) -> Marks:
-    """Of a struct of `objects`, or of a dict. Raises KeyError, TypeError or ValueError if it is no object."""
+    """Returns the marks of a struct or a dict. Raises KeyError, TypeError or ValueError for other data."""
     if isinstance(object, dict):
         metadata = object["metadata"]
         version = int(metadata["resourceVersion"])
@@ -58,27 +58,27 @@ def marks(object: Any) -> Marks:
 
 
 class ObjectCache(Generic[T]):
-    """The objects of one resource by namespace and name; only to be read from outside."""
+    """The objects of one resource by namespace and name; read-only for other modules."""
 
     def __init__(self) -> None:
         self.objects: dict[Key, T] = {}
         self._graves: dict[str, int] = {}
-        """Uid → the version at which it was gone."""
+        """Uid → version of the deletion."""
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object as it was last seen."""
+        """Returns the cached object."""
         return self.objects.get((namespace, name))
 
     def put(self, object: T) -> list[Change[T]]:
-        """It is there: from a watch, or in reply to an own write. Empty if something newer is known."""
+        """Caches an object from a watch or from a write's reply. Returns no change if a newer one is cached."""
         return self.seen(marks(object), object)
 
     def seen(self, new: Marks, object: T) -> list[Change[T]]:
-        """As `put`, for whoever has read the marks already."""
+        """Like `put`, with the marks already read."""
         return self._put(new, object, trusted=False)
 
     def gone(self, of: Marks, last: T | None = None) -> list[Change[T]]:
-        """It was deleted. Another object of the same name stays."""
+        """Removes a deleted object. Another object of the same name stays."""
         self._bury(of.uid, of.version)
         held = self.objects.get(of.key)
         if held is None or marks(held).uid != of.uid:
@@ -89,11 +89,11 @@ class ObjectCache(Generic[T]):
     def listed(
         self, listed: Listed[T], *, spared: AbstractSet[Key] = frozenset(), reset: bool = False
     ) -> list[Change[T]]:
-        """Everything that is there, as of one version: the difference to what is held.
+        """Replaces everything by a list as of one version. Returns the differences.
 
-        What is held and newer than the list stays: an own write while it was read; and what is `spared`, as it is there
-        in a state that could not be read. `reset`: the cluster's history began anew (a backup was restored), so that
-        versions of before mean nothing.
+        Cached objects newer than the list stay: writes during the list; and those in `spared`, which exist in a state
+        that
+        could not be read. `reset`: the cluster was restored from a backup, so that earlier versions mean nothing.
         """
         if reset:
             self._graves.clear()

@@ -1,4 +1,4 @@
-"""The objects that jobs live in: what a gang is called here, and where its state is kept."""
+"""References to the objects of jobs: the name of a job's object, and the resource that keeps the job's state."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class ObjectReference:
 
     @property
     def job_id(self) -> str:
-        """What the job is called in plans and in words: `team/digits`, or `team/pytorchjob/digits`."""
+        """The job's id in plans and texts: `team/digits`, or `team/pytorchjob/digits`."""
         return job_id(self.resource.kind, self.namespace, self.name)
 
 
 def job_id(kind: str, namespace: str, name: str) -> str:
-    """See `Home.job_id`."""
+    """Returns the job id of an object. See `ObjectReference.job_id`."""
     return f"{namespace}/{name}" if kind == OWN_KIND else f"{namespace}/{kind.lower()}/{name}"
 
 
 def meant(written: str, namespace: str) -> str:
-    """The job id that a name in a job of this namespace stands for: that of a TrainingJob beside it."""
+    """Returns the job id that a name inside a job of this namespace refers to: a TrainingJob of that namespace."""
     return written if "/" in written else job_id(OWN_KIND, namespace, written)
 
 
 def home_of(resource: Resource, manifest: Mapping[str, Any]) -> ObjectReference:
-    """Where an object stands, by its metadata."""
+    """Returns the reference to an object from its metadata."""
     metadata = manifest["metadata"]
     return ObjectReference(resource, metadata["namespace"], metadata["name"], metadata["uid"])
 
 
 def version_of(manifest: Mapping[str, Any]) -> int:
-    """Its resource version; comparable since KEP-5504: the larger is the later."""
+    """Returns the resource version of an object; comparable since KEP-5504: the larger is the later."""
     return int(manifest["metadata"]["resourceVersion"])

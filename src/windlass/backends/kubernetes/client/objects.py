@@ -1,8 +1,8 @@
-"""The objects that a scheduler reads all the time, as small structs that name only the fields it needs.
+"""The objects that the scheduler reads constantly, as small structs with only the fields that it needs.
 
-Field names are the API's in snake case; what the API leaves out is None, "" or empty. Quantities and times stay text,
-raw parts are dicts. Structs are frozen, and none of the garbage collector's business, as none can be part of a cycle.
-Text, resources and tolerations that many objects repeat are held once: that halves what ten thousand pods take.
+Field names are the API's in snake case; absent fields are None, "" or empty. Quantities and times stay text, opaque
+parts are dicts. Structs are frozen and excluded from garbage collection, as none can be part of a cycle. Strings,
+resources and tolerations that many objects repeat are interned: that halves the memory of ten thousand pods.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from msgspec.structs import force_setattr
 
 Words: TypeAlias = Mapping[str, str]
 NONE: Words = MappingProxyType({})
-"""Stands for every absent map: no object of its own for each."""
+"""The value of every absent map, shared by all objects."""
 _LONG = 64
-"""Characters. Longer values are hardly repeated."""
+"""Maximum length of interned strings in characters; longer values rarely repeat."""
 
 
 @lru_cache(4096)
@@ -38,11 +38,11 @@ def _shared(words: Words) -> Words:
 
 
 class Part(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What all have in common."""
+    """Base of all structs."""
 
 
 class Owner(Part, frozen=True):
-    """Of `metadata.ownerReferences`."""
+    """An entry of `metadata.ownerReferences`."""
 
     kind: str
     name: str
@@ -56,7 +56,7 @@ class Owner(Part, frozen=True):
 
 
 class Metadata(Part, frozen=True):
-    """Of every object."""
+    """Metadata of every object."""
 
     name: str
     uid: str
@@ -79,7 +79,7 @@ class Metadata(Part, frozen=True):
 
 
 class Condition(Part, frozen=True):
-    """Of a pod's or a node's status."""
+    """A condition of a pod's or a node's status."""
 
     type: str
     status: str
@@ -96,7 +96,7 @@ class Condition(Part, frozen=True):
 
 
 class Toleration(Part, frozen=True):
-    """Of a pod. An empty key with Exists tolerates everything."""
+    """A toleration of a pod. An empty key with Exists tolerates everything."""
 
     key: str = ""
     operator: str = "Equal"
@@ -106,7 +106,7 @@ class Toleration(Part, frozen=True):
 
 
 class Port(Part, frozen=True):
-    """Of a container."""
+    """A port of a container."""
 
     container_port: int = 0
     host_port: int = 0
@@ -129,7 +129,7 @@ _NOTHING_ASKED = Resources()
 
 
 class Container(Part, frozen=True):
-    """Also of an init container; one that is restarted always is a sidecar."""
+    """A container or an init container; one that is always restarted is a sidecar."""
 
     name: str
     resources: Resources = _NOTHING_ASKED
@@ -144,7 +144,7 @@ class Claim(Part, frozen=True):
 
 
 class Volume(Part, frozen=True):
-    """Only those volumes matter that have a claim: a named one, or an ephemeral one called `<pod>-<volume>`."""
+    """A volume with a claim, named or ephemeral (`<pod>-<volume>`); other volumes are not represented."""
 
     name: str = ""
     persistent_volume_claim: Claim | None = None
@@ -152,13 +152,13 @@ class Volume(Part, frozen=True):
 
 
 class Gate(Part, frozen=True):
-    """Of `spec.schedulingGates`: while there is one, the pod is not to be placed."""
+    """An entry of `spec.schedulingGates`: a pod with one is not to be placed."""
 
     name: str
 
 
 class SchedulingGroup(Part, frozen=True):
-    """The native dialect of gangs."""
+    """The native API's reference from a pod to its gang."""
 
     pod_group_name: str = ""
 
@@ -194,20 +194,20 @@ class PodSpec(Part, frozen=True):
 
 
 class Waiting(Part, frozen=True):
-    """A container that does not run yet, or again."""
+    """A container that does not run yet, or not at present."""
 
     reason: str = ""
     message: str = ""
 
 
 class Running(Part, frozen=True):
-    """A container that runs."""
+    """A running container."""
 
     started_at: str | None = None
 
 
 class Terminated(Part, frozen=True):
-    """A container that has ended."""
+    """A terminated container."""
 
     exit_code: int
     signal: int = 0
@@ -218,7 +218,7 @@ class Terminated(Part, frozen=True):
 
 
 class ContainerState(Part, frozen=True):
-    """One of the three, or none."""
+    """One of the three states, or none."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -229,7 +229,7 @@ _NO_STATE = ContainerState()
 
 
 class ContainerStatus(Part, frozen=True):
-    """What became of a container."""
+    """The status of a container."""
 
     name: str
     state: ContainerState = _NO_STATE
@@ -265,7 +265,7 @@ class Pod(Part, frozen=True):
 
 
 class Taint(Part, frozen=True):
-    """Of a node."""
+    """A taint of a node."""
 
     key: str
     effect: str
@@ -274,7 +274,7 @@ class Taint(Part, frozen=True):
 
 
 class Address(Part, frozen=True):
-    """Of a node: `type` is InternalIP, Hostname, …."""
+    """An address of a node: `type` is InternalIP, Hostname, …."""
 
     type: str
     address: str
@@ -309,7 +309,7 @@ class Node(Part, frozen=True):
 
 
 class Phase(Part, frozen=True):
-    """The status of what has only a phase."""
+    """The status of an object with a phase only."""
 
     phase: str = ""
 
@@ -325,7 +325,7 @@ class Namespace(Part, frozen=True):
 
 
 class ClaimSpec(Part, frozen=True):
-    """What a claim asks for."""
+    """The spec of a claim."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -344,7 +344,7 @@ class PersistentVolumeClaim(Part, frozen=True):
 
 
 class ClaimReference(Part, frozen=True):
-    """Which claim a volume belongs to."""
+    """The claim that a volume belongs to."""
 
     namespace: str = ""
     name: str = ""
@@ -352,7 +352,7 @@ class ClaimReference(Part, frozen=True):
 
 
 class VolumeSpec(Part, frozen=True):
-    """Of a volume; `node_affinity` as the API has it: `{"required": {"nodeSelectorTerms": […]}}`."""
+    """The spec of a volume; `node_affinity` as in the API: `{"required": {"nodeSelectorTerms": […]}}`."""
 
     node_affinity: dict[str, Any] | None = None
     claim_ref: ClaimReference | None = None

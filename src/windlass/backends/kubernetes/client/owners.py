@@ -1,4 +1,4 @@
-"""Which object made another one and answers for it: of a manifest, and of a pod that was seen."""
+"""The controlling owner of an object: of a manifest, and of a pod."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from windlass.backends.kubernetes.client.objects import Pod
 
 
 def owner_uid(manifest: Mapping[str, Any]) -> str:
-    """The uid of the object that controls this one, "" if none does."""
+    """Returns the uid of the object that controls this one; "" for none."""
     owners = manifest["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner.get("controller")), "")
 
 
 def controller_of(pod: Pod) -> str:
-    """The uid of the object that made it and answers for it, "" if nobody does."""
+    """Returns the uid of the controller of a pod; "" for none."""
     return next((owner.uid for owner in pod.metadata.owner_references if owner.controller), "")

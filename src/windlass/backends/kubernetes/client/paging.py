@@ -1,4 +1,4 @@
-"""A page of a list: its resource version, what continues it, and its objects as bytes still."""
+"""A page of a list: its resource version, its continuation, and its objects as undecoded bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.backends.kubernetes.client.api_errors import Unreachable
 
 T = TypeVar("T")
 PAGE = 500
-"""Objects on a page, as kubectl and client-go have it."""
+"""Objects per page, as in kubectl and client-go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Listed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One reply. `rest` is the token that continues it, "" on the last."""
+    """One reply. `rest` is the continuation token, "" on the last page."""
 
     resource_version: str
     rest: str
@@ -39,14 +39,14 @@ class _Metadata(msgspec.Struct, rename="camel"):
 class _List(msgspec.Struct):
     metadata: _Metadata
     items: list[msgspec.Raw] | None = None
-    """Null where there are none."""
+    """Null for an empty list."""
 
 
 _decoder = msgspec.json.Decoder(_List)
 
 
 def read_page(body: bytes) -> Page:
-    """Raises Unreachable if it is no list: whoever answered is not an API server."""
+    """Parses a page. Raises Unreachable if it is no list: the peer is not an API server."""
     try:
         said = _decoder.decode(body)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""Asking again until there is an answer."""
+"""Repeats a request until it is answered."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 
 T = TypeVar("T")
 PAUSE = 1.0
-"""Seconds."""
+"""Seconds between two attempts."""
 
 
 async def request_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
-    """What comes of it, however long the API server is away; also while this process may not write.
+    """Returns the result of a request, retrying while the API server is away or this process may not write.
 
-    Whether it will ever write again is not known here: who is deposed cancels his tasks.
+    It does not know whether this process will lead again: a deposed leader cancels its tasks.
     """
     while True:
         try:
             return await ask()
         except ApiError:
             raise
-        except BackendError:  # no answer, no right to write just now, no credentials just now
+        except BackendError:  # no answer, or temporarily no leadership or no credentials
             await asyncio.sleep(PAUSE)

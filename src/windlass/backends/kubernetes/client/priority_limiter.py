@@ -1,7 +1,7 @@
-"""So many requests at a time for what gangs wait for; what nobody waits for comes when they are through.
+"""Limits concurrent requests that gangs wait for; requests without a waiting gang come afterwards.
 
-The API server is what is scarce when many gangs start at once: a service, a status or an event costs it as much as a
-pod, and no gang starts the sooner for them.
+The API server is the bottleneck when many gangs start at once: a service, a status or an event costs it as much as a
+pod, and lets no gang start earlier.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PriorityLimiter:
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """As urgent, and not counted among the many at a time."""
+        """Admits a request with priority outside the limit."""
         self._enter()
         try:
             yield
@@ -44,7 +44,7 @@ class PriorityLimiter:
             self._leave()
 
     async def quiet(self, longest: float) -> None:
-        """Until nobody is in the lane, or waits for it; for so many seconds at most."""
+        """Waits until no request with priority is active or waiting; at most `longest` seconds."""
         await comes(self._clear, longest)
 
     def _enter(self) -> None:

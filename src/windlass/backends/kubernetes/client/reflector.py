@@ -1,4 +1,4 @@
-"""A resource, mirrored: listed once, then watched from where the list ends, for ever and without a gap."""
+"""Mirrors a resource: lists it once, then watches from the list's version on, indefinitely and without gaps."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     trouble: Callable[[BackendError | None], None] = _ignored,
     silence: float = SILENCE,
 ) -> Never:
-    """List, then watch; ends only by being cancelled, or with what `apply` and `synced` raise.
+    """Lists, then watches; ends only by cancellation, or with an error of `apply` or `synced`.
 
-    `apply` gets what changed, in order, in batches, and returns at once; `synced` is called after the first list.
-    `fresh` holds the objects: whoever writes puts the replies there, and applies those changes itself. `malformed`
-    hears of objects that `decode` raised on: they are left out (an older state of them stays). `trouble` hears of each
-    failure, and of None when it is over. `silence` in seconds.
+    `apply` gets the changes, in order and in batches, and must not block; `synced` is called after the first list.
+    `fresh`
+    holds the objects: a writer puts its replies there and applies those changes itself. `malformed` is called with
+    objects
+    on which `decode` raised: they are left out (an older state of them stays). `trouble` is called with each failure,
+    and
+    with None when it is over. `silence` in seconds.
     """
     scope = Scope(namespace, selector, fields)
     mirror = Mirror(decode, malformed, ObjectCache() if fresh is None else fresh)
@@ -53,7 +56,7 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     while True:
         error: BackendError | None = None
         try:
-            # 1. What may have been missed is listed.
+            # 1. list what may have been missed
             if mirror.behind:
                 listed = await connection.listed(
                     resource, mirror.decoded, namespace=namespace, selector=selector, fields=fields
@@ -62,7 +65,7 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
                 if first:
                     synced()
                 first = False
-            # 2. What happens from there on is heard, until the watch ends.
+            # 2. process events until the watch ends
             async with aclosing(watch(connection, resource, str(mirror.position), scope, silence)) as batches:
                 async for batch in batches:
                     if told:
@@ -73,7 +76,7 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
                         break
         except (ApiError, Unreachable, AccessError) as failed:
             error = failed
-        # 3. It goes on from the last version; from a list, if that is too old.
+        # 3. continue from the last version; from a list, if that is too old
         if isinstance(error, ApiError) and error.is_gone:
             mirror.behind = True
         elif error is not None:

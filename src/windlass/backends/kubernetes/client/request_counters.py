@@ -1,4 +1,4 @@
-"""Plain numbers of what was asked of the API server, for whoever shows them. Nothing here decides anything."""
+"""Counts requests to the API server, for metrics. No decision depends on it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Seconds: upper bounds of a histogram's buckets."""
+"""Upper bounds of a histogram's buckets in seconds."""
 
 
 @dataclass(slots=True)
 class Histogram:
-    """How often something took how long."""
+    """A histogram of durations."""
 
     bounds: tuple[float, ...] = BOUNDS
     counts: list[int] = field(default_factory=list)
-    """One for each bound, and one for what was longer; each counted once."""
+    """One count for each bound, and one for longer durations; not cumulative."""
     total: float = 0.0
-    """Seconds in all."""
+    """Sum of durations in seconds."""
 
     def __post_init__(self) -> None:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, seconds: float) -> None:
-        """It took so long once more."""
+        """Adds a duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
 
 
 @dataclass(slots=True)
 class RequestCounters:
-    """Of one connection. `asked` and `watched` are its hooks."""
+    """Counters of one connection. `asked` and `watched` are its hooks."""
 
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Attempts by verb and status; "none" where no answer came."""
+    """Attempts by verb and status; "none" without an answer."""
     bindings: Histogram = field(default_factory=Histogram)
-    """How long the API server took to put a pod on its node, by a binding or as it was made: as many as were put."""
+    """Time that the API server took to bind a pod, by a binding or at its creation."""
     watches: Counter[str] = field(default_factory=Counter)
-    """Watches that were begun, by resource: the first, and one more each time it ended."""
+    """Started watches by resource: the first, and one more for each that ended."""
 
     def asked(self, method: str, path: str, status: int | None, seconds: float) -> None:
-        """A request was answered, or was not."""
+        """Counts a request with its answer, if any."""
         self.requests[method, "none" if status is None else str(status)] += 1
         if status == 201 and path.endswith("/binding"):
             self.bindings.observe(seconds)
 
     def watched(self, path: str) -> None:
-        """A watch was begun."""
+        """Counts a started watch."""
         self.watches[path.rpartition("/")[2]] += 1

@@ -1,4 +1,4 @@
-"""The resources that are asked for: a row for each, and where the API server keeps them."""
+"""The resources that the client uses, and their paths on the API server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 _SAFE = ":"
-"""Beside letters, digits and `-._~`: names of RBAC objects have colons."""
+"""Characters left unquoted besides letters, digits and `-._~`: names of RBAC objects contain colons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One row. `group` is "" for the core's."""
+    """A resource. `group` is "" for the core API."""
 
     group: str
     version: str
@@ -21,23 +21,23 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """As manifests write it: `v1`, `batch/v1`."""
+        """The `apiVersion` of manifests: `v1`, `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def full_name(self) -> str:
-        """As RBAC and CRDs write it: `pods`, `jobs.batch`."""
+        """The name in RBAC and CRDs: `pods`, `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 def named(api_version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
-    """The row for what manifests call `api_version`."""
+    """Returns the resource with this `apiVersion`."""
     group, _, version = api_version.rpartition("/")
     return Resource(group, version, plural, kind, namespaced)
 
 
 def path(resource: Resource, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-    """Where one object, or without a name all of them, of a namespace or of the cluster, are found. Quoted."""
+    """Returns the quoted path of one object, or without a name of all objects, of a namespace or of the cluster."""
     parts = ["/apis", resource.group] if resource.group else ["/api"]
     parts.append(resource.version)
     if namespace and resource.namespaced:

@@ -1,7 +1,7 @@
-"""Which requests may be sent again after what trouble, and when. Pure.
+"""Rules for retries of requests. Pure.
 
-Three cases: a request that was surely not carried out is sent again whatever it is; one that may have been, only if
-doing it twice does nothing that once did not; and a refusal that would come again is told at once.
+A request that was certainly not carried out is retried in any case; one that may have been, only if a repetition has no
+further effect; a refusal that would come again is reported at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 
 
 def repeatable(method: str, path: str, body: Any, content_type: str) -> bool:
-    """Whether sending it twice does nothing that once did not.
+    """Tells whether a repetition of the request has no further effect.
 
-    A create is, if its object has a name: the second comes back as AlreadyExists. A deletion is, if it says by uid or
-    resource version which object is meant, as another of the same name may have come; a JSON patch, if it tests first.
-    `body` is None where it is not known, which counts as no.
+    True for a create of an object with a name: the second is answered with AlreadyExists. True for a deletion with uid
+    or
+    resource version, since another object of the same name may exist; for a JSON patch that tests first. `body` is None
+    if
+    unknown, which counts as no.
     """
     if method in READS or method == "PUT":
         return True
@@ -41,9 +43,9 @@ def repeatable(method: str, path: str, body: Any, content_type: str) -> bool:
 
 
 def pause(attempt: int, retry_after: float | None, jitter: float) -> float:
-    """Seconds to wait after the `attempt`-th failure (from 0). `jitter` in [0, 1) spreads those who failed together.
+    """Returns the seconds to wait after the `attempt`-th failure (from 0). `jitter` in [0, 1) spreads clients.
 
-    What the server asked for is never undercut, and spread by up to a quarter.
+    A time that the server asked for is never shortened, and spread by up to a quarter.
     """
     if retry_after is not None:
         return retry_after * (1 + jitter / 4) + FIRST_PAUSE * jitter

@@ -1,4 +1,4 @@
-"""Inside a cluster: the service account that is mounted into every pod. Its token rotates, and is read again."""
+"""Access inside a cluster: the service account mounted into every pod, whose token rotates and is read again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def is_in_cluster(folder: Path = FOLDER, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process is in a pod that may ask the API server."""
+    """Tells whether this process runs in a pod with access to the API server."""
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").exists()
 
 
 def in_cluster(folder: Path = FOLDER, environment: Mapping[str, str] = os.environ) -> Access:
-    """The API server of the cluster that this process is in. Raises AccessError if it is in none.
+    """Returns the API server of the cluster that this process runs in. Raises AccessError outside a cluster.
 
-    The token is read again once a minute, and at once if the server refuses it.
+    The token is read again every minute, and at once if the server refuses it.
     """
     of_library = library().in_cluster
     loader = of_library.InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)

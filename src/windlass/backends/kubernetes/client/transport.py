@@ -1,4 +1,4 @@
-"""One attempt at one request: the sockets, the credentials, the fence, and what went wrong in our own words."""
+"""One attempt at one request: sockets, credentials, the leadership check, and error translation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from windlass.backends.kubernetes.client.retries import READS
 
 CONNECT_SECONDS = 10.0
 BEGIN_SECONDS = 20.0
-"""A server agrees to a watch at once, however little there is to tell: this long it may stand in its queue."""
+"""Seconds until a watch must be accepted. The server accepts at once; this is its longest time in the server's queue.
+"""
 KEEP_SECONDS = 60.0
-"""An idle connection is kept for less than the API server keeps it (90 s), so that no request meets a closed one."""
+"""Seconds for which an idle connection is kept: less than the API server's 90 s, so that no request meets a closed one.
+"""
 BUFFER = 2**19
 """Bytes of a reply that wait to be read; a watch's batch is at most twice that."""
 
 
 class Transport:
-    """An async context manager; leaving it ends every connection and stream."""
+    """An async context manager; leaving it closes every connection and stream."""
 
     def __init__(self, access: Access, *, may_write: Callable[[], bool], limit: int, tally: RequestCounters) -> None:
         self.access = access
@@ -46,7 +48,7 @@ class Transport:
             auto_decompress=False,
             read_bufsize=BUFFER,
         )
-        # It would send a DELETE again by itself when a kept connection breaks; `retrying` alone says what is.
+        # aiohttp would repeat a DELETE itself when a kept connection breaks; `retries` alone decides that
         self._session._retry_connection = False  # noqa: SLF001 - there is no public way, and a test holds it to that
         return self
 
@@ -64,7 +66,7 @@ class Transport:
         content_type: str,
         seconds: float,
     ) -> bytes:
-        """The body of a success. Raises ApiError, Unreachable, NotLeader (nothing was sent) and AccessError."""
+        """Returns the body of a success. Raises ApiError, Unreachable, NotLeader (nothing was sent) and AccessError."""
         headers = {} if data is None else {"Content-Type": content_type}
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         began, status = time.monotonic(), None
@@ -81,7 +83,7 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a GET as it comes, in pieces of what is there. No byte for `silence` seconds ends it."""
+        """Streams the body of a GET in pieces. Ends after `silence` seconds without a byte."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         self._tally.watched(path)
         with _in_our_words(self.access.server):
@@ -92,7 +94,7 @@ class Transport:
                     yield response.content.iter_any()
 
     async def _send(self, *request: Any, **more: Any) -> aiohttp.ClientResponse:
-        """The reply, as soon as it begins. Who is turned away with 401 comes once more, with new credentials."""
+        """Returns the reply as soon as it begins. Repeats a request answered with 401 once, with new credentials."""
         identity = await self.access.identify(False)
         response = await self._send_as(identity, *request, **more)
         if response.status != 401:
@@ -101,7 +103,7 @@ class Transport:
         return await self._send_as(await self._renewed(identity), *request, **more)
 
     async def _renewed(self, refused: Identity) -> Identity:
-        """New credentials, asked for once for all who were turned away together."""
+        """Renews credentials, once for all requests that were refused together."""
         async with self._renewing:
             identity = await self.access.identify(False)
             return identity if identity is not refused else await self.access.identify(True)
@@ -136,7 +138,7 @@ class Transport:
 
 
 def _fenced(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
-    """Requests that ask once more when they hold a connection: waiting for one can outlast a lease."""
+    """Returns a request class that checks again when it holds a connection: waiting for one can outlast a lease."""
 
     class Fenced(aiohttp.ClientRequest):
         async def send(self, conn: Any) -> aiohttp.ClientResponse:

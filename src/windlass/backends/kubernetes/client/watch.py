@@ -1,4 +1,4 @@
-"""One watch: from a resource version on, until the server or the silence ends it."""
+"""One watch: from a resource version on, until the server ends it or it is silent for too long."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from windlass.backends.kubernetes.client.resources import Resource, path
 
 SILENCE = 90.0
 """Seconds without a byte after which a watch may be dead. A bookmark comes about once a minute, but none where nothing
-has happened since the last."""
+has happened since the last.
+"""
 _LASTS = 240
-"""Seconds that the server is asked to keep a watch for; up to a quarter more, so that not all end together."""
+"""Seconds for which the server is asked to keep a watch; up to a quarter more, so that not all end together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects of a resource: of one namespace or of all, by label and field selectors."""
+    """The objects of a resource to watch: of one namespace or of all, by label and field selectors."""
 
     namespace: str | None = None
     selector: str | None = None
@@ -30,7 +31,7 @@ class Scope:
 
 
 class Event(msgspec.Struct, gc=False):
-    """One line. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; the object is not looked into yet."""
+    """One line of a watch. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; the object is not decoded yet."""
 
     type: str
     object: msgspec.Raw
@@ -42,13 +43,15 @@ _decoder = msgspec.json.Decoder(Event)
 async def watch(
     connection: Connection, resource: Resource, position: str, scope: Scope, silence: float = SILENCE
 ) -> AsyncGenerator[list[Event], None]:
-    """Events after the resource version `position`, as many at a time as are there.
+    """Yields batches of events after the resource version `position`.
 
-    Ends when the server ends it, or after `silence` seconds without a byte, and may then go on from the last event. The
-    first batch is empty: the server has agreed to watch.
+    Ends when the server ends it, or after `silence` seconds without a byte; a new watch may continue from the last
+    event.
+    The first batch is empty: the server has accepted the watch.
 
-    Raises ApiError also for what comes as an event (`is_gone`: too old, list again), and Unreachable for a connection
-    that broke, or a server that did not agree in time.
+    Raises ApiError also for errors that come as an event (`is_gone`: too old, list again), and Unreachable for a
+    connection
+    that broke, or a server that did not accept in time.
     """
     params = {
         "watch": "1",
@@ -73,13 +76,13 @@ async def watch(
 
 
 def cut(text: bytes) -> tuple[list[bytes], bytes]:
-    """The whole lines, and what is left of one that is still to come."""
+    """Returns the complete lines, and the rest of an incomplete one."""
     *whole, rest = text.split(b"\n")
     return [line for line in whole if line], rest
 
 
 def read_event(line: bytes) -> Event:
-    """Raises Unreachable if it is none: what comes is not a watch of an API server."""
+    """Decodes an event. Raises Unreachable if it is none: the peer is not an API server."""
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as error:
