@@ -35,6 +35,6 @@ class RunOptions:
 
 def check_policies(not_finite: str, spike: str) -> None:
     """Raise TrainError for an unknown policy."""
-    for name, said in (("not_finite", not_finite), ("spike", spike or "stop")):
-        if said not in get_args(BadStepPolicy):
-            raise TrainError(f"{name}={said!r}: one of {', '.join(get_args(BadStepPolicy))}")
+    for name, policy in (("not_finite", not_finite), ("spike", spike or "stop")):
+        if policy not in get_args(BadStepPolicy):
+            raise TrainError(f"{name}={policy!r}: one of {', '.join(get_args(BadStepPolicy))}")

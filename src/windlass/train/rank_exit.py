@@ -16,16 +16,16 @@ from windlass.train.health import failure_report
 def exit_with_error(error: Exception, rank: int) -> None:
     """End this rank; all others end too. Python prints errors of the script, unless a lost peer caused them."""
     exit_if_peer_failed(error)
-    ours = isinstance(error, TrainError | CheckpointError)
+    is_ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and is_retryable(error)
-    code = (wire.RankExitCode.RETRY if passes else wire.RankExitCode.FATAL) if ours else 1
-    why = str(error) if ours else wire.describe_error(error)
+    code = (wire.RankExitCode.RETRY if passes else wire.RankExitCode.FATAL) if is_ours else 1
+    why = str(error) if is_ours else wire.describe_error(error)
     wire.write_error_file(why, error)
-    speaks = failure_report.publish(failure_report.FailureReport(rank, code, why))
-    if not ours and (end := failure_report.lost_connection_text(error)) and process_group.has_agent_store():
+    prints = failure_report.publish(failure_report.FailureReport(rank, code, why))
+    if not is_ours and (end := failure_report.lost_connection_text(error)) and process_group.has_agent_store():
         _exit_for_lost_connection(end, rank)
-    if ours:
-        if speaks:
+    if is_ours:
+        if prints:
             sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
         raise SystemExit(code) from None
 

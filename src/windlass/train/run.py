@@ -272,11 +272,11 @@ class Run:
         measures = clip is not None or self._precision.needs_scaling
         check = FiniteCheck(loss, () if measures else parameters_of(optimizer), self.world.device)
         takes = int(self._save_duration() * 1000)
-        said = StepReport(
+        report = StepReport(
             bool(self._requests.asked), self._wants_save(), not_finite=check.local_result, save_duration_ms=takes
         )
         share = float(loss) if loss is not None and self._options.spike else 0.0
-        self._consensus.begin(said if left is None else replace(said, time_left_ms=left), share)
+        self._consensus.begin(report if left is None else replace(report, time_left_ms=left), share)
         with self._timers.during("optimizer"):
             check.start_all_reduce()
             norm = measure_gradient_norm(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None

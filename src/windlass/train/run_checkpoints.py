@@ -92,15 +92,15 @@ class RunCheckpoints:
     """The checkpoints of a run, made by `Run.checkpoint`: `for batch in checkpoints.resume().steps(max_steps)`."""
 
     def __init__(
-        self, run: CheckpointedRun, place: str, state: TrainingState, every: str, keep: int, copies: str
+        self, run: CheckpointedRun, location: str, state: TrainingState, every: str, keep: int, replicas: str
     ) -> None:
         self._run, self._state = run, state
-        self._storage = open_storage(place)
+        self._storage = open_storage(location)
         self._every = parse_interval(every)
         self._keep = Retention(keep)
         often = "at the interval of least cost" if self._every.is_adaptive else f"every {every.strip()}"
         self._description = f"checkpoints in {self._storage.text}, {often}, the newest {keep} kept"
-        self._replica_interval = parse_steps(copies)
+        self._replica_interval = parse_steps(replicas)
         self.create_groups()
         self._retrying: RetryingSaver | None = None
         self._replicas: MemoryReplicas | None = None
@@ -197,8 +197,8 @@ class RunCheckpoints:
 
     def _facts(self) -> dict[str, Any]:
         losses = list(self._run.loss_window.losses)
-        told = {_LOSSES: losses} if losses else {}
-        return {"seed": self._run.seed, **told, **self._resumed.interval.facts(leaves=self._is_leaving)}
+        window = {_LOSSES: losses} if losses else {}
+        return {"seed": self._run.seed, **window, **self._resumed.interval.facts(leaves=self._is_leaving)}
 
     def _buffers(self) -> list[str]:
         """Names of the buffers, which the next forward pass may change while the rest is copied."""
@@ -206,7 +206,7 @@ class RunCheckpoints:
 
     def _from_storage(self) -> tuple[int | None, Mapping[str, Any]]:
         """Load the newest complete checkpoint; return its step and facts."""
-        found = find_newest_good(self._storage, self._ranks, tell=self._run.print)
+        found = find_newest_good(self._storage, self._ranks, report=self._run.print)
         if found is not None:
             self._load_and_report(found)
         if self._replicas is not None:
@@ -222,15 +222,15 @@ class RunCheckpoints:
             return None
         began = time.monotonic()
         newest, _ = run_on_first(self._ranks, lambda: newest_complete(self._storage))
-        taken = self._replicas.load_newest(self._state.tensors, least=newest or 1)
-        if taken is None:
+        loaded = self._replicas.load_newest(self._state.tensors, least=newest or 1)
+        if loaded is None:
             return None
-        told, tensors = taken
+        extra, tensors = loaded
         self._state.take(tensors)
         self._replicas.keep_only(self._run.steps_done)
         took = time.monotonic() - began
         self._run.print(f"resumed after step {self._run.steps_done}, from in-memory replicas in {took:.2f} s")
-        return newest, told["facts"]
+        return newest, extra["facts"]
 
     def _load_and_report(self, found: VerifiedCheckpoint) -> None:
         self._load(found)
@@ -312,7 +312,7 @@ class RunCheckpoints:
         run, retrying, data = self._run, self._resumed, self._state.data
         retrying.wait()
         step, used, newest = run.steps_done, data.samples, retrying.newest_good
-        found = find_newest_good(self._storage, self._ranks, tell=run.print, before=self._rollbacks.before(newest))
+        found = find_newest_good(self._storage, self._ranks, report=run.print, before=self._rollbacks.before(newest))
         if found is None:
             raise TrainError(f"{why}; there is no checkpoint to roll back to")
         back = found.manifest.step

@@ -136,7 +136,7 @@ def _copied(nodes):
 
 
 def test_copies_of_the_same_run_on_more_ranks_go_and_those_of_other_runs_stay(tmp_path):
-    former, other = RUN._replace(world=3), RUN._replace(place="0badbeef")
+    former, other = RUN._replace(world=3), RUN._replace(location="0badbeef")
     for run in (former, other):
         (tmp_path / replica_placement.file_name(replica_placement.Replica(run, 4, 0))).write_bytes(b"")
     alone = RUN._replace(world=1)

@@ -33,7 +33,7 @@ def train(rank, place, steps, keep=2):
 
 def resumed(rank, place, everybody, told):
     """The step of the newest good checkpoint, whose every number is checked; None if there is none."""
-    found = find_newest_good(open_storage(place), everybody, tell=told.append)
+    found = find_newest_good(open_storage(place), everybody, report=told.append)
     if found is None:
         return None
     state = state_at(rank, 0)

@@ -63,8 +63,8 @@ def test_a_buffer_that_was_not_there_is_not_there_again(model, snapshot):
 
 def test_what_has_not_changed_is_not_copied_again(model, snapshot):
     snapshot.take()
-    copies = {place: kept.was for place, kept in snapshot._buffers.items()}
+    copies = {place: kept.saved for place, kept in snapshot._buffers.items()}
     change(model)
     snapshot.take()
-    again = [name for (owner, name), kept in snapshot._buffers.items() if kept.was is not copies[owner, name]]
+    again = [name for (owner, name), kept in snapshot._buffers.items() if kept.saved is not copies[owner, name]]
     assert again == ["ema"]

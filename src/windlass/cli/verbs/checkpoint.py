@@ -205,7 +205,7 @@ def _verify_one(place: StorageBackend, seen: CheckpointEntry, on_read: Callable[
 
 
 def _damage(place: StorageBackend, seen: CheckpointEntry, on_read: Callable[[int], None]) -> list[FileProblem]:
-    of_manifest = [each for each in seen.trouble if each.file == MANIFEST]
+    of_manifest = [each for each in seen.problems if each.file == MANIFEST]
     if seen.manifest is None or of_manifest:
         return of_manifest
     return verify_files(place, seen.folder, seen.manifest, sorted(seen.manifest.files), on_read)
@@ -238,7 +238,7 @@ def _row(seen: CheckpointEntry) -> Row:
         "files": manifest and len(manifest.files),
         "tensors": manifest and sum(fact.dtype != OBJECT for fact in manifest.tensors.values()),
         "facts": dict(manifest.facts) if manifest else {},
-        "why": "; ".join(map(str, seen.trouble)),
+        "why": "; ".join(map(str, seen.problems)),
     }
 
 

@@ -40,11 +40,11 @@ class AdaptiveInterval:
 
     def facts(self, *, leaves: bool) -> dict[str, Any]:
         """Return facts for a manifest: the run's history, and the cost of the previous save."""
-        told = self._history.facts(time.monotonic() - self._begun, leaves=leaves)
+        facts = self._history.facts(time.monotonic() - self._begun, leaves=leaves)
         if self._costs:
             last = self._costs[-1]
-            told[_COST] = {"step": self._step, "stall": last.stall, "duration": last.duration, "size": last.size}
-        return told
+            facts[_COST] = {"step": self._step, "stall": last.stall, "duration": last.duration, "size": last.size}
+        return facts
 
     def note_start(self) -> None:
         """Note that a save has started."""

@@ -27,7 +27,7 @@ class VerifiedCheckpoint:
 
 
 def find_newest_good(
-    storage: StorageBackend, ranks: RankGroup, *, tell: Report = print, before: int | None = None
+    storage: StorageBackend, ranks: RankGroup, *, report: Report = print, before: int | None = None
 ) -> VerifiedCheckpoint | None:
     """Return the newest complete checkpoint of a step up to `before`; None where no checkpoint was ever made.
 
@@ -35,19 +35,19 @@ def find_newest_good(
     there are checkpoints but none is complete, StorageError if the storage cannot be read.
     """
     steps = run_on_first(ranks, lambda: [s for s in candidate_steps(storage) if before is None or s <= before])
-    passed_over = []
+    skipped = []
     for step in steps:
-        looked = _verify_step(storage, ranks, step)
-        if isinstance(looked, VerifiedCheckpoint):
-            return looked
-        if looked:
-            passed_over.append(f"{folder_of(step)}: {_format_problems(looked)}")
+        result = _verify_step(storage, ranks, step)
+        if isinstance(result, VerifiedCheckpoint):
+            return result
+        if result:
+            skipped.append(f"{folder_of(step)}: {_format_problems(result)}")
             if ranks.is_first:
-                tell(f"{storage.text}: skipping {passed_over[-1]}")
-    if passed_over:
+                report(f"{storage.text}: skipping {skipped[-1]}")
+    if skipped:
         raise DamagedError(
             f"{storage.text}: there is no complete checkpoint\n"
-            + "\n".join(passed_over)
+            + "\n".join(skipped)
             + "\nto start from the beginning, "
             "name another location, or remove the content of this one"
         )
@@ -70,10 +70,10 @@ def _verify_step(storage: StorageBackend, ranks: RankGroup, step: int) -> Verifi
     shares = run_on_all(
         ranks, lambda: verify_files(storage, folder, manifest, files_of_rank(sizes, ranks.rank, ranks.size))
     )
-    trouble = [each for share in shares for each in share]
-    return trouble or VerifiedCheckpoint(storage, folder, manifest)
+    problems = [each for share in shares for each in share]
+    return problems or VerifiedCheckpoint(storage, folder, manifest)
 
 
-def _format_problems(trouble: list[FileProblem]) -> str:
-    more = f", and {len(trouble) - _MAX_PROBLEMS} more files" if len(trouble) > _MAX_PROBLEMS else ""
-    return "; ".join(map(str, trouble[:_MAX_PROBLEMS])) + more
+def _format_problems(problems: list[FileProblem]) -> str:
+    more = f", and {len(problems) - _MAX_PROBLEMS} more files" if len(problems) > _MAX_PROBLEMS else ""
+    return "; ".join(map(str, problems[:_MAX_PROBLEMS])) + more

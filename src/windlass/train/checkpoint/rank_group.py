@@ -65,8 +65,10 @@ def shared_errors(ranks: RankGroup) -> Iterator[None]:
     try:
         yield
     except CheckpointException as error:
-        told = {rank: _Failure(CheckpointError, f"{type(e).__name__}: {e}") for rank, (e, _) in error.failures.items()}
-        raise _combined_error(ranks, told) from error
+        failures = {
+            rank: _Failure(CheckpointError, f"{type(e).__name__}: {e}") for rank, (e, _) in error.failures.items()
+        }
+        raise _combined_error(ranks, failures) from error
     except RuntimeError as error:
         raise _rank_gone(error) from error
 

@@ -15,24 +15,24 @@ import torch
 def capture() -> bytes:
     """Return the states of Python's generator, numpy's if loaded, and torch's, of the CPU and of this rank's GPU."""
     version, words, gauss = random.getstate()
-    told: dict[str, Any] = {"python": [version, list(words), gauss], "torch": _text(torch.get_rng_state())}
+    states: dict[str, Any] = {"python": [version, list(words), gauss], "torch": _text(torch.get_rng_state())}
     if "numpy" in sys.modules:
-        told["numpy"] = _numpy_state()
+        states["numpy"] = _numpy_state()
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        told["cuda"] = _text(torch.cuda.get_rng_state())
-    return json.dumps(told).encode()
+        states["cuda"] = _text(torch.cuda.get_rng_state())
+    return json.dumps(states).encode()
 
 
 def restore(data: bytes) -> None:
     """Restore captured states. The state of a GPU is ignored where there is none."""
-    told = json.loads(data)
-    version, words, gauss = told["python"]
+    states = json.loads(data)
+    version, words, gauss = states["python"]
     random.setstate((version, tuple(words), gauss))
-    torch.set_rng_state(_tensor(told["torch"]))
-    if "numpy" in told:
-        _set_numpy(told["numpy"])
-    if "cuda" in told and torch.cuda.is_available():
-        torch.cuda.set_rng_state(_tensor(told["cuda"]))
+    torch.set_rng_state(_tensor(states["torch"]))
+    if "numpy" in states:
+        _set_numpy(states["numpy"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(_tensor(states["cuda"]))
 
 
 def reseed(seed: int, rank: int, step: int) -> None:

@@ -21,8 +21,8 @@ class RunHistory:
 
     def facts(self, seconds: float, *, leaves: bool) -> dict[str, Any]:
         """Return the facts of a save `seconds` after this start. `leaves`: whether the run ends cleanly after it."""
-        told = {"failures": self.failures, "trained": self.trained + seconds, "generation": self.generation}
-        return {_KEY: {**told, "leaves": leaves}}
+        entry = {"failures": self.failures, "trained": self.trained + seconds, "generation": self.generation}
+        return {_KEY: {**entry, "leaves": leaves}}
 
 
 def continue_history(facts: Mapping[str, Any], generation: int) -> RunHistory:
@@ -31,10 +31,10 @@ def continue_history(facts: Mapping[str, Any], generation: int) -> RunHistory:
     If the checkpoint was not saved before a clean exit, a failure followed it, and one more for each start of the job
     since then that saved nothing.
     """
-    told = facts.get(_KEY)
-    if not isinstance(told, Mapping):
+    entry = facts.get(_KEY)
+    if not isinstance(entry, Mapping):
         return RunHistory(generation=generation)
-    failures, trained = int(told.get("failures", 0)), float(told.get("trained", 0.0))
-    if not told.get("leaves"):
-        failures += max(1, generation - int(told.get("generation", generation)))
+    failures, trained = int(entry.get("failures", 0)), float(entry.get("trained", 0.0))
+    if not entry.get("leaves"):
+        failures += max(1, generation - int(entry.get("generation", generation)))
     return RunHistory(failures, trained, generation)

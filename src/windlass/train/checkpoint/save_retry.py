@@ -34,11 +34,11 @@ class RetryingSaver:
     """Starts saves with a saver, and counts failures."""
 
     def __init__(
-        self, saver: CheckpointSaver, interval: AdaptiveInterval, ranks: RankGroup, tell: Report, *, begun: int | None
+        self, saver: CheckpointSaver, interval: AdaptiveInterval, ranks: RankGroup, report: Report, *, begun: int | None
     ) -> None:
-        """`begun`: the loaded step. `tell`: receives messages for people; that of rank 0 prints them."""
+        """`begun`: the loaded step. `report`: receives messages for people; that of rank 0 prints them."""
         self.saver, self.interval = saver, interval
-        self._ranks, self._report = ranks, tell
+        self._ranks, self._report = ranks, report
         self._newest_good = self._last_begun = StepTime(begun or 0, time.monotonic())
         """The newest good checkpoint, or the start; and the last save that was started."""
         self._has_succeeded = False

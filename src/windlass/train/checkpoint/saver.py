@@ -251,15 +251,15 @@ def _build_request(
     copied: Callable[[], Future[StateDict]], step: int, samples: int, mesh: str, facts: Mapping[str, Any], begun: float
 ) -> _SaveRequest:
     """Build the request. An error of this rank alone is kept for the background, where all ranks learn it."""
-    told: dict[str, Any] = {}
+    copied_facts: dict[str, Any] = {}
     generators = rng_state.capture()  # before other threads start, which share Python's lock
     try:
-        told = json.loads(json.dumps(dict(facts), allow_nan=False))
+        copied_facts = json.loads(json.dumps(dict(facts), allow_nan=False))
         state = copied()
     except Exception as error:  # noqa: BLE001
         state = Future()
         state.set_exception(error)
-    return _SaveRequest(step, samples, mesh, told, generators, state, begun)
+    return _SaveRequest(step, samples, mesh, copied_facts, generators, state, begun)
 
 
 def _copied_names(draft: _SaveRequest) -> tuple[str, ...]:

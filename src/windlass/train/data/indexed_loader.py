@@ -63,8 +63,8 @@ class IndexedLoader:
         with self._reader.iterate(self._loader(micros)) as loaded:
             for first in itertools.count(self.samples, self.global_batch):
                 found = self._reader.read_step(loaded, micros)
-                places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
-                yield Batch(first // self.global_batch, found, tuple(places.tolist()))
+                positions = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
+                yield Batch(first // self.global_batch, found, tuple(positions.tolist()))
 
     def assign(self, split: BatchSplit, rank: int) -> None:
         """Set the slices that this rank reads from now on; earlier iterators are invalid."""
@@ -121,14 +121,14 @@ class _PositionedDataset(Dataset[Any]):
     def __init__(self, dataset: IndexedDataset, order: SampleOrder) -> None:
         self._dataset, self._order = dataset, order
 
-    def __getitems__(self, places: list[int]) -> list[Any]:
-        indices = self._order.indices(places[0], len(places)).tolist()
+    def __getitems__(self, positions: list[int]) -> list[Any]:
+        indices = self._order.indices(positions[0], len(positions)).tolist()
         with sample_rng.isolated_generators():
-            return [self._sample(place, index) for place, index in zip(places, indices, strict=True)]
+            return [self._sample(position, index) for position, index in zip(positions, indices, strict=True)]
 
-    def __getitem__(self, place: int) -> Any:
-        return self.__getitems__([place])[0]
+    def __getitem__(self, position: int) -> Any:
+        return self.__getitems__([position])[0]
 
-    def _sample(self, place: int, index: int) -> Any:
-        sample_rng.seed_sample(self._order.seed, place)
+    def _sample(self, position: int, index: int) -> Any:
+        sample_rng.seed_sample(self._order.seed, position)
         return self._dataset[index]

@@ -39,8 +39,8 @@ class SampleOrder:
 @functools.lru_cache(maxsize=16)
 def _indices(order: SampleOrder, first: int, count: int) -> Indices:
     """Return the indices, cached because the reader and the batch both ask for them."""
-    places = np.arange(first, first + count, dtype=np.int64)
-    epochs, within = np.divmod(places, order.size)
+    positions = np.arange(first, first + count, dtype=np.int64)
+    epochs, within = np.divmod(positions, order.size)
     if not order.shuffles:
         return within
     found = np.empty_like(within)
@@ -50,11 +50,11 @@ def _indices(order: SampleOrder, first: int, count: int) -> Indices:
     return found
 
 
-def _permute(places: Indices, size: int, seed: int, epoch: int) -> Indices:
+def _permute(positions: Indices, size: int, seed: int, epoch: int) -> Indices:
     """Return the image of each position of one epoch. Values outside the dataset are permuted again until inside."""
     half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
     keys = _round_keys(seed, epoch)
-    found = places.astype(np.uint64)
+    found = positions.astype(np.uint64)
     outside = np.ones(len(found), dtype=bool)
     while outside.any():
         found[outside] = _feistel(found[outside], half, keys)

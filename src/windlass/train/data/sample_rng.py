@@ -22,9 +22,9 @@ def isolated_generators() -> Iterator[None]:
         np.random.set_state(before[2])  # noqa: NPY002
 
 
-def seed_sample(seed: int, place: int) -> None:
+def seed_sample(seed: int, position: int) -> None:
     """Seed the generators for the sample at a position of the run. GPU generators stay unchanged."""
-    drawn = hash((seed, place)) & 0x7FFFFFFF
+    drawn = hash((seed, position)) & 0x7FFFFFFF
     # Before CUDA is initialized, torch.manual_seed queues each call with its stack for later.
     torch.default_generator.manual_seed(drawn)
     random.seed(drawn)

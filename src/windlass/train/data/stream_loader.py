@@ -99,18 +99,18 @@ def _endless_samples(dataset: Iterable[Any], used: int, batch: int, seed: int) -
     """Yield every sample after the first `used`, epoch after epoch. Raises TrainError for less than a batch."""
     size = len(dataset) if isinstance(dataset, Sized) and hasattr(dataset, "skip") else 0
     epochs, rest = divmod(used, size) if size else (0, used)
-    place = used - rest
+    position = used - rest
     for epoch in itertools.count(epochs):
         if hasattr(dataset, "set_epoch"):
             dataset.set_epoch(epoch)
         skipped = rest if size else 0
         source = dataset.skip(skipped) if skipped else dataset  # type: ignore[attr-defined]
-        first = place
-        for place, sample in enumerate(_epoch_samples(source, seed, first, skipped), first + skipped + 1):
-            if place > used:
+        first = position
+        for position, sample in enumerate(_epoch_samples(source, seed, first, skipped), first + skipped + 1):
+            if position > used:
                 yield sample
-        if place - first < batch:
-            raise dataset_too_small(place - first, batch)
+        if position - first < batch:
+            raise dataset_too_small(position - first, batch)
         rest = 0
 
 

@@ -47,15 +47,15 @@ def publish(mine: FailureReport) -> bool:
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return True
     store, by_rank = _get_default_store(), [f"{_KEY}/{rank}" for rank in range(dist.get_world_size())]
-    speaks = True
+    prints = True
     with contextlib.suppress(RuntimeError):
         if mine.rank and _wait_for_keys(store, by_rank[:1]):  # else the first rank did not have this error
-            speaks = store.get(by_rank[0]).decode() != mine.why
+            prints = store.get(by_rank[0]).decode() != mine.why
         store.set(_KEY, json.dumps(mine))
         store.set(by_rank[mine.rank], mine.why)
         if not mine.rank and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
             _wait_for_keys(store, by_rank)  # the store ends with this process
-    return speaks
+    return prints
 
 
 def _wait_for_keys(store: Store, keys: list[str]) -> bool:
@@ -88,8 +88,8 @@ def is_peer_failure(error: BaseException) -> bool:
 
 def lost_connection_text(error: BaseException) -> str:
     """Return the first line of the error if it says only that a connection to another rank has ended; else ""."""
-    said = (str(each).strip() for each in _causes(error))
-    return next((text.splitlines()[0] for text in said if any(word in text for word in _CLOSED_CONNECTIONS)), "")
+    texts = (str(each).strip() for each in _causes(error))
+    return next((text.splitlines()[0] for text in texts if any(word in text for word in _CLOSED_CONNECTIONS)), "")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -95,10 +95,10 @@ def refuse_unsupported(degrees: Degrees) -> None:
 
 def coordinates_of(degrees: Degrees, rank: int) -> Coordinates:
     """Return the position of a rank; the last dimension varies fastest."""
-    place: dict[str, int] = {}
+    position: dict[str, int] = {}
     for name, count in reversed(list(degrees)):
-        rank, place[name] = divmod(rank, count)
-    return Coordinates(**place)
+        rank, position[name] = divmod(rank, count)
+    return Coordinates(**position)
 
 
 def data_rank(degrees: Degrees, rank: int) -> int:

@@ -25,9 +25,9 @@ def match_modules(model: nn.Module, pattern: str) -> list[str]:
 
 def find_blocks(model: nn.Module, patterns: Iterable[str]) -> list[str]:
     """Return the blocks that `patterns` name, or else the members of the list of equal modules with most parameters."""
-    said = [path for pattern in patterns for path in match_modules(model, pattern)]
-    if said:
-        return said
+    named = [path for pattern in patterns for path in match_modules(model, pattern)]
+    if named:
+        return named
     lists = [
         (sum(each.numel() for each in module.parameters()), path, module)
         for path, module in model.named_modules()

@@ -126,11 +126,11 @@ def _fill_parts(weights: Sequence[int], most: int, count: int) -> list[int]:
     """Return the ends of parts of at most `most`, filled from the front, each later part with at least one link."""
     ends: list[int] = []
     held = 0
-    for place, weight in enumerate(weights):
+    for index, weight in enumerate(weights):
         is_full = held + weight > most
-        must_leave = held > 0 and len(weights) - place <= count - 1 - len(ends)
+        must_leave = held > 0 and len(weights) - index <= count - 1 - len(ends)
         if held and (is_full or must_leave):
-            ends.append(place)
+            ends.append(index)
             held = 0
         held += weight
     return [*ends, len(weights)]

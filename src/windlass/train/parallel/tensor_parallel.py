@@ -58,13 +58,13 @@ def apply_tensor_parallel(model: nn.Module, styles: Mapping[str, Style], plan: P
     on_sequence = any(style in _SEQUENCE_STYLES for style in styles.values())
     kept = {path: style for path, style in styles.items() if has_module(model, path)}
     parents = _gather_points(model, kept) if on_sequence else frozenset()
-    told = {
+    torch_styles = {
         path: _torch_style(style, plan, enters=path.rpartition(".")[0] not in parents, on_sequence=on_sequence)
         for path, style in kept.items()
     }
     whole = PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
     frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
-    parallelize_module(model, mesh, told | dict.fromkeys(parents, whole), src_data_rank=None)
+    parallelize_module(model, mesh, torch_styles | dict.fromkeys(parents, whole), src_data_rank=None)
     for name in frozen:  # torch's styles create new parameters, all of them trainable
         model.get_parameter(name).requires_grad_(False)
 
@@ -118,15 +118,15 @@ def _refuse_unassigned(model: nn.Module, styles: Mapping[str, Style]) -> None:
 
     Each rank would see a part of the sequence, and their gradients would differ.
     """
-    strangers = [
+    unassigned = [
         path or type(model).__name__
         for path, module in model.named_modules()
         if path not in styles and any(True for _ in module.parameters(recurse=False))
     ]
-    if strangers:
+    if unassigned:
         raise TrainError(
-            f"tp: no style is known for {', '.join(strangers[:5])}"
-            f"{f' and {len(strangers) - 5} more' if len(strangers) > 5 else ''}; "
+            f"tp: no style is known for {', '.join(unassigned[:5])}"
+            f"{f' and {len(unassigned) - 5} more' if len(unassigned) > 5 else ''}; "
             'norms are "sequence": Plan(tensor={…, "layers.*.my_norm": "sequence"})'
         )
 

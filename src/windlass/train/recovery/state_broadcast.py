@@ -53,7 +53,7 @@ def broadcast_tensors(
     tensors = [each.detach() for module in modules for each in (*module.parameters(), *module.buffers())]
     for optimizer, layout in zip(optimizers, layouts, strict=True):
         parameters = parameters_of(optimizer)
-        tensors += [optimizer.state[parameters[entry.place]][entry.name] for entry in layout if entry.shape]
+        tensors += [optimizer.state[parameters[entry.position]][entry.name] for entry in layout if entry.shape]
     dist._broadcast_coalesced(group, _non_empty(tensors), _BUCKET_BYTES, source)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
@@ -71,20 +71,20 @@ def broadcast_small_state(
         return
     for name, part in parts.items():
         part.load_state_dict(states[name])
-    for optimizer, told in zip(optimizers, rates, strict=True):
-        for mine, theirs in zip(optimizer.param_groups, told, strict=True):
+    for optimizer, value in zip(optimizers, rates, strict=True):
+        for mine, theirs in zip(optimizer.param_groups, value, strict=True):
             mine.update(theirs)
 
 
-def broadcast_object(group: dist.ProcessGroup, source: int, told: Any) -> Any:
+def broadcast_object(group: dist.ProcessGroup, source: int, value: Any) -> Any:
     """Return the object that rank `source` passes, which must be picklable. A collective."""
-    box = [told if dist.get_rank(group) == source else None]
+    box = [value if dist.get_rank(group) == source else None]
     dist.broadcast_object_list(box, src=source, group=group)
     return box[0]
 
 
 class _StateEntry(NamedTuple):
-    place: int
+    position: int
     """Index of the parameter."""
     name: str
     shape: tuple[int, ...]
@@ -99,23 +99,23 @@ def _without_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _layout(optimizer: torch.optim.Optimizer) -> list[_StateEntry]:
     return [
-        _entry(place, name, value)
-        for place, parameter in enumerate(parameters_of(optimizer))
+        _entry(position, name, value)
+        for position, parameter in enumerate(parameters_of(optimizer))
         for name, value in optimizer.state.get(parameter, {}).items()
     ]
 
 
-def _entry(place: int, name: str, value: Any) -> _StateEntry:
+def _entry(position: int, name: str, value: Any) -> _StateEntry:
     if isinstance(value, Tensor) and value.dim():
-        return _StateEntry(place, name, tuple(value.shape), value.dtype, None)
-    return _StateEntry(place, name, (), None, value)
+        return _StateEntry(position, name, tuple(value.shape), value.dtype, None)
+    return _StateEntry(position, name, (), None, value)
 
 
 def _allocate(optimizer: torch.optim.Optimizer, layout: list[_StateEntry]) -> None:
     """Set the values that were sent directly, and allocate memory for the tensors."""
     parameters = parameters_of(optimizer)
     for entry in layout:
-        parameter = parameters[entry.place]
+        parameter = parameters[entry.position]
         state = optimizer.state[parameter]
         if not entry.shape:
             state[entry.name] = entry.value

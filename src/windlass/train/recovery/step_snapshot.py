@@ -25,7 +25,7 @@ class _SavedBuffer(NamedTuple):
     buffer: Tensor | None
     version: int
     """torch's counter of in-place changes."""
-    was: Tensor | None
+    saved: Tensor | None
 
 
 class StepSnapshot:
@@ -59,7 +59,7 @@ class StepSnapshot:
             for each in self._optimizers
         ]
         self._states = {name: copy.deepcopy(each.state_dict()) for name, each in self._more.items()}
-        self._buffers = {place: _save_buffer(buffer, self._buffers.get(place)) for place, buffer in self._all_buffers()}
+        self._buffers = {key: _save_buffer(buffer, self._buffers.get(key)) for key, buffer in self._all_buffers()}
 
     def restore(self) -> None:
         """Restore the saved state and drop gradients."""
@@ -69,9 +69,9 @@ class StepSnapshot:
                 group.update(kept)
         for name, state in self._states.items():
             self._more[name].load_state_dict(state)
-        for (owner, name), (buffer, _, was) in self._buffers.items():
-            if buffer is not None and was is not None:
-                buffer.detach().copy_(was)
+        for (owner, name), (buffer, _, saved) in self._buffers.items():
+            if buffer is not None and saved is not None:
+                buffer.detach().copy_(saved)
             owner._buffers[name] = buffer  # noqa: SLF001 - torch has no public setter
 
     def _all_buffers(self) -> list[tuple[tuple[nn.Module, str], Tensor | None]]:

@@ -77,8 +77,8 @@ class BackwardPass:
     def _in_one(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float) -> Tensor:
         found = torch.zeros((), device=model.device)
         last = len(batch.micros) - 1
-        for place, micro in enumerate(batch.micros):
-            with model.without_sync(skips=place < last):
+        for index, micro in enumerate(batch.micros):
+            with model.without_sync(skips=index < last):
                 with self._phases.during("forward"):
                     loss = _compute_loss(model, micro, loss_fn)
                 with self._phases.during("backward"):

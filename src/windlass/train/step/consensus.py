@@ -52,16 +52,16 @@ class StepConsensus:
         self._group = group
         self._rank, self._size = dist.get_rank(group), dist.get_world_size(group)
         self._ranks = self._size if gathers_losses else 0
-        self._words = torch.zeros(len(fields(StepReport)), dtype=torch.int64)
+        self._values = torch.zeros(len(fields(StepReport)), dtype=torch.int64)
         self.shares: list[float] = []
         """Shares of the loss, by rank."""
         self._under_way: list[_Exchange] | None = None
 
     def begin(self, mine: StepReport, share: float = 0.0) -> None:
         """Start the all-reduce of `mine`. A collective that does not wait. `share`: this rank's share of the loss."""
-        said = [int(each) for each in astuple(replace(mine, time_left_ms=-mine.time_left_ms))]
-        said += [_float_to_bits(share) if rank == self._rank else _NO_LOSS for rank in range(self._ranks)]
-        self._words = torch.tensor(said, dtype=torch.int64)
+        values = [int(each) for each in astuple(replace(mine, time_left_ms=-mine.time_left_ms))]
+        values += [_float_to_bits(share) if rank == self._rank else _NO_LOSS for rank in range(self._ranks)]
+        self._values = torch.tensor(values, dtype=torch.int64)
         self._under_way = [self._exchange(1)] if self._size > 1 else []
 
     def end(self) -> StepReport:
@@ -70,24 +70,24 @@ class StepConsensus:
         exchanges, self._under_way = self._under_way, None
         distance = 1
         while distance < self._size:
-            heard = exchanges[-1]
-            heard.received.wait()
-            self._words = torch.maximum(self._words, heard.theirs)
+            exchange = exchanges[-1]
+            exchange.received.wait()
+            self._values = torch.maximum(self._values, exchange.theirs)
             distance *= 2
             if distance < self._size:
                 exchanges.append(self._exchange(distance))
         for exchange in exchanges:
             exchange.sent.wait()
-        words = self._words.tolist()
-        stop, save, not_finite, left, takes = words[: len(fields(StepReport))]
-        self.shares = [_bits_to_float(word) for word in words[len(fields(StepReport)) :]]
+        values = self._values.tolist()
+        stop, save, not_finite, left, takes = values[: len(fields(StepReport))]
+        self.shares = [_bits_to_float(word) for word in values[len(fields(StepReport)) :]]
         return StepReport(bool(stop), bool(save), bool(not_finite), -left, takes)
 
     def _exchange(self, distance: int) -> _Exchange:
         """Exchange the known maximum with the ranks at this distance: send forward, receive from behind."""
-        theirs, size = torch.empty_like(self._words), self._size
+        theirs, size = torch.empty_like(self._values), self._size
         received = dist.irecv(theirs, group=self._group, group_src=(self._rank - distance) % size, tag=_TAG)
-        sent = dist.isend(self._words, group=self._group, group_dst=(self._rank + distance) % size, tag=_TAG)
+        sent = dist.isend(self._values, group=self._group, group_dst=(self._rank + distance) % size, tag=_TAG)
         assert sent is not None and received is not None, "this rank is one of the group"  # noqa: S101, PT018
         return _Exchange(theirs, received, sent)
 

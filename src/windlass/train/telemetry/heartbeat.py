@@ -72,9 +72,9 @@ class HeartbeatSender:
     def publish_metrics(self, values: Mapping[str, float]) -> None:
         """Send the averages over all ranks since the last report to the listener besides the agent, if there is one."""
         if self._listener:
-            told = wire.Telemetry(self._rank, self._generation, self.step, values)
+            message = wire.Telemetry(self._rank, self._generation, self.step, values)
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-                sending.sendto(wire.encode(told), socket.MSG_DONTWAIT, self._listener)
+                sending.sendto(wire.encode(message), socket.MSG_DONTWAIT, self._listener)
 
     def on_membership(self, call: Callable[[], None]) -> None:
         """Register a callback for new memberships; it runs in the thread that receives them."""

@@ -73,10 +73,10 @@ class StepReporter:
         )
 
     def _gathered(self, mine: list[float]) -> list[list[float]]:
-        words = torch.zeros(dist.get_world_size(self._group), len(mine), dtype=torch.float64)
-        words[dist.get_rank(self._group)] = torch.tensor(mine, dtype=torch.float64)
-        dist.all_reduce(words, group=self._group)
-        found: list[list[float]] = words.tolist()
+        values = torch.zeros(dist.get_world_size(self._group), len(mine), dtype=torch.float64)
+        values[dist.get_rank(self._group)] = torch.tensor(mine, dtype=torch.float64)
+        dist.all_reduce(values, group=self._group)
+        found: list[list[float]] = values.tolist()
         return found
 
 

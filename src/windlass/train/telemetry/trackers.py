@@ -53,8 +53,8 @@ def parse_trackers(
 
     Raises TrainError for a tracker that is unknown or not installed.
     """
-    said = environment.get(wire.REPORT_TO, "") if report_to is None else report_to
-    parts = said.split(",") if isinstance(said, str) else said
+    requested = environment.get(wire.REPORT_TO, "") if report_to is None else report_to
+    parts = requested.split(",") if isinstance(requested, str) else requested
     found = [TrackerSpec(*(half.strip() for half in part.partition(":")[::2])) for part in parts if part.strip()]
     if [each.name for each in found] == ["none"]:
         return ()

@@ -25,10 +25,10 @@ class MemoryReplicas:
     """The replicas of one run, made by `open_replicas`. All ranks call its methods in the same order."""
 
     def __init__(
-        self, folder: Path, ranks: RankGroup, nodes: list[str], run: replica_placement.RunKey, tell: Report
+        self, folder: Path, ranks: RankGroup, nodes: list[str], run: replica_placement.RunKey, report: Report
     ) -> None:
-        self._folder, self._ranks, self._run, self._tell = folder, ranks, run, tell
-        self._writer = ReplicaWriter(folder, ranks, nodes, run, tell)
+        self._folder, self._ranks, self._run, self._report = folder, ranks, run, report
+        self._writer = ReplicaWriter(folder, ranks, nodes, run, report)
         self._begun = 0
         self.wait_until_staged = self._writer.wait_until_staged
         self.close = self._writer.close
@@ -40,23 +40,23 @@ class MemoryReplicas:
         `state` is called only if there is one, because the call allocates an optimizer's averages. Random generators
         are restored. Raises ModelMismatchError before any change.
         """
-        found = replica_search.find_newest(self._folder, self._ranks, self._run, self._tell, least=least)
+        found = replica_search.find_newest(self._folder, self._ranks, self._run, self._report, least=least)
         if found is None:
             return None
-        told, taken = replica_search.restore_state(found[1], state(), self._ranks)
-        rng_state.restore(told["generators"])
-        return told, taken
+        extra, taken = replica_search.restore_state(found[1], state(), self._ranks)
+        rng_state.restore(extra["generators"])
+        return extra, taken
 
-    def begin(self, state: StateDict, step: int, told: dict[str, Any], immediate: Collection[str]) -> None:
+    def begin(self, state: StateDict, step: int, extra: dict[str, Any], immediate: Collection[str]) -> None:
         """Start a replica, as `ReplicaWriter.begin`.
 
         The cost of the second one is reported; the first allocates memory.
         """
-        self._writer.begin(state, step, told, immediate)
+        self._writer.begin(state, step, extra, immediate)
         cost = self._writer.cost
         self._begun += 1
         if self._begun == 3 and cost is not None:
-            self._tell(
+            self._report(
                 f"in-memory replicas: training waits for {cost.stall * 1000:.1f} ms, "
                 f"all have them after {cost.duration * 1000:.0f} ms, {cost.size / _MIB:.3g} MiB of each rank"
             )
@@ -72,15 +72,15 @@ def parse_steps(text: str) -> int | None:
     return every.steps
 
 
-def open_replicas(place: str, mesh: str, tell: Report) -> MemoryReplicas | None:
+def open_replicas(location: str, mesh: str, report: Report) -> MemoryReplicas | None:
     """Open the replicas of this run; None, with a message, where a rank has no agent with a folder. A collective."""
     ranks = new_rank_group()
     folder = os.environ.get(wire.MEMORY, "")
     folders = run_on_all(ranks, lambda: folder)
     if not all(folders):
-        tell("no in-memory replicas: they need windlass agent, which keeps them when ranks end")
+        report("no in-memory replicas: they need windlass agent, which keeps them when ranks end")
         return None
     nodes = run_on_all(ranks, lambda: f"{socket.gethostname()}:{folder}")
     if len(set(nodes)) == 1:
-        tell("in-memory replicas stay on this node: they survive its ranks, not the node")
-    return MemoryReplicas(Path(folder), ranks, nodes, replica_placement.run_key(place, mesh, ranks.size), tell)
+        report("in-memory replicas stay on this node: they survive its ranks, not the node")
+    return MemoryReplicas(Path(folder), ranks, nodes, replica_placement.run_key(location, mesh, ranks.size), report)

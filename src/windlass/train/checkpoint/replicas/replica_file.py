@@ -26,12 +26,12 @@ _ALIGNMENT = 64
 PARTIAL_SUFFIX = ".tmp"
 
 
-def write_replica(path: Path, state: StateDict, told: dict[str, Any]) -> int:
-    """Write a flattened state, whole or not at all; return its bytes. `told`: further values. Raises OSError."""
+def write_replica(path: Path, state: StateDict, extra: dict[str, Any]) -> int:
+    """Write a flattened state, whole or not at all; return its bytes. `extra`: further values. Raises OSError."""
     tensors = {name: local_part(value) for name, value in state.items() if isinstance(value, torch.Tensor)}
     others = {name: value for name, value in state.items() if name not in tensors}
     facts = [(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for name, tensor in tensors.items()]
-    head = pickle.dumps((told, others, facts))
+    head = pickle.dumps((extra, others, facts))
 
     def fill(put: Callable[[Any], None]) -> None:
         put(_HEADER.pack(_MAGIC, len(head)) + head)
@@ -70,7 +70,7 @@ def unpack(data: torch.Tensor) -> tuple[dict[str, Any], StateDict]:
     """
     whole = bytes_view(data)
     _, size = _HEADER.unpack_from(whole)
-    told, state, facts = pickle.loads(whole[_HEADER.size : _HEADER.size + size])  # noqa: S301 - written by this job
+    extra, state, facts = pickle.loads(whole[_HEADER.size : _HEADER.size + size])  # noqa: S301 - written by this job
     at = _HEADER.size + size
     for name, kind, shape in facts:
         dtype = getattr(torch, kind)
@@ -78,7 +78,7 @@ def unpack(data: torch.Tensor) -> tuple[dict[str, Any], StateDict]:
         at += _padding(at)
         state[name] = data[at : at + count].view(dtype).reshape(shape)
         at += count
-    return told, state
+    return extra, state
 
 
 def verify(data: memoryview, name: str) -> None:

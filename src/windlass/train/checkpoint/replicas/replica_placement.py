@@ -14,7 +14,7 @@ _NAME = re.compile(r"([0-9a-f]{8})-([a-z0-9=,]+)-step-([0-9]{8,18})-rank-([0-9]+
 class RunKey(NamedTuple):
     """Properties that replicas must share to be resumed from together."""
 
-    place: str
+    location: str
     """Checksum of the run's checkpoint location, "3f2a90b1"."""
     mesh: str
     world: int
@@ -28,14 +28,14 @@ class Replica(NamedTuple):
     rank: int
 
 
-def run_key(place: str, mesh: str, world: int) -> RunKey:
-    """Return the key of a run with checkpoints at `place`, on a mesh of `world` ranks."""
-    return RunKey(f"{zlib.crc32(place.encode()):08x}", mesh, world)
+def run_key(location: str, mesh: str, world: int) -> RunKey:
+    """Return the key of a run with checkpoints at `location`, on a mesh of `world` ranks."""
+    return RunKey(f"{zlib.crc32(location.encode()):08x}", mesh, world)
 
 
 def file_name(copy: Replica) -> str:
     """Return the file name of a replica."""
-    return f"{copy.run.place}-{copy.run.mesh}-step-{copy.step:08d}-rank-{copy.rank}-of-{copy.run.world}"
+    return f"{copy.run.location}-{copy.run.mesh}-step-{copy.step:08d}-rank-{copy.rank}-of-{copy.run.world}"
 
 
 def parse_file_name(name: str) -> Replica | None:

@@ -20,15 +20,15 @@ ReplicaBytes = torch.Tensor
 
 
 def find_newest(
-    folder: Path, ranks: RankGroup, run: replica_placement.RunKey, tell: Callable[[str], None], *, least: int
+    folder: Path, ranks: RankGroup, run: replica_placement.RunKey, report: Callable[[str], None], *, least: int
 ) -> tuple[int, ReplicaBytes] | None:
     """Return (step, this rank's replica) of the newest step that every rank has intact, from step `least` on.
 
     A collective. Steps that are passed over are reported.
     """
     seen = run_on_all(ranks, lambda: frozenset(_list_replicas(folder)))
-    if any(copy.run.place == run.place and copy.run != run for copies in seen for copy in copies):
-        tell("in-memory replicas of another mesh are not used")
+    if any(copy.run.location == run.location and copy.run != run for copies in seen for copy in copies):
+        report("in-memory replicas of another mesh are not used")
     for whole in replica_placement.complete_steps(seen, run):
         if whole.step < least:
             break
@@ -37,13 +37,13 @@ def find_newest(
         except RankGoneError:
             raise
         except CheckpointError as error:
-            tell(f"skipping the in-memory replicas of step {whole.step}: {error}")
+            report(f"skipping the in-memory replicas of step {whole.step}: {error}")
     return None
 
 
 def restore_state(data: ReplicaBytes, state: StateDict, ranks: RankGroup) -> tuple[dict[str, Any], StateDict]:
     """Return (further values, `state` as it was saved). A collective. Raises ModelMismatchError before any change."""
-    told, copied = replica_file.unpack(data)
+    extra, copied = replica_file.unpack(data)
     planner = DefaultSavePlanner()
     planner.set_up_planner(state)
     flat = dict(planner.state_dict)
@@ -54,7 +54,7 @@ def restore_state(data: ReplicaBytes, state: StateDict, ranks: RankGroup) -> tup
                 local_part(value).copy_(copied[name])
             else:
                 flat[name] = copied[name]
-    return told, unflatten_state_dict(flat, planner.mappings)
+    return extra, unflatten_state_dict(flat, planner.mappings)
 
 
 def _refuse_another_model(flat: StateDict, copied: StateDict) -> None:

@@ -45,10 +45,10 @@ class ReplicaWriter:
         ranks: RankGroup,
         nodes: Sequence[str],
         run: replica_placement.RunKey,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         """`ranks`: with a group of their own. `nodes`: of each rank. `run`: as `replica_placement.run_key`."""
-        self._folder, self._ranks, self._run, self._tell = folder, ranks, run, tell
+        self._folder, self._ranks, self._run, self._report = folder, ranks, run, report
         found = replica_placement.partner_ranks(nodes)
         self._partner = found[ranks.rank]
         self._sources = [rank for rank, partner in enumerate(found) if partner == ranks.rank]
@@ -60,7 +60,7 @@ class ReplicaWriter:
         self._failures = 0
         self.cost: ReplicaCost | None = None
 
-    def begin(self, state: StateDict, step: int, told: dict[str, Any], immediate: Collection[str]) -> None:
+    def begin(self, state: StateDict, step: int, extra: dict[str, Any], immediate: Collection[str]) -> None:
         """Start a replica of nested `state`, after the previous one is complete.
 
         Parameters must not change before `wait_until_staged`. `immediate` names what a forward pass changes.
@@ -69,9 +69,9 @@ class ReplicaWriter:
         if self._failures >= _MAX_FAILURES:
             return
         begun = time.monotonic()
-        told = {**told, "step": step, "generators": rng_state.capture()}
+        extra = {**extra, "step": step, "generators": rng_state.capture()}
         self._staged = self._start_staging(state, immediate)
-        self._in_flight = self._pool.submit(self._replicate, self._staged, step, told, begun)
+        self._in_flight = self._pool.submit(self._replicate, self._staged, step, extra, begun)
         self._stall = time.monotonic() - begun
 
     def wait_until_staged(self) -> None:
@@ -98,7 +98,7 @@ class ReplicaWriter:
         except CheckpointError as error:
             self._failures += 1
             rest = "no more are made" if self._failures >= _MAX_FAILURES else "the next one is tried"
-            self._tell(f"an in-memory replica has failed: {error}; {rest}")
+            self._report(f"an in-memory replica has failed: {error}; {rest}")
         else:
             self._failures = 0
             self.cost = cost._replace(stall=self._stall + time.monotonic() - begun)
@@ -129,16 +129,16 @@ class ReplicaWriter:
             failed.set_exception(error)
             return failed
 
-    def _replicate(self, staged: Future[StateDict], step: int, told: dict[str, Any], begun: float) -> ReplicaCost:
+    def _replicate(self, staged: Future[StateDict], step: int, extra: dict[str, Any], begun: float) -> ReplicaCost:
         mine = replica_placement.Replica(self._run, step, self._ranks.rank)
         path = self._folder / replica_placement.file_name(mine)
         sizes = run_on_all(
-            self._ranks, lambda: self._translating(lambda: replica_file.write_replica(path, staged.result(), told))
+            self._ranks, lambda: self._translating(lambda: replica_file.write_replica(path, staged.result(), extra))
         )
         received = self._exchange(path, sizes)
         run_on_all(self._ranks, lambda: self._translating(lambda: self._store_received(received, step)))
         # Also those of this run on other numbers of ranks: after in-place recovery on fewer ranks they are of no use.
-        remove_replicas(self._folder, lambda copy: copy.run.place == self._run.place and copy.step < step)
+        remove_replicas(self._folder, lambda copy: copy.run.location == self._run.location and copy.step < step)
         return ReplicaCost(0.0, time.monotonic() - begun, sizes[self._ranks.rank])
 
     def _exchange(self, path: Path, sizes: Sequence[int]) -> dict[int, torch.Tensor]:

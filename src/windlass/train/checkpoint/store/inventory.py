@@ -32,7 +32,7 @@ class CheckpointEntry:
     state: CheckpointStatus
     step: int | None
     manifest: Manifest | None = None
-    trouble: tuple[FileProblem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
 
 
 def candidate_steps(storage: StorageBackend) -> list[int]:
@@ -66,9 +66,9 @@ def inspect_step(storage: StorageBackend, step: int) -> CheckpointEntry:
         return CheckpointEntry(folder, CheckpointStatus.DAMAGED, step, None, (manifest_problem(error),))
     if manifest is None:
         return CheckpointEntry(folder, CheckpointStatus.UNFINISHED, step)
-    trouble = step_mismatch(manifest, step) or tuple(_size_problems(storage.sizes(folder), manifest))
+    problems = step_mismatch(manifest, step) or tuple(_size_problems(storage.sizes(folder), manifest))
     return CheckpointEntry(
-        folder, CheckpointStatus.DAMAGED if trouble else CheckpointStatus.COMPLETE, step, manifest, trouble
+        folder, CheckpointStatus.DAMAGED if problems else CheckpointStatus.COMPLETE, step, manifest, problems
     )
 
 

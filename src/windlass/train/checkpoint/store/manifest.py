@@ -54,26 +54,26 @@ class Manifest:
 def to_json(manifest: Manifest) -> bytes:
     """Serialize with a checksum. Raises CheckpointError for facts that are not JSON."""
     try:
-        told = json.loads(_canonical(asdict(manifest)))
+        content = json.loads(_canonical(asdict(manifest)))
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"the facts of a checkpoint must be JSON: {error}") from None
-    sealed = {"windlass": FORMAT, "crc32": zlib.crc32(_canonical(told)), "checkpoint": told}
+    sealed = {"windlass": FORMAT, "crc32": zlib.crc32(_canonical(content)), "checkpoint": content}
     return json.dumps(sealed, indent=1, sort_keys=True).encode()
 
 
 def from_json(data: bytes) -> Manifest:
     """Parse the result of `to_json`. Raises ManifestError; every flipped bit is detected."""
-    told = _unseal(data)
+    content = _unseal(data)
     try:
         return Manifest(
-            step=int(told["step"]),
-            samples=int(told["samples"]),
-            mesh=str(told["mesh"]),
-            world=int(told["world"]),
-            saved_at=int(told["saved_at"]),
-            files={name: FileFact(*fact) for name, fact in told["files"].items()},
-            tensors={name: TensorFact(tuple(shape), dtype) for name, (shape, dtype) in told["tensors"].items()},
-            facts=told["facts"],
+            step=int(content["step"]),
+            samples=int(content["samples"]),
+            mesh=str(content["mesh"]),
+            world=int(content["world"]),
+            saved_at=int(content["saved_at"]),
+            files={name: FileFact(*fact) for name, fact in content["files"].items()},
+            tensors={name: TensorFact(tuple(shape), dtype) for name, (shape, dtype) in content["tensors"].items()},
+            facts=content["facts"],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ManifestError(f"is not complete ({error!r})") from None
@@ -82,15 +82,15 @@ def from_json(data: bytes) -> Manifest:
 def _unseal(data: bytes) -> dict[str, Any]:
     try:
         sealed = json.loads(data)
-        version, crc32, told = sealed["windlass"], sealed["crc32"], sealed["checkpoint"]
-        found = zlib.crc32(_canonical(told))
+        version, crc32, content = sealed["windlass"], sealed["crc32"], sealed["checkpoint"]
+        found = zlib.crc32(_canonical(content))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ManifestError("was not written by Windlass") from None
-    if crc32 != found or not isinstance(told, dict):
+    if crc32 != found or not isinstance(content, dict):
         raise ManifestError("does not match its own checksum")
     if version != FORMAT:
         raise ManifestError(f"has format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
-    return told
+    return content
 
 
 def _canonical(value: object) -> bytes:

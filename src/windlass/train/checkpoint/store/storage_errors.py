@@ -22,7 +22,7 @@ _FIXES = {
 
 
 @contextmanager
-def translate_errors(place: str, doing: str) -> Iterator[None]:
+def translate_errors(location: str, doing: str) -> Iterator[None]:
     """Raise errors inside as StorageError, with location, action, reason and remedy."""
     try:
         yield
@@ -30,7 +30,7 @@ def translate_errors(place: str, doing: str) -> Iterator[None]:
         if not isinstance(error, OSError) and not _is_store_error(error):
             raise
         kind = StorageUnusableError if _is_permanent(error) else StorageError
-        raise kind(f"{place}: {doing}: {error_reason(error)}\n{suggest_fix(error)}") from error
+        raise kind(f"{location}: {doing}: {error_reason(error)}\n{suggest_fix(error)}") from error
 
 
 def error_reason(error: Exception) -> str:

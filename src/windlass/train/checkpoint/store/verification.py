@@ -40,13 +40,13 @@ def read_manifest(storage: StorageBackend, folder: str) -> Manifest | None:
 
 
 def verify_files(
-    storage: StorageBackend, folder: str, manifest: Manifest, names: Iterable[str], tell: ByteCounter | None = None
+    storage: StorageBackend, folder: str, manifest: Manifest, names: Iterable[str], on_read: ByteCounter | None = None
 ) -> list[FileProblem]:
     """Read these files whole; return the damaged ones. Raises StorageError where the storage does not answer."""
     with ThreadPoolExecutor(_READERS, thread_name_prefix="verify") as readers:
-        look = partial(_verify_file, storage, folder, tell=tell or _ignore)
+        look = partial(_verify_file, storage, folder, on_read=on_read or _ignore)
         found = list(readers.map(lambda name: look(name, manifest.files[name]), names))
-    return [trouble for trouble in found if trouble]
+    return [problem for problem in found if problem]
 
 
 def manifest_problem(error: ManifestError) -> FileProblem:
@@ -55,11 +55,11 @@ def manifest_problem(error: ManifestError) -> FileProblem:
 
 
 def _verify_file(
-    storage: StorageBackend, folder: str, name: str, fact: FileFact, *, tell: ByteCounter
+    storage: StorageBackend, folder: str, name: str, fact: FileFact, *, on_read: ByteCounter
 ) -> FileProblem | None:
     with translate_errors(storage.text, f"reading {folder}/{name}"):
         try:
-            size, crc32 = retry(lambda: _read_checksum(storage, f"{folder}/{name}", fact.size, tell))
+            size, crc32 = retry(lambda: _read_checksum(storage, f"{folder}/{name}", fact.size, on_read))
         except FileNotFoundError:
             return FileProblem(name, "is missing")
         except OSError as error:
@@ -73,14 +73,14 @@ def _verify_file(
     return None
 
 
-def _read_checksum(storage: StorageBackend, name: str, expected: int, tell: ByteCounter) -> tuple[int, int]:
+def _read_checksum(storage: StorageBackend, name: str, expected: int, on_read: ByteCounter) -> tuple[int, int]:
     """Return (bytes, CRC-32) of a file; reading stops soon after the expected size."""
     size = crc32 = 0
     with storage.open(name) as file:
         while size <= expected and (part := file.read(_CHUNK_BYTES)):
             size += len(part)
             crc32 = zlib.crc32(part, crc32)
-            tell(len(part))
+            on_read(len(part))
     return size, crc32
 
 
