@@ -42,7 +42,7 @@ from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, re
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import Changes, Recovery, WorldEvent
-from windlass.core.lifecycle.commands import Command, Launch, Stop
+from windlass.core.lifecycle.commands import Command, Launch, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
 
 _DEFAULTS = BackendSettings()
@@ -191,6 +191,8 @@ class KubernetesBackend:
                     (self.external if external else self.gangs).launch(job_id, generation, placement)
                 case Stop(job_id, generation, grace):
                     (self.external if external else self.gangs).stop(job_id, generation, grace)
+                case RestartMember(job_id, generation, member):
+                    self.gangs.restart_member(job_id, generation, member)
 
     # --- what watches and endpoints call -------------------------------------------------------------
 
