@@ -19,7 +19,9 @@ Use by a backend:
    - `leave`: nothing of it is alive, and that by itself means nothing (a pod that is being replaced).
    Other processes of the gang that are no members (a pod whose slot is taken) have numbers from `count` on. They only
    delay `GangGone`.
-3. On `RestartMember`, call `restart`: the next report of the member that it is there is `MemberStarted`.
+3. A backend that decides success or failure by other rules than the members' ends reports `appear`, `start` and
+   `leave`, and the outcome of the whole by `conclude`.
+   On `RestartMember`, call `restart`: the next report of the member that it is there is `MemberStarted`.
 4. On `Stop`, call `stop`. A backend that hears of the end of the whole gang instead of each member calls `vanish`.
 5. After each batch of reports, call `take_events(now)` and report the result to the controller. While `due` is a time,
    call it again then. `more_may_come` delays `GangGone`: requests are under way that could still create a member.
@@ -86,7 +88,7 @@ class MemberTracker:
         """Ends that are yet to be reported: successes here, failures in `_bad`."""
         self._bad: dict[int, _End] = {}
         self._settles_at: int | None = None
-        self._vanished = False
+        self._concluded = self._vanished = False
 
     # --- reports --------------------------------------------------------------------------------------
 
@@ -127,6 +129,12 @@ class MemberTracker:
     def leave(self, member: int) -> None:
         """Nothing of the member is alive; this is no end of it."""
         self._alive.discard(member)
+
+    def conclude(self, exit: Exit, at: int | None = None) -> None:
+        """The gang as a whole has come to this: a success of every member, or a failure of the first."""
+        self._concluded = True
+        for member in range(self.count) if exit.ok else (0,):
+            self._note_end(member, exit, at)
 
     def stop(self) -> None:
         """The generation is to end: `GangGone` follows as soon as nothing of it is alive."""
@@ -208,7 +216,7 @@ class MemberTracker:
         ends: list[_End] = []
         settled = bool(self._bad) and self._has_settled(now)
         # a member that succeeds before all have started is reported after Started
-        if self.started or self.stopping or self._alone or self._vanished:
+        if self.started or self.stopping or self._alone or self._concluded or self._vanished:
             ends += self._good.values()
             self._good.clear()
         if settled:
@@ -217,7 +225,7 @@ class MemberTracker:
         return ends
 
     def _has_settled(self, now: int) -> bool:
-        decided = self.stopping or self.failed or self._vanished
+        decided = self.stopping or self.failed or self._concluded or self._vanished
         if decided or len(self._reported) + len(self._good) + len(self._bad) >= self.count:
             return True
         if self._settles_at is None:

@@ -258,3 +258,24 @@ def test_a_success_alone_need_not_wait_for_the_start_of_the_others() -> None:
     tracker = MemberTracker(1, 2, alone=True)
     tracker.end(0, OK, 1)
     assert [type(event) for event in tracker.take_events(1)] == [MemberExited]
+
+
+def test_a_conclusion_ends_every_member_or_the_first() -> None:
+    good = running(2)
+    good.conclude(OK, 8)
+    assert good.take_events(9) == [MemberExited(1, 0, OK, 8), MemberExited(1, 1, OK, 8)]
+    bad = running(2)
+    bad.leave(1)
+    bad.start(1)
+    bad.conclude(CRASH, 8)
+    assert bad.take_events(9) == [MemberExited(1, 0, CRASH, 8)]
+    bad.stop()
+    bad.leave(0)
+    bad.leave(1)
+    assert bad.take_events(10) == [GangGone(1)]
+
+
+def test_a_conclusion_need_not_wait_for_the_start() -> None:
+    tracker = MemberTracker(1, 1)
+    tracker.conclude(OK)
+    assert tracker.take_events(0) == [MemberExited(1, 0, OK)]

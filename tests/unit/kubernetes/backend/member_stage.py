@@ -71,7 +71,7 @@ class Stage:
         placement = Placement({role.name: tuple(f"n{n}" for n in range(role.replicas)) for role in parsed.job.roles})
         status = Status(
             Phase.RUNNING, "Running", "", 1, placement=placement, gone=False, started_at=0, admitted_at=0,
-            running_since=0, member_restarts=remade,
+            first_admitted_at=0, running_since=0, member_restarts=remade,
         )  # fmt: skip
         self.state = JobState(self.gang.id, 1, parsed.job, status)
         self.run = Run(1, slots(parsed.job, placement), alone=self.gang.restarts_members, settling=0)
