@@ -5,7 +5,7 @@ It outlives every controller. An event is kept until a controller has committed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
@@ -64,6 +64,8 @@ class Universe:
         self._delivered = 0
         self._repeats_commands = False
         """Whether a new controller repeats commands that its predecessor decided before a node was closed."""
+        self._refused: list[WorldEvent] = []
+        """Delivered events of jobs whose state was refused."""
         self._launched: dict[str, int] = {}
         self._left: dict[str, int | None] = {}
 
@@ -110,13 +112,18 @@ class Universe:
         """Returns the number of events that were delivered and not committed."""
         return self._delivered
 
-    def acknowledge(self, events: int) -> None:
-        """Removes the first `events` delivered events: they were committed."""
+    def acknowledge(self, events: int, refused: Collection[str] = ()) -> None:
+        """Removes the first `events` delivered events: they were committed, except those of `refused` jobs."""
+        done = self._uncommitted[:events]
         del self._uncommitted[:events]
         self._delivered -= events
+        if self._refused or refused:
+            self._refused = [event for event in (*self._refused, *done) if getattr(event, "job_id", "") in refused]
 
     def redeliver_all(self) -> None:
         """Marks all events as undelivered, for a new controller."""
+        self._uncommitted[:0] = self._refused
+        self._refused.clear()
         self._delivered = 0
         self._repeats_commands = True
 
