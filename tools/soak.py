@@ -122,7 +122,8 @@ class _Watch:
     def look(self) -> None:
         self.turns += 1
         snapshot = self.controller.snapshot()
-        self.contract_violations += snapshot_violations(snapshot, self.controller.states)
+        if not self._universe.repeats_refused:
+            self.contract_violations += snapshot_violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
             self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.now))
         if self.turns > MAX_TURNS:

@@ -66,6 +66,9 @@ class Universe:
         """Whether a new controller repeats commands that its predecessor decided before a node was closed."""
         self._refused: list[WorldEvent] = []
         """Delivered events of jobs whose state was refused."""
+        self.repeats_refused = False
+        """Whether a new controller is yet to hear again of jobs whose state was refused. Until then it takes a job that
+        has ended for running, beside a job that was admitted after it."""
         self._launched: dict[str, int] = {}
         self._left: dict[str, int | None] = {}
 
@@ -97,7 +100,7 @@ class Universe:
                 self.now = max(self.now, until or 0)
                 return []
             self._pass_to(following[0], following[1])
-        self._repeats_commands = False
+        self._repeats_commands = self.repeats_refused = False
         heard = self._uncommitted[self._delivered :]
         self._delivered = len(self._uncommitted)
         return heard
@@ -123,6 +126,7 @@ class Universe:
     def redeliver_all(self) -> None:
         """Marks all events as undelivered, for a new controller."""
         self._uncommitted[:0] = self._refused
+        self.repeats_refused = bool(self._refused)
         self._refused.clear()
         self._delivered = 0
         self._repeats_commands = True
