@@ -1,4 +1,4 @@
-"""Data that decisions are made on: jobs, gangs, nodes, queues, policies, snapshots, plans.
+"""The data of decisions: jobs, gangs, nodes, queues, policies, snapshots, plans.
 
 Belongs here: frozen values and their arithmetic. Does not belong here: any choice between nodes, queues or gangs.
 """

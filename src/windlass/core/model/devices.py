@@ -1,9 +1,9 @@
-"""The single GPUs of nodes that share them, as columns of their own behind those that people speak of.
+"""Single GPUs of nodes that share them: hidden columns of the node table, after those that users see.
 
-In the row of a node that shares in thousandths ("milli") a GPU's column holds how many of its 1000 are left; of one
-that shares in MIG profiles, the bit mask of its free slices. What such rows have of `gpu`, `gpu-milli` and the
-profiles follows from these columns and is worked out anew whenever they change. A table in which no node shares has no
-such columns and pays nothing for them.
+For a node that shares in thousandths ("milli"), a GPU's column holds how many of its 1000 are free; for a node that
+shares in MIG profiles, it holds the bit mask of its free slices. The amounts of `gpu`, `gpu-milli` and the profiles in
+such a row follow from these columns and are derived again whenever they change. A table without sharing nodes has no
+such columns and no extra cost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE
 
 WHOLE = 1000
-"""Thousandths of a GPU."""
+"""Thousandths of one GPU."""
 MILLI = "milli"
 MIG = "mig"
 _MARK = "gpu#"
@@ -27,41 +27,41 @@ _MARK = "gpu#"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Devices:
-    """Where the columns of D devices are, and how each of N nodes shares its own."""
+    """Columns of D devices in a table, and the way in which each of N nodes shares its own."""
 
     first: int
-    """The column of GPU 0."""
+    """Column of GPU 0."""
     count: int
-    """D: as many as the largest of the nodes that share has."""
+    """D: number of GPUs of the largest sharing node."""
     milli: NDArray[np.bool_]
-    """bool[N]: shares in thousandths."""
+    """bool[N]: the node shares in thousandths."""
     geometry: NDArray[np.int16]
-    """int16[N]: which of `geometries` the node's GPUs have if it shares by MIG, or -1."""
+    """int16[N]: index into `geometries` if the node shares by MIG; otherwise -1."""
     geometries: tuple[Geometry, ...]
     profiles: tuple[tuple[int, ...], ...]
-    """For each of them: the columns of its profiles."""
+    """For each geometry: the columns of its profiles."""
     gpu: int
     gpu_milli: int
-    """Columns of the resources that follow; -1: the table has none."""
+    """Columns of the derived resources; -1: the table has none."""
 
     @property
     def columns(self) -> slice:
-        """The devices' columns."""
+        """Columns of the devices."""
         return slice(self.first, self.first + self.count)
 
 
 def is_hidden(resource: str) -> bool:
-    """Whether this is a device's column, of which people are not told."""
+    """Tells whether a resource is a device's column, which users never see."""
     return resource.startswith(_MARK)
 
 
 def gpus_of(node: Node) -> int:
-    """How many devices of a node have columns of their own."""
+    """Returns the number of a node's devices that have columns of their own."""
     return node.capacity.get(GPU, 0) if node.sharing else 0
 
 
 def names_of_shared(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
-    """The resources that sharing adds to a table's axis: those that people ask for, and the devices' own."""
+    """Returns the resources that sharing adds to a table's axis: those that jobs request, and the device columns."""
     asked = {GPU_MILLI for node in nodes if node.sharing == MILLI}
     for geometry in _geometries(nodes):
         asked |= {PREFIX + profile.name for profile in geometry.profiles}
@@ -69,7 +69,7 @@ def names_of_shared(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
 
 
 def device_layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
-    """Where what is, in a table of these nodes and this axis; None: nobody shares."""
+    """Returns the device columns of a table with these nodes and this axis; None: no node shares."""
     numbers = [column for column, name in enumerate(axis) if is_hidden(name)]
     if not numbers:
         return None
@@ -90,7 +90,7 @@ def device_layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
 
 
 def full_devices(nodes: Sequence[Node], devices: Devices) -> NDArray[np.int64]:
-    """int64[N, D]: what the devices' columns hold while nothing is given away."""
+    """Returns int64[N, D]: contents of the device columns when everything is free."""
     amounts = np.zeros((len(nodes), devices.count), dtype=np.int64)
     for row, node in enumerate(nodes):
         geometry = _geometry(node)
@@ -100,9 +100,9 @@ def full_devices(nodes: Sequence[Node], devices: Devices) -> NDArray[np.int64]:
 
 
 def derive_resources(devices: Devices, amounts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
-    """Work out anew, in these rows of `amounts` (int64[N, R]), what follows from the devices' columns.
+    """Derives the resources that follow from the device columns, in these rows of `amounts` (int64[N, R]), in place.
 
-    A device from which more was given than it has (its node has changed) offers nothing.
+    A device of which more is granted than it has (its node has changed) offers nothing.
     """
     milli = rows[devices.milli[rows]]
     if len(milli) == len(rows) == 1:  # most gangs are on one node
@@ -127,6 +127,6 @@ def _geometry(node: Node) -> Geometry | None:
 
 
 def _geometries(nodes: Sequence[Node]) -> tuple[Geometry, ...]:
-    """Those that any of the nodes has, each once, by name."""
+    """Returns the geometries of the nodes, each once, sorted by model."""
     found = {geometry.model: geometry for node in nodes if (geometry := _geometry(node))}
     return tuple(found[model] for model in sorted(found))

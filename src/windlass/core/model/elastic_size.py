@@ -1,7 +1,8 @@
-"""How large an elastic gang is: what its placement says, at least and at most.
+"""The size of an elastic gang: the number of replicas in its placement.
 
 An elastic role may have any number of replicas between its bounds. A gang changes its size between two generations: it
-is stopped, and started anew with other replicas. From the decision until then it holds both, node by node the larger.
+is stopped and then started with another number of replicas. From the decision until then it holds the nodes of both
+sizes: on each node, the larger amount.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Placement
 
 Seat: TypeAlias = tuple[str, tuple[int, ...]]
-"""A node, and which of its devices, if it shares them."""
+"""A node and, if the node shares its GPUs, the numbers of the devices held on it."""
 
 
 def sized(job: Job, placement: Placement | None) -> Job:
-    """The job with as many replicas of each elastic role as are placed; its ranks, members and requests follow."""
+    """Returns the job with as many replicas of each elastic role as are placed; ranks, members and requests follow."""
     if placement is None or not any(role.elastic for role in job.roles):
         return job
     return replace(job, roles=tuple(_sized(role, placement.nodes) for role in job.roles))
@@ -32,12 +33,12 @@ def _sized(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
 
 
 def fully_grown(job: Job) -> Job:
-    """The job with as many replicas of each role as it may ever have."""
+    """Returns the job with the maximum number of replicas of each role."""
     return replace(job, roles=tuple(replace(r, replicas=max(r.replicas, r.max_replicas or 0)) for r in job.roles))
 
 
 def both(before: Placement, after: Placement | None) -> Placement:
-    """What a gang holds that goes from one placement to another: never both at a time, so of each node the larger."""
+    """Returns what a gang holds during a resize: on each node the larger of its two placements."""
     if after is None:
         return before
     nodes, devices = {}, {}

@@ -1,4 +1,4 @@
-"""A job as the scheduler sees it: a gang of equal demands, waiting or holding."""
+"""A job as the scheduler sees it: a gang of equal demands, pending or running."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.status import JobState, Placement, Target
 
 Shape: TypeAlias = tuple[object, ...]
-"""Everything the feasibility of a gang depends on, hashable: gangs of equal shape get equal answers."""
+"""Hashable input of the feasibility test: gangs of equal shape get equal answers."""
 
 ClassKey: TypeAlias = tuple[object, ...]
 Turn: TypeAlias = tuple[tuple[int, ...], int, int, str, int, str]
-"""Sorts gangs: an order's own key, then age, the order of submission, the array, and the shorter id."""
+"""Sort key of a gang: the order's own key, then age, order of submission, array, length of the id, id."""
 
 MAX_MEMBERS = 100_000
-"""The largest gang. A bound, so that a slip of the finger does not fill the memory with names of nodes."""
+"""Maximum size of a gang: a typing error must not fill the memory with node names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`count` replicas of a role, each needing `resources` on one node that admits it."""
+    """Request of a role: `count` replicas, each of which needs `resources` on one node that admits it."""
 
     role: str
     count: int
@@ -34,21 +34,21 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[tuple[Match, ...], ...] = ()
     gpu_types: tuple[str, ...] = ()
-    """Values of the node label `gpu-type`, best first; the gang is on one of them, whole."""
+    """Values of the node label `gpu-type`, best first. The whole gang runs on one of them."""
     avoid: tuple[str, ...] = ()
-    """Names of nodes."""
+    """Names of excluded nodes."""
     whole_node: bool = False
     least: int = 0
-    """Elastic: it may start with so few (0: with `count` and no fewer) …"""
+    """Elastic: minimum number of replicas to start with. 0: `count`."""
     most: int = 0
-    """… and grow to so many (0: no further than `count`)."""
+    """Elastic: maximum number of replicas to grow to. 0: `count`."""
     topology: TopologyRequest | None = None
-    """How near to each other the gang's replicas are to be; every role of a gang has the same."""
+    """Required distance between the gang's replicas; equal for all roles of a gang."""
 
 
 @dataclass(frozen=True)
 class PendingGang:
-    """A gang that waits. `since` is its age for ordering, in ms; `number` the last tie-break."""
+    """A gang that waits. `since` (ms) is the time from which its age counts; `number` is the last tie-break."""
 
     id: str
     number: int
@@ -58,42 +58,42 @@ class PendingGang:
     demands: tuple[Demand, ...]
     shape: Shape
     walltime: int | None = None
-    """How long it may hold nodes once it has started: the job's walltime, and the grace it has to end."""
+    """Longest time, in ms, for which it holds nodes after its start: the job's walltime plus its grace period."""
     waits_for: tuple[str, ...] = ()
     array_id: str = ""
     array_limit: int = 0
     not_before: int | None = None
     user: str = ""
     served: int = 0
-    """How long it has held nodes before, in ms."""
+    """Time, in ms, for which it has held nodes before."""
     stopped_at: int = 0
-    """When it last gave its nodes back, in ms; 0: it has not run yet."""
+    """Time, in ms, of its last release of nodes; 0: it has not run yet."""
     milli_gpus: int = 0
     """GPUs of the whole gang, in thousandths."""
     preemptible: bool = True
     grace: int = 0
-    """How long it may take to end once it is asked to, in ms; part of `walltime`."""
+    """Time, in ms, that it may take to stop; part of `walltime`."""
 
     @cached_property
     def request(self) -> Mapping[str, int]:
-        """The least that it needs together, by resource."""
+        """Minimum request of the whole gang, by resource."""
         return total_of(minimum_demands(self.demands))
 
     @cached_property
     def whole(self) -> Mapping[str, int]:
-        """All that it asks for."""
+        """Full request of the whole gang, by resource."""
         return total_of(self.demands) if any(demand.least for demand in self.demands) else self.request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EquivalenceClass:
-    """Gangs that the scheduler cannot tell apart (`line_of`), by their turn. Never empty."""
+    """Waiting gangs that the scheduler cannot tell apart (equal `class_key_of`), sorted by turn. Never empty."""
 
     gangs: tuple[PendingGang, ...]
     turns: tuple[Turn, ...]
-    """Of each of them."""
+    """Turn of each gang."""
     backfill: tuple[PendingGang, ...]
-    """The same gangs in the order in which they are tried for the gaps between reservations."""
+    """The same gangs in the order of backfilling: that in which they are tried for the gaps between reservations."""
     backfill_turns: tuple[Turn, ...]
 
 
@@ -106,7 +106,7 @@ class RunningGang:
     queue: str
     priority: int
     demands: tuple[Demand, ...]
-    """`count` is what it has: an elastic gang's differs from what it asked for."""
+    """`count` is the current number of replicas; for an elastic gang it can differ from the requested one."""
     placement: Placement
     admitted_at: int
     ends_by: int | None = None
@@ -115,25 +115,25 @@ class RunningGang:
     since: int = 0
     served: int = 0
     saved_at: int | None = None
-    """When it last saved its work, if it tells."""
+    """Time, in ms, of its last checkpoint, if it reports them."""
     leaving: bool = False
-    """It is being stopped, and will give its nodes back by `ends_by`, within its grace."""
+    """It is being stopped, and releases its nodes by `ends_by`, within its grace period."""
     preemptible: bool = True
     resized_at: int | None = None
     resize_to: Placement | None = None
-    """It is being stopped to go on with these nodes. Until then `placement` is the larger, node by node."""
+    """Placement after the resize for which it is being stopped. Until then `placement` is the larger on each node."""
     grace: int = 0
-    """How long it may take to end once it is asked to, in ms."""
+    """Time, in ms, that it may take to stop."""
     ending: bool = False
-    """Some of its members have ended well, so it is not resized any more: they would have to begin again."""
+    """Some members have succeeded: it is not resized any more, because these would have to start again."""
 
     @property
     def last_changed_at(self) -> int:
-        """When its current generation was admitted or last resized, in ms."""
+        """Time, in ms, when its current generation was admitted or last resized."""
         return self.admitted_at if self.resized_at is None else max(self.admitted_at, self.resized_at)
 
     def release_time(self, now: int) -> int:
-        """Latest time, in ms, at which it has released what it does not keep, if it is told to stop by `now`."""
+        """Returns the latest time, in ms, at which it has released what it does not keep, if it is stopped by `now`."""
         if self.leaving and self.ends_by is not None:
             return max(self.ends_by, now)
         asked_at = self.resized_at if self.resize_to is not None and self.resized_at is not None else now
@@ -141,7 +141,7 @@ class RunningGang:
 
 
 def demands_of(job: Job) -> tuple[Demand, ...]:
-    """One demand per role, in the roles' order."""
+    """Returns one demand per role, in the order of the roles."""
     return tuple(_demand(job, role) for role in job.roles)
 
 
@@ -163,7 +163,7 @@ def _demand(job: Job, role: Role) -> Demand:
 
 
 def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
-    """The equivalence class of a gang: its queue and, per role, every input of the feasibility test."""
+    """Returns the shape of a gang: its queue and, per role, every input of the feasibility test."""
     return (queue, *(_shape(demand) for demand in demands))
 
 
@@ -173,7 +173,7 @@ def _shape(d: Demand) -> Shape:
 
 
 def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
-    """What the whole gang needs, by resource; exact, so that it can be taken back."""
+    """Returns the request of the whole gang, by resource; exact (no saturation), so that it can be subtracted again."""
     total: dict[str, int] = {}
     for demand in demands:
         for name, amount in demand.resources.items():
@@ -182,18 +182,18 @@ def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
 
 
 def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
-    """GPUs of the whole gang, in thousandths, whole ones and parts together."""
+    """Returns the GPUs of the whole gang in thousandths: whole ones and parts."""
     return sum(d.count * (1000 * d.resources.get(GPU, 0) + d.resources.get(GPU_MILLI, 0)) for d in demands)
 
 
 def class_key_of(gang: PendingGang) -> ClassKey:
-    """The line a gang stands in: whatever the answer depends on, apart from its turn."""
+    """Returns the key of a gang's equivalence class: every input of the decision except its turn."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
     return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before
 
 
 def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang:
-    """A waiting gang as it is once it has started."""
+    """Returns the running gang that a pending gang becomes when it starts now."""
     return RunningGang(
         id=gang.id,
         number=gang.number,
@@ -213,7 +213,7 @@ def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang
 
 
 def requeue_gang(run: RunningGang, now: int) -> PendingGang:
-    """A gang that runs as it would wait if it were stopped now."""
+    """Returns the pending gang that a running gang becomes if it is stopped now."""
     return PendingGang(
         id=run.id,
         number=run.number,
@@ -234,21 +234,21 @@ def requeue_gang(run: RunningGang, now: int) -> PendingGang:
 
 
 def demands_as_placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
-    """The demands with as many replicas as were placed: fewer or more than asked for, of an elastic role."""
+    """Returns the demands with the placed number of replicas, which for an elastic role can differ from the request."""
     if not any(d.least or d.most for d in demands):
         return demands
     return tuple(replace(d, count=len(placement.nodes.get(d.role, ()))) for d in demands)
 
 
 def minimum_demands(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
-    """The demands of the smallest gang that may run: an elastic role at its least."""
+    """Returns the demands of the smallest gang that may run: elastic roles at their minimum."""
     if not any(d.least for d in demands):
         return demands
     return tuple(replace(d, count=d.least or d.count) for d in demands)
 
 
 def pending_of(state: JobState) -> PendingGang:
-    """The waiting gang of a queued job."""
+    """Returns the pending gang of a queued job."""
     job, status = state.job, state.status
     demands = demands_of(job)
     if status.avoid:
@@ -276,7 +276,7 @@ def pending_of(state: JobState) -> PendingGang:
 
 
 def running_of(state: JobState, placement: Placement) -> RunningGang:
-    """The holding gang of a job that has nodes."""
+    """Returns the running gang of a job that holds nodes."""
     job, status = state.job, state.status
     admitted_at = status.admitted_at or 0
     held = both(placement, status.resize_to)
@@ -304,11 +304,11 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
 
 
 _GIVES_BACK = (Target.REQUEUE, Target.SUSPEND, Target.FAIL, Target.SUCCEED)
-"""What a gang is stopped for when it will give its nodes back."""
+"""Targets of a stop after which a gang releases its nodes."""
 
 
 def _ends_by(state: JobState, admitted_at: int) -> int | None:
-    """When its walltime and its grace are over; within its grace, if it is being stopped for good."""
+    """Returns when walltime plus grace end, in ms; of a gang that is being stopped, at most the end of its grace."""
     job, status = state.job, state.status
     by_walltime = None if job.walltime is None else admitted_at + job.walltime + job.grace
     if status.target not in _GIVES_BACK or status.stopping_since is None:

@@ -1,6 +1,6 @@
-"""A job as everything in Windlass understands it: what to run, how many, with what, and what may go wrong.
+"""A job: what to run, the number of replicas, their resources, and the failures that it tolerates.
 
-All times are integer milliseconds. A Job never changes after submission; what happens to it is its Status
+All times are integer milliseconds. A Job never changes after submission; its history is in its Status
 (`core.model.status`).
 """
 
@@ -16,18 +16,18 @@ DEFAULT_QUEUE = "default"
 
 
 class Launcher(StrEnum):
-    """Who starts the ranks of a replica."""
+    """Program that starts the ranks of a replica."""
 
     PLAIN = "plain"
     """Windlass starts every rank as a process of its own, with torchrun's variables set."""
     TORCHRUN = "torchrun"
-    """The command is torchrun (or starts its own ranks): one process a replica, told by PET_* variables."""
+    """The command is torchrun, or starts its own ranks: one process per replica, configured by PET_* variables."""
     AGENT = "agent"
-    """One `windlass agent` a replica starts the ranks, which are the command, watches them and starts them again."""
+    """One `windlass agent` per replica starts the ranks (the command), watches them and restarts them."""
 
 
 class Condition(StrEnum):
-    """What `--after` waits for."""
+    """Required end of another job before this one starts (`--after`)."""
 
     SUCCEEDED = "succeeded"
     FINISHED = "finished"
@@ -35,7 +35,7 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Lets a replica on nodes with a taint; fields and matching as in Kubernetes core/v1."""
+    """Admits a replica to nodes with a taint; fields and matching as in Kubernetes core/v1."""
 
     key: str = ""
     operator: str = "Equal"
@@ -55,10 +55,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TopologyRequest:
-    """How near to each other the replicas are to be.
+    """Required placement of the replicas in the topology.
 
-    `level` is a level of the cluster's topology. Packed: in as few of its domains as can be, in one if `required`.
-    `spread`: evenly over its domains. `slice`: every so many neighbours by rank inside one domain (0: the whole gang).
+    `level` is a level of the cluster's topology. Packed: in as few of its domains as possible, in one if `required`.
+    `spread`: evenly over its domains. `slice`: each group of this many consecutive ranks' replicas lies in one domain
+    (0: the whole gang).
     """
 
     level: str
@@ -80,7 +81,7 @@ class MemberRestart(StrEnum):
     """Failures after which a member restarts alone, under `RestartScope.MEMBER`."""
 
     ON_FAILURE = "OnFailure"
-    """All of them."""
+    """All failures."""
     ON_EXIT_CODE = "ExitCode"
     """All but exit codes below 128, which are permanent."""
     ON_LOSS = "Loss"
@@ -99,7 +100,7 @@ class SuccessRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SuccessPolicy:
-    """Members whose success is the job's. Empty, or none of them in the job: those of every role."""
+    """Members whose success decides the job's. Empty, or no such role in the job: the members of every role."""
 
     roles: tuple[str, ...] = ()
     rule: SuccessRule = SuccessRule.ALL
@@ -114,48 +115,50 @@ class Role:
     procs: int = 1
     """Ranks in each replica (torchrun's nproc-per-node)."""
     resources: Resources = field(default_factory=dict)
-    """What one replica needs."""
+    """Request of one replica."""
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     image: str = ""
-    """What its containers are made of, where replicas are pods."""
+    """Container image, where replicas are pods."""
     pod: str = ""
-    """What else its pods are, as JSON: a part of a pod template, which the core does not look into."""
+    """Further fields of its pods, as JSON: a part of a pod template, which the core does not interpret."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[tuple[Match, ...], ...] = ()
-    """Any of these terms, all conditions of it (requiredDuringScheduling… of nodeAffinity). Empty: every node."""
+    """Terms, of which one must hold with all its conditions (requiredDuringScheduling… of nodeAffinity). Empty: every
+    node.
+    """
     whole_node: bool = False
-    """Each replica has its node to itself."""
+    """Each replica has a node to itself."""
     min_replicas: int | None = None
-    """Elastic: it may start with so few. None: with `replicas`, and no fewer."""
+    """Elastic: minimum number of replicas to start with. None: `replicas`."""
     max_replicas: int | None = None
-    """Elastic: it may grow to so many. None: to `replicas`."""
+    """Elastic: maximum number of replicas to grow to. None: `replicas`."""
     restart: MemberRestart = MemberRestart.ON_FAILURE
     """Under `RestartScope.MEMBER`."""
     optional: bool = False
-    """Under `RestartScope.MEMBER`: the job goes on without a member that failed and is not restarted."""
+    """Under `RestartScope.MEMBER`: the job continues without a member that failed and is not restarted."""
 
     @property
     def elastic(self) -> bool:
-        """Whether its size may change."""
+        """Tells whether the number of replicas may change."""
         return self.min_replicas is not None or self.max_replicas is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """When a lost member restarts the gang, and how long to wait before it does."""
+    """Failures after which the gang restarts, and the backoff before a restart."""
 
     user_limit: int = 0
-    """Failures of the program that are forgiven (`--restarts`). 0: the first one ends the job."""
+    """Permitted failures of the program (`--restarts`). 0: the first one ends the job."""
     infrastructure_limit: int = 16
-    """Failures of machines that are forgiven; a bound, so that a poisoned job cannot restart for ever."""
+    """Permitted failures of the infrastructure; bounded, so that a job that breaks nodes cannot restart for ever."""
     backoff_base: int = 1_000
     backoff_max: int = 300_000
     healthy_after: int = 600_000
-    """A generation that ran this long starts the backoff afresh."""
+    """A generation that ran this long resets the backoff."""
     retryable_exit_codes: tuple[int, ...] = ()
-    """Exit codes that count as infrastructure, whatever else they would be."""
+    """Exit codes that always count as infrastructure failures."""
     fatal_exit_codes: tuple[int, ...] = ()
     """Exit codes that end the job at once, whatever the limits."""
     restarts_after_exit: bool = True
@@ -168,7 +171,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """The job waits until another one has ended so."""
+    """End of another job that this job waits for."""
 
     job_id: str
     condition: Condition = Condition.SUCCEEDED
@@ -176,7 +179,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class ArrayMember:
-    """One of an array's equal jobs. `limit` members run at a time (0: all that fit)."""
+    """A member of a job array. At most `limit` members run at a time (0: no limit)."""
 
     array_id: str
     index: int
@@ -185,17 +188,17 @@ class ArrayMember:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a person asked for, whole: every default filled in, nothing left to guess."""
+    """A submitted job, complete: every default is filled in."""
 
     name: str
     roles: tuple[Role, ...]
     launcher: Launcher = Launcher.PLAIN
     agent: str = ""
-    """Where pods have their agent from: `inject` or `image`; "" if none starts their ranks."""
+    """Source of the agent in pods: `inject` or `image`; "": no agent starts the ranks."""
     queue: str = DEFAULT_QUEUE
     priority: int = 0
     walltime: int | None = None
-    """Longest time one allocation may be held, in-place restarts included. None: no limit."""
+    """Longest duration of one allocation, in-place restarts included. None: no limit."""
     deadline: int | None = None
     """Longest time from the first admission to the end, over all restarts and waits (activeDeadlineSeconds)."""
     start_timeout: int | None = 600_000
@@ -203,9 +206,9 @@ class Job:
     unreachable_grace: int | None = None
     """Time for which a node of the job may be unreachable before it is lost. None: its queue's."""
     ttl: int | None = None
-    """How long after its end the job's record and logs are kept. None: until someone removes them."""
+    """Time after its end for which the job's record and logs are kept. None: until a user removes them."""
     grace: int = 10_000
-    """From SIGTERM to SIGKILL when Windlass stops a gang."""
+    """Time from SIGTERM to SIGKILL when Windlass stops a gang."""
     restart: RestartPolicy = RestartPolicy()
     success: SuccessPolicy = SuccessPolicy()
     suspend: bool = False
@@ -213,28 +216,28 @@ class Job:
     array: ArrayMember | None = None
     topology: TopologyRequest | None = None
     gpu_types: tuple[str, ...] = ()
-    """Values of the node label `gpu-type`, best first; the gang is on one of them, whole. Empty: any mix."""
+    """Values of the node label `gpu-type`, best first. The whole gang runs on one of them. Empty: any mix."""
     avoid: tuple[str, ...] = ()
-    """Nodes it does not want, by name."""
+    """Names of excluded nodes."""
     preemptible: bool = True
-    """Whether the scheduler may take its nodes back for others."""
+    """Permits the scheduler to preempt it for other jobs."""
     workdir: str = ""
     user: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def members(self) -> int:
-        """Replicas over all roles: the gang's size."""
+        """Number of replicas over all roles: the gang's size."""
         return sum(role.replicas for role in self.roles)
 
     @property
     def world_size(self) -> int:
-        """Ranks over all replicas of all roles."""
+        """Number of ranks over all replicas of all roles."""
         return sum(role.replicas * role.procs for role in self.roles)
 
 
 def total_request(job: Job) -> dict[str, int]:
-    """What the whole gang needs, by resource."""
+    """Returns the request of the whole gang, by resource, saturating at MAX_AMOUNT."""
     total: dict[str, int] = {}
     for role in job.roles:
         total = add(total, times(role.resources, role.replicas))

@@ -1,9 +1,10 @@
-"""MIG: which memory slices of a GPU an instance of each profile may lie on, and where the next one is put.
+"""MIG (Multi-Instance GPU): possible places of each profile in a GPU's memory slices, and the choice of the next one.
 
-An instance occupies neighbouring slices from one of its profile's own starts, so whether it fits is a matter of
-places, not of sums: two free slices that are apart hold no 2g instance. A GPU's free slices are a bit mask.
-Source: NVIDIA MIG User Guide, "Supported MIG profiles", and what `nvidia-smi mig -lgipp` prints there. The variants
-with media extensions (+me) and graphics (+gfx) are left out: there is one a GPU, in the places of the plain ones.
+An instance occupies adjacent slices and begins at one of its profile's start slices. So it can fit only in certain
+places, whatever the sum of free slices: two free slices that are not adjacent hold no 2g instance. A bit mask states
+the free slices of a GPU. Source: NVIDIA MIG User Guide, "Supported MIG profiles", and the output of
+`nvidia-smi mig -lgipp`. The variants with media extensions (+me) and graphics (+gfx) are left out: a GPU has one of
+each, in the places of the plain ones.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 PREFIX = "mig-"
-"""A resource of this prefix and a profile's name is an instance of that profile."""
+"""Prefix of the resource names of profiles: prefix and profile name together name instances of that profile."""
 MASKS = 256
-"""Bit masks of a GPU's slices; no GPU has more than eight."""
+"""Number of bit masks of a GPU's slices; no GPU has more than eight slices."""
 _PLACES = 8
-"""An instance's number is its GPU's times this, and the first of its slices."""
+"""An instance's number is its GPU's number times this, plus its first slice."""
 
 
 class Profile(NamedTuple):
-    """So many neighbouring slices, from one of these on. No two of its places overlap."""
+    """A profile: `slices` adjacent slices that begin at one of `starts`. No two of its places overlap."""
 
     name: str
     slices: int
     starts: tuple[int, ...]
 
     def bits(self, start: int) -> int:
-        """The slices of an instance that begins there, as a mask."""
+        """Returns the slices of an instance that begins at `start`, as a mask."""
         return ((1 << self.slices) - 1) << start
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """The profiles of one model of GPU, the largest first."""
+    """The profiles of one GPU model, largest first."""
 
     model: str
     slices: int
@@ -48,7 +49,7 @@ class Geometry:
 
     @property
     def whole(self) -> int:
-        """The mask of a GPU of which nothing is given away."""
+        """Mask of a GPU that is entirely free."""
         return (1 << self.slices) - 1
 
     @cached_property
@@ -63,31 +64,31 @@ class Geometry:
         )
 
     def profile(self, resource: str) -> Profile | None:
-        """The profile that a resource names, if this model has it."""
+        """Returns the profile that a resource names, if this model has it."""
         return next((p for p in self.profiles if PREFIX + p.name == resource), None)
 
     def worth(self, mask: int) -> int:
-        """Sorts masks by what still fits: the number of the largest profile, then that of the next, and so on."""
+        """Returns a sort key of masks: the number of largest profiles that still fit, then of the next largest, etc."""
         return int(self.most[mask] @ (8 ** np.arange(len(self.profiles))[::-1]))
 
     def start(self, profile: Profile, mask: int) -> int | None:
-        """Where the next instance goes, so that the most large ones still fit; the first of equals. None: nowhere."""
+        """Returns the start after which most large instances still fit, the first of equals; None: no place is free."""
         able = [start for start in profile.starts if mask & profile.bits(start) == profile.bits(start)]
         return max(able, key=lambda start: (self.worth(mask - profile.bits(start)), -start), default=None)
 
 
 def instance_number(gpu: int, start: int) -> int:
-    """The number by which a placement names an instance."""
+    """Returns the number by which a placement names an instance."""
     return gpu * _PLACES + start
 
 
 def gpu_and_start(number: int) -> tuple[int, int]:
-    """The GPU an instance is on, and its first slice: inverse of `instance`."""
+    """Returns an instance's GPU and first slice: the inverse of `instance_number`."""
     return divmod(number, _PLACES)
 
 
 def _eight(model: str, *names: str) -> Geometry:
-    """Eight memory slices, seven of compute: since the A100 every such GPU has the same places."""
+    """Returns the geometry of a GPU with eight memory and seven compute slices: equal for all since the A100."""
     seven, four, three, two, wide, one = names
     places = (
         Profile(seven, 8, (0,)),
@@ -124,14 +125,14 @@ GEOMETRIES: Mapping[str, Geometry] = MappingProxyType(
 )
 
 _ONE_SIZE = ("A30", "H200")
-"""Models that come with one size of memory; of the others the name has to say which."""
+"""Models with a single memory size; the names of all others must state the size."""
 _WORDS = re.compile(r"[A-Z0-9]+")
 
 
 def geometry_of(gpu_type: str) -> Geometry | None:
-    """The geometry of a `gpu-type`: "A100-40GB", NVIDIA's product label ("NVIDIA-A100-SXM4-40GB"), "A30".
+    """Returns the geometry of a `gpu-type`: "A100-40GB", NVIDIA's product label ("NVIDIA-A100-SXM4-40GB"), "A30".
 
-    None: a model that is not known here, or one that comes in several sizes and does not say which.
+    None: an unknown model, or a model with several memory sizes whose name does not state one.
     """
     words = set(_WORDS.findall(gpu_type.upper()))
     for model, geometry in GEOMETRIES.items():

@@ -10,7 +10,7 @@ from windlass.core.model.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Keeps replicas without a matching toleration away; as in Kubernetes core/v1."""
+    """Excludes replicas without a matching toleration; as in Kubernetes core/v1."""
 
     key: str
     value: str = ""
@@ -19,7 +19,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The levels a network is built of, widest first, for example ("block", "rack", "host").
+    """The levels of the network, widest first, for example ("block", "rack", "host").
 
     A node's place is one domain name per level. Nodes are kept sorted by place, so that every domain of
     every level is one contiguous range of rows.
@@ -30,7 +30,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine, or what a backend declares to be one."""
+    """A machine, or a part of one that a backend presents as a node."""
 
     name: str
     capacity: Resources
@@ -39,7 +39,7 @@ class Node:
     place: tuple[str, ...] = ()
     """The node's domain at each topology level, widest first."""
     cordoned: str = ""
-    """Why nothing new may start here ("" if it may): "drained by root", "Xid 79", …"""
+    """Reason why no new gang may start here ("": none): "drained by root", "Xid 79", …"""
     ready: bool = True
     """False: unreachable or lost. Nothing new starts here."""
     unreachable_since: int | None = None
@@ -47,6 +47,6 @@ class Node:
     lost: bool = False
     """Nothing runs here any more, by proof: it is out of service."""
     exclusive_in_use: tuple[str, ...] = ()
-    """Exclusive resources that pods of others hold here, by name; of all others the node has one."""
+    """Names of the exclusive resources that foreign pods hold here; the node has one of every other."""
     sharing: str = ""
-    """How its GPUs are shared: "" (not at all), "milli" (in thousandths) or "mig" (in profiles)."""
+    """Sharing of its GPUs: "" (none), "milli" (in thousandths) or "mig" (in profiles)."""

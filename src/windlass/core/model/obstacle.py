@@ -1,4 +1,4 @@
-"""What is in the way of a gang that waits."""
+"""The obstacle that keeps a waiting gang from starting."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from enum import Enum, auto
 
 
 class Obstacle(Enum):
-    """What kept a gang from starting, in the order in which it is looked for."""
+    """Obstacle that kept a gang from starting, in the order of the checks."""
 
     GATE = auto()
     NEVER = auto()
-    """No gang's end can help: too few nodes pass its masks, or its queue's quota is too small for it."""
+    """No other gang's end can help: too few nodes pass its masks, or its queue's maximum quota is too small."""
     LIMIT = auto()
-    """Its user, or its queue, runs or holds as much as people allow: that keeps nothing from anybody else."""
+    """Its user or its queue has reached a limit; this does not hold back gangs of other users or queues."""
     LEAVING = auto()
-    """It starts once those are gone that are being stopped: they were for its sake, or will do as well."""
+    """It starts when gangs that are already being stopped have ended."""
     QUOTA = auto()
     CAPACITY = auto()
     RESERVED = auto()
-    """It would fit, and delay a gang that goes first and to which these nodes are promised."""
+    """It would fit, but would delay a gang ahead of it that has a reservation for these nodes."""
 
 
 KEEPS_NOTHING = frozenset({Obstacle.GATE, Obstacle.NEVER, Obstacle.LIMIT})
-"""What a gang waits for without any claim on quota."""
+"""Obstacles under which a gang has no claim on quota."""
 LACKS_NODES = (Obstacle.CAPACITY, Obstacle.RESERVED)
-"""What only nodes can help against."""
+"""Obstacles that only more free nodes can remove."""

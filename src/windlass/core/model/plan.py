@@ -1,4 +1,4 @@
-"""What the scheduler decided, as data."""
+"""The scheduler's decisions, as data."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from windlass.core.model.status import Placement
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """This gang starts, whole, here."""
+    """Starts a whole gang at a placement."""
 
     job_id: str
     placement: Placement
     grant: Grant | None = field(default=None, compare=False, repr=False)
-    """What it takes from the nodes of the plan's snapshot; worked out anew if it is not told."""
+    """Amounts that it takes from the nodes of the plan's snapshot; None: derived from the placement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """This running gang is stopped, whole, and waits again at its old place."""
+    """Stops a whole running gang, which then waits again at its old position."""
 
     job_id: str
     by: str
-    """The gang that gets its nodes."""
+    """The gang that gets the nodes."""
     reason: str
-    """In words, for its history: "its queue had borrowed what queue research asks for", …"""
+    """Text for its history: "its queue had borrowed what queue research asks for", …"""
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """This running gang goes on with another number of replicas."""
+    """Continues a running gang with another number of replicas."""
 
     job_id: str
     placement: Placement
@@ -42,7 +42,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one cycle decided on the snapshot of this `version`.
+    """The decisions of one cycle on the snapshot `version`.
 
     A backend checks each placement again before it starts the gang (`core.nodes.binding_check`).
     """
@@ -51,12 +51,16 @@ class Plan:
     now: int
     admissions: tuple[Admission, ...]
     verdicts: Mapping[str, Verdict]
-    """For every gang of the snapshot that stays pending; worked out when it is looked at. Gangs that get equal
-    answers share one object, but for the first of them, which alone can have an ETA."""
+    """Verdicts of all gangs of the snapshot that stay pending; computed on access. Gangs with equal answers share one
+    object,
+    except for the first of them, which alone can have an ETA.
+    """
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
     order: Sequence[str] = ()
-    """The gangs that wait for nodes, next first: a gang's position is its place in here. Gated gangs are not."""
+    """Gangs that wait for nodes, next first: a gang's position is its index here. Gated gangs are not included."""
     due: int | None = None
-    """When time alone may bring another plan, in ms, always after `now`: a minimum run time is over, a reservation
-    begins, … None: only a change does."""
+    """Time in ms, always after `now`, at which time alone may change the plan: a minimum run time is over, a
+    reservation
+    begins, … None: only an event changes it.
+    """

@@ -1,4 +1,4 @@
-"""A queue: where jobs wait, and what its jobs may hold together. Queues stand in trees, which share quota."""
+"""A queue: where jobs wait, and the quota that its jobs share. Queues form trees, which share quota."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Amounts by resource. A resource of which nobody in a tree has a quota is not limited in it.
+    """A queue. Amounts are by resource.
 
-    A queue without a parent has nobody to borrow from: its quota is a hard limit. One with a parent may use what its
-    relatives lend, and loses it again when they ask for their own (after Kueue's cohorts, KEP-79).
+    A resource for which no queue of a tree has a quota is not limited in that tree.
+    A queue without a parent cannot borrow: its quota is a hard limit. A queue with a parent may use what its relatives
+    lend, and loses it when they reclaim their own (after Kueue's cohorts, KEP-79).
     """
 
     name: str
     nominal: Mapping[str, int] = field(default_factory=dict)
-    """What its jobs may always have together. A parent's comes on top of its children's."""
+    """Quota that is always available to its jobs. A parent's quota is in addition to that of its children."""
     parent: str = ""
-    """"": a root."""
+    """Empty: a root."""
     weight: int = 1
-    """Its part among its siblings, in proportion, of what nobody has a quota of."""
+    """Share of unassigned resources relative to its siblings."""
     borrowing: Mapping[str, int] = field(default_factory=dict)
-    """Most that it may hold beyond nominal; absent: as much as is lent."""
+    """Maximum use beyond `nominal`; absent: everything that is lent."""
     lending: Mapping[str, int] = field(default_factory=dict)
-    """Most of its nominal quota that others may use; absent: all that is idle."""
+    """Maximum part of `nominal` that others may use; absent: all that is idle."""
     unreachable_grace: int | None = None
-    """In ms: how long a node of its jobs may be unreachable before it is lost. None: the default of 300 s."""
+    """Time in ms for which a node of its jobs may be unreachable before it is lost. None: the default of 300 s."""
     half_life: int = 0
-    """In ms: how long until past use counts half. 0: the past does not count."""
+    """Time in ms after which past usage counts half. 0: past usage does not count."""
     max_running: int = 0
-    """Jobs, its own and those of the queues below it, that may hold nodes at a time. 0: no limit."""
+    """Maximum number of jobs that hold nodes at a time, in this queue and those below it. 0: no limit."""
     user_running: int = 0
-    """The same for each user."""
+    """Maximum number of jobs of one user that hold nodes at a time. 0: no limit."""
     user_limits: Mapping[str, int] = field(default_factory=dict)
-    """Most that the jobs of one user may hold together; absent: no limit."""
+    """Maximum usage by the jobs of one user together; absent: no limit."""

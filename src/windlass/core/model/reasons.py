@@ -1,4 +1,4 @@
-"""Why a gang waits: one typed reason from an ordered vocabulary, with exact counts.
+"""The reason why a gang waits: one typed value from an ordered vocabulary, with exact counts.
 
 Vocabulary: KEP-10852 (Kueue's unified pending reasons). A gang has the first reason, in this order, that holds.
 """
@@ -10,48 +10,52 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """In the order in which they are tried."""
+    """Reasons in the order in which they are checked."""
 
     MISCONFIGURED = "Misconfigured"
-    """It can never run as written: refused before it queues."""
+    """It can never run as written: rejected before it is queued."""
     SUSPENDED = "Suspended"
     ON_HOLD = "OnHold"
     """Backoff after a failure."""
     ADMISSION_GATED = "AdmissionGated"
     """Waits for another job (`--after`) or for its array's limit."""
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-    """Too few nodes pass its selectors, taints and sizes, however empty they were."""
+    """Too few nodes pass its selectors, taints and sizes, even if they were empty."""
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-    """Asks for more than its queue may ever hold."""
+    """Requests more than its queue may ever hold."""
     WAITING_FOR_QUOTA = "WaitingForQuota"
     """Its queue's quota or the cluster's free capacity does not suffice now."""
     TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
-    """Enough is free in all, but not in pieces of the right size."""
+    """Enough is free in total, but not in pieces of the right size."""
     WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
-    """Starts as soon as gangs that are being stopped have given their nodes back."""
+    """Starts as soon as gangs that are being stopped have released their nodes."""
     PENDING_EVALUATION = "PendingEvaluation"
-    """Not looked at yet."""
+    """Not evaluated yet."""
 
 
 PERMANENT_REASONS = frozenset({Reason.MISCONFIGURED, Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA})
-"""Whoever waits for one of these waits in vain until somebody changes the job, its queue or the nodes."""
+"""Reasons that last until the job, its queue or the nodes change."""
 
 
 class StartCertainty(StrEnum):
-    """What an expected start is worth."""
+    """Certainty of an expected start."""
 
     BOUND = "bound"
-    """At the latest, by the walltimes of what runs: nodes are promised to it, and nothing ahead of it can delay it.
-    Only what comes in ahead of it can."""
+    """Latest start, by the walltimes of running gangs: it has a reservation, and no gang ahead can delay it. Only a new
+    gang
+    that sorts ahead of it can.
+    """
     EXPECTED = "expected"
-    """If everything uses its walltime in full and nothing new comes in; by counting, node by node it may differ."""
+    """Start if every gang uses its whole walltime and no new one arrives; computed from totals, so it may differ per
+    node.
+    """
     UNKNOWN = "unknown"
-    """It depends on gangs without a walltime, or on something that is not a matter of time."""
+    """Unknown: it depends on gangs without a walltime, or on something other than time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """`nodes` nodes lost to one cause, each node counted at the first cause that excludes it."""
+    """Number of nodes excluded by one cause; each node counts for the first cause that excludes it."""
 
     cause: str
     """ "label zone=a", "taint gpu:NoSchedule", "cordoned", "too small", "full", … """
@@ -62,8 +66,8 @@ class Count:
 class Verdict:
     """The answer for one waiting gang.
 
-    `free` and `usable` count the resource that binds (`resource`, in its own unit): free on all eligible
-    nodes, and free in pieces that a replica fits into. `fits` replicas of `wanted` would find a place now.
+    `free` and `usable` count the limiting resource (`resource`, in its own unit): the amount free on all eligible
+    nodes, and the part of it in pieces that hold a replica. `fits` of the `wanted` replicas could be placed now.
     """
 
     reason: Reason
@@ -75,13 +79,13 @@ class Verdict:
     usable: int = 0
     counts: tuple[Count, ...] = ()
     behind: str = ""
-    """The gang that goes first, if this one would fit but for it."""
+    """The gang ahead, if this one would fit without it."""
     eta: int | None = None
-    """When it starts, in ms; None: it cannot be told."""
+    """Expected start in ms; None: unknown."""
     certainty: StartCertainty = StartCertainty.UNKNOWN
-    """How sure that is."""
+    """Certainty of `eta`."""
 
 
 def format_count(number: int, noun: str) -> str:
-    """Number and noun, in the plural unless it is one: "1 rack", "40 racks"."""
+    """Returns number and noun, in the plural unless the number is one: "1 rack", "40 racks"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

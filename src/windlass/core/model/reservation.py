@@ -1,4 +1,4 @@
-"""A claim on nodes for a time to come: an advance reservation, or a maintenance window."""
+"""A declared reservation of nodes for a time: an advance reservation, or a maintenance window."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """From `start` until `end` (ms since the Unix epoch) its nodes are for those that it names, whole.
+    """From `start` until `end` (ms since the Unix epoch) whole nodes are kept for the named queues and users.
 
-    Without queues and users it is for nobody: maintenance. Jobs that would still run at `start` do not begin there.
+    Without queues and users it admits no job: maintenance. Jobs that would still run at `start` do not begin there.
     """
 
     name: str
@@ -21,9 +21,9 @@ class Reservation:
     reason: str = ""
 
     def admits(self, queue: str, user: str) -> bool:
-        """Whether a job of this queue and user may use it."""
+        """Tells whether a job of this queue and user may use it."""
         return queue in self.queues or user in self.users
 
     def keeps_out(self, queue: str, user: str, start: int, end: int | None) -> bool:
-        """Whether it is others' at any time from `start` to `end` (ms; None: for ever)."""
+        """Tells whether it excludes such a job at any time from `start` to `end` (ms; None: for ever)."""
         return self.end > start and (end is None or self.start < end) and not self.admits(queue, user)

@@ -1,7 +1,8 @@
-"""Amounts of what a node has and a job wants, as integers.
+"""Amounts of a node's capacity and of a job's request, as integers.
 
-Units: `cpu` in milli-cores, `memory` in bytes, every device (`gpu`, …) by count. Integers, because a
-comparison that decides must not depend on rounding; saturating, because a manifest may ask for anything.
+Units: `cpu` in milli-cores, `memory` in bytes, every device (`gpu`, …) by count. Integers, because a comparison must
+not
+depend on rounding; saturating, because a manifest can request any number.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ GPU_MILLI = "gpu-milli"
 GPU_TYPE = "gpu-type"
 """The node label that names the model of its GPUs."""
 GPU_KIND = "windlass.dev/gpu"
-"""The node label that tells whose GPUs its `gpu` are, where a world has several kinds; nobody can do with another."""
+"""The node label that tells which kind of GPU its `gpu` counts, where a cluster has several kinds. A replica can use
+only
+GPUs of the kind that it requests.
+"""
 
 PODS = "pods"
-"""How many replicas a node takes at all, where there is such a limit: each asks for one."""
+"""The number of replicas that a node takes, where it is limited: each replica requests one."""
 _SUPPLIES = (CPU, MEMORY, "ephemeral-storage", PODS)
 _EXCLUSIVE = ("hostport/", "apart/")
-"""Begin the names of exclusive resources: a port of the node's address, the place of one anti-affine replica."""
+"""Prefixes of exclusive resources: a port of the node's address, the place of one anti-affine replica."""
 _KINDS_OF_SUPPLY = ("hugepages-", *_EXCLUSIVE)
 
 MAX_AMOUNT = 2**53
-"""The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
+"""Maximum of any amount. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
 
 _QUANTITY = re.compile(r"^\s*(\d+)(?:\.(\d+))?\s*([A-Za-z]*)\s*$")
 _SUFFIX = {
@@ -39,32 +43,32 @@ _SUFFIX = {
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)},
 }
 _BINARY = tuple((1024**power, letter) for power, letter in reversed(list(enumerate("KMGTPE", start=1))))
-"""The largest first."""
+"""Sorted, the largest first."""
 _IN_BYTES = (MEMORY, "ephemeral-storage")
 _UNITS_PER_WHOLE = {CPU: 1000}
 
 
 def is_device(resource: str) -> bool:
-    """Whether it is counted in whole pieces, of which each is one replica's alone, and few nodes have any."""
+    """Tells whether a resource is counted in whole pieces, each for one replica alone, that only some nodes have."""
     return resource not in _SUPPLIES and not resource.startswith(_KINDS_OF_SUPPLY)
 
 
 def is_shared_out(resource: str) -> bool:
-    """Whether whoever holds of it has a greater share of the cluster."""
+    """Tells whether a resource counts towards fair share."""
     return resource != PODS and not is_exclusive(resource)
 
 
 def is_exclusive(resource: str) -> bool:
-    """Whether every node has exactly one of it, which one replica on the node holds alone."""
+    """Tells whether every node has exactly one of a resource, which one replica on the node holds alone."""
     return resource.startswith(_EXCLUSIVE)
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be read; its text names what would be valid."""
+    """A quantity that cannot be parsed; its text gives valid examples."""
 
 
 def parse_quantity(resource: str, text: str | float) -> int:
-    """Read a Kubernetes quantity ("500m", "1.5", "16Gi") as an integer in the resource's own unit.
+    """Parses a Kubernetes quantity ("500m", "1.5", "16Gi") into an integer in the resource's own unit.
 
     CPU rounds up to a milli-core and memory to a byte; devices must be whole.
     Source: apimachinery's resource.Quantity, without exponents and the sub-milli suffixes.
@@ -92,7 +96,7 @@ def _whole_and_fraction(resource: str, plain: str) -> tuple[int, int]:
 
 
 def format_quantity(resource: str, amount: int) -> str:
-    """The shortest exact way to write an amount: inverse of `parse_quantity`."""
+    """Formats an amount in the shortest exact way: the inverse of `parse_quantity`."""
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource in _IN_BYTES or resource.startswith("hugepages-"):
@@ -103,11 +107,11 @@ def format_quantity(resource: str, amount: int) -> str:
 
 
 def add(left: Resources, right: Resources) -> dict[str, int]:
-    """Sum by resource, saturating at MAX_AMOUNT."""
+    """Returns the sum by resource, saturating at MAX_AMOUNT."""
     names = left.keys() | right.keys()
     return {name: min(left.get(name, 0) + right.get(name, 0), MAX_AMOUNT) for name in sorted(names)}
 
 
 def times(amounts: Resources, count: int) -> dict[str, int]:
-    """Each amount `count` times over, saturating at MAX_AMOUNT."""
+    """Returns each amount multiplied by `count`, saturating at MAX_AMOUNT."""
     return {name: min(amount * count, MAX_AMOUNT) for name, amount in amounts.items()}

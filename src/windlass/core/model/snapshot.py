@@ -1,4 +1,4 @@
-"""One consistent picture of the cluster, on which a plan is made. Nothing in it changes."""
+"""The immutable state of the cluster that a plan is made on."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ Amounts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """The nodes as dense arrays, one row a node, sorted by topology place, then name.
+    """The nodes as dense arrays, one row per node, sorted by topology place, then name.
 
-    Rebuilt only when nodes change; `epoch` then grows, so whatever was computed per selector can be kept.
+    Rebuilt only when nodes change; `epoch` then grows, so that results per selector can be cached.
     N nodes, R resources.
     """
 
     epoch: int
     axis: tuple[str, ...]
-    """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the single
-    GPUs that are shared, of which people are not told (`core.model.devices.is_hidden`)."""
+    """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the hidden
+    columns
+    of single shared GPUs (`core.model.devices.is_hidden`).
+    """
     topology: Topology
     nodes: tuple[Node, ...]
     row: Mapping[str, int]
@@ -44,9 +46,9 @@ class NodeTable:
     domains: NDArray[np.int32]
     """int32[N, L]: number of the node's domain at each topology level."""
     devices: Devices | None = None
-    """Of the nodes that share their GPUs; None: no node does."""
+    """Device columns of nodes that share their GPUs; None: no node does."""
     derived: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """Cache of answers that follow from the fields above, by their own keys (`core.nodes.node_filters`)."""
+    """Cache of results that follow from the fields above, by their own keys (`core.nodes.node_filters`)."""
     constraint_masks: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Cache of masks that follow from names, labels and taints alone: kept while only capacity or state changes."""
 
@@ -58,7 +60,7 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grant:
-    """What one gang holds on K nodes: `amounts` (int64[K, R]) of `rows` (int[K], each once)."""
+    """Amounts that one gang holds on K nodes: `amounts` (int64[K, R]) of `rows` (int[K], each once)."""
 
     rows: NDArray[np.intp]
     amounts: Amounts
@@ -66,7 +68,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class UserUsage:
-    """What the jobs of one user hold in one queue."""
+    """Usage by the jobs of one user in one queue."""
 
     jobs: int
     amounts: Mapping[str, int]
@@ -74,32 +76,32 @@ class UserUsage:
 
 @dataclass(frozen=True, slots=True)
 class PastUsage:
-    """What a queue has held of late, on average, the past fading by its half-life."""
+    """Decayed average usage of a queue: past usage counts half after each half-life."""
 
     at: int
-    """In ms: until when it has been reckoned."""
+    """Time, in ms, up to which it is computed."""
     amounts: Mapping[str, int]
     """In 2^-40 of the resource's unit (`core.queues.decayed_usage.SCALE`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What `schedule` reads. `version` names it; a Plan carries the version it was made on."""
+    """Input of `schedule`. `version` identifies it; a Plan carries the version it was made on."""
 
     version: int
     table: NodeTable
     free: Amounts
-    """int64[N, R]: capacity less what running gangs hold; read-only, columns contiguous."""
+    """int64[N, R]: capacity minus the grants of running gangs; read-only, columns contiguous."""
     queues: Mapping[str, Queue]
     held: Mapping[str, Mapping[str, int]]
-    """By queue: what its running gangs hold together."""
+    """By queue: usage of its running gangs."""
     arrays: Mapping[str, int]
-    """By array: how many of its members hold nodes."""
+    """By array: number of its members that hold nodes."""
     classes: tuple[EquivalenceClass, ...]
-    """Everything that waits, in classes of gangs that get equal answers."""
+    """All waiting gangs, grouped into classes that get equal answers."""
     running: Mapping[str, RunningGang]
     grants: Mapping[str, Grant]
-    """By id of every running gang: what it holds of `free`."""
+    """By id of every running gang: its part of the capacity."""
     ends: tuple[tuple[int, str], ...]
     """(ends_by, id) of the running gangs that have a walltime, soonest first."""
     policy: Policy
@@ -109,19 +111,19 @@ class Snapshot:
     past: Mapping[str, PastUsage]
     """By queue that has a half-life."""
     ranks: Mapping[tuple[str, int], int]
-    """By queue and priority: how many gangs run."""
+    """By queue and priority: number of running gangs."""
     special: Mapping[str, RunningGang]
-    """Those of the running gangs that are elastic, being stopped or being resized."""
+    """Running gangs that are elastic, being stopped or being resized."""
     askers: Mapping[str, int]
-    """By exclusive resource: how many gangs, waiting or running, ask for it."""
+    """By exclusive resource: number of gangs, waiting or running, that request it."""
 
     @property
     def releasing(self) -> tuple[RunningGang, ...]:
-        """Running gangs that are already being stopped or made smaller."""
+        """Running gangs that are already being stopped or shrunk."""
         return tuple(run for run in self.special.values() if run.leaving or run.resize_to is not None)
 
     @cached_property
     def pending(self) -> tuple[PendingGang, ...]:
-        """Every gang that waits, by its turn."""
+        """Every waiting gang, sorted by turn."""
         pairs = (pair for each in self.classes for pair in zip(each.turns, each.gangs, strict=True))
         return tuple(gang for _, gang in sorted(pairs, key=itemgetter(0)))

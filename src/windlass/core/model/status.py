@@ -1,4 +1,4 @@
-"""What has happened to a job so far: the changing half of it."""
+"""The status of a job: everything about it that changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.core.model.job import Job
 
 
 class Phase(StrEnum):
-    """The states of a job's life. The last two are terminal: nothing leaves them."""
+    """The states of a job. The last two are terminal: they have no transitions."""
 
     CREATED = "Created"
     QUEUED = "Queued"
@@ -26,11 +26,11 @@ TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 HOLDING = frozenset({Phase.ADMITTED, Phase.RUNNING, Phase.RESTARTING})
 """Phases in which a job may hold nodes."""
 CANCELLED = "Cancelled"
-"""The reason of a job that somebody ended; by the lifecycle it has failed."""
+"""Reason of a job that a user ended; its phase is `FAILED`."""
 
 
 class FailureClass(StrEnum):
-    """Whose fault a lost member was. Only `user` consumes the user limit."""
+    """Cause of the loss of a member. Only `USER` counts against the user limit."""
 
     INFRASTRUCTURE = "infrastructure"
     PREEMPTION = "preemption"
@@ -38,14 +38,14 @@ class FailureClass(StrEnum):
 
 
 class Target(StrEnum):
-    """What a gang that is being stopped becomes once its last process is gone."""
+    """Result of a stop of the gang, once its last process has ended."""
 
     RESTART = "restart"
     """Start again on the same nodes."""
     REQUEUE = "requeue"
-    """Give the nodes back and wait in the queue again, at the old place."""
+    """Release the nodes and wait in the queue again, at the old position."""
     RESIZE = "resize"
-    """Start again, larger or smaller, where `Status.resize_to` says."""
+    """Start again, larger or smaller, on the placement `Status.resize_to`."""
     SUSPEND = "suspend"
     FAIL = "fail"
     SUCCEED = "succeed"
@@ -53,7 +53,7 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The event that ended a generation, as people will read it."""
+    """The event that ended a generation."""
 
     kind: FailureClass
     reason: str
@@ -67,42 +67,45 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which node each replica is on: role name → node names by replica index."""
+    """The node of each replica: role name → node names by replica index."""
 
     nodes: Mapping[str, tuple[str, ...]]
     devices: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    """For roles on nodes that share GPUs: which of the node's devices each replica has."""
+    """For roles on nodes that share GPUs: the node's devices that each replica holds."""
 
     def distinct(self) -> tuple[str, ...]:
-        """The nodes used, each once, in order of first use."""
+        """Returns the nodes used, each once, in order of first use."""
         return tuple(dict.fromkeys(name for names in self.nodes.values() for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Times are integer milliseconds; None means that it has not happened."""
+    """The changing part of a job. Times are integer milliseconds; None: not yet."""
 
     phase: Phase = Phase.CREATED
     reason: str = ""
     message: str = ""
     generation: int = 0
-    """Counts starts of the gang, from 1. Every process of a generation carries it; two never live together."""
+    """Number of starts of the gang, from 1. Every process of a generation carries it; two generations never run
+    together.
+    """
     user_failures: int = 0
     infrastructure_failures: int = 0
     preemptions: int = 0
     recoveries: int = 0
-    """Failures that the gang's own agents have put right in place. They count among those of their class as well."""
+    """Failures that the gang's own agents repaired in place. They also count among those of their class."""
     crew: int = 0
-    """The newest generation of the agents' own count that was heard of: theirs goes on over all of ours."""
+    """Newest known agent generation: the agents' own count of starts, which continues over all generations of the gang.
+    """
     backoff_step: int = 0
-    """Failures in a row without a healthy run between them; sets the next backoff."""
+    """Consecutive failures without a healthy run between them; sets the next backoff."""
     created_at: int = 0
     queued_at: int | None = None
-    """Since when the job waits, for its place by age; kept over restarts and preemptions."""
+    """Start of the wait from which its age counts; kept over restarts and preemptions."""
     admitted_at: int | None = None
     """Start of the current allocation."""
     started_at: int | None = None
-    """First start of all, since the submission or the last resume."""
+    """First start since the submission or the last resume."""
     first_admitted_at: int | None = None
     """First admission since the submission or the last resume: the deadline counts from here."""
     launched_at: int | None = None
@@ -115,26 +118,26 @@ class Status:
     """End of the backoff."""
     placement: Placement | None = None
     resize_to: Placement | None = None
-    """What the gang has once it has been resized. While it grows it holds this already."""
+    """Placement of the gang after its resize. While it grows, it already holds this."""
     resized_at: int | None = None
     served: int = 0
-    """How long it has held nodes in earlier allocations, in ms."""
+    """Time, in ms, for which earlier allocations held nodes."""
     stopped_at: int = 0
-    """When the last of these ended, in ms."""
+    """End, in ms, of the last of these allocations."""
     saved_at: int | None = None
-    """When this allocation last saved all of its work, if it tells."""
+    """Time, in ms, at which this allocation last saved all of its work, if it reports it."""
     target: Target | None = None
     """Set while the gang is being stopped."""
     killed: bool = False
-    """A request to end the job without grace has come: stops of the gang have none."""
+    """A request to end the job without grace has arrived: stops of the gang have no grace period."""
     done: int = 0
-    """Bit set of the members of this generation that ended well."""
+    """Bit set of the members of this generation that succeeded."""
     member_restarts: int = 0
     """Restarts of single members, over all generations."""
     container_restarts: int = 0
     """Restarts of containers in place, by kubelets, in the members that run now."""
     restarting: int = 0
-    """Bit set of the members of this generation whose restart is decided and that do not run again yet."""
+    """Bit set of the members of this generation that are to be restarted and do not run again yet."""
     gone: bool = True
     """No process of any generation is alive."""
     avoid: tuple[str, ...] = ()
@@ -146,18 +149,18 @@ class Status:
 
     @property
     def attempts(self) -> int:
-        """How often the gang was started: the honest number, whatever the reason."""
+        """Number of starts of the gang, for whatever reason."""
         return self.generation
 
 
 def called(status: Status) -> str:
-    """What people call its state: a job that failed because somebody cancelled it is cancelled."""
+    """Returns the state as users see it: a failed job that was cancelled is "Cancelled"."""
     return CANCELLED if status.phase is Phase.FAILED and status.reason == CANCELLED else status.phase.value
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A job and everything known of it. `number` is the order of submission, the last tie-break."""
+    """A job and its status. `number` is the order of submission, the last tie-break."""
 
     id: str
     number: int
