@@ -1,7 +1,7 @@
-"""What must hold after every step, as functions that tell what does not. For tests and for the simulator.
+"""Invariants of snapshots, job states and plans, as functions that yield their violations. For tests and the simulator.
 
-Some of them a person can break from outside, by declaring a smaller node, quota or limit than is in use:
-`overfull_nodes`, `overfull_queues` and `overrun_limits`. Nothing new starts there until enough has ended.
+An administrator can break some of them from outside, by declaring a smaller node, quota or limit than is in use:
+`overallocated_nodes`, `quota_violations` and `limit_violations`. No gang starts there until enough has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from windlass.core.queues.usage import QueueUsage
 
 
 def snapshot_violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None) -> list[str]:
-    """Everything that is wrong with a snapshot, and with the jobs' states beside it. Empty: nothing."""
+    """Returns all violations in a snapshot, and between it and the jobs' states. Empty: none."""
     found = [
         *overallocated_nodes(snapshot),
         *shared_devices_violations(snapshot),
@@ -44,7 +44,7 @@ def snapshot_violations(snapshot: Snapshot, states: Mapping[str, JobState] | Non
 
 
 def overallocated_nodes(snapshot: Snapshot) -> Iterator[str]:
-    """No node gives more than it has."""
+    """Yields nodes that give more than they have."""
     table = snapshot.table
     for row, column in zip(*np.nonzero(snapshot.free < 0), strict=True):
         if not is_hidden(table.axis[column]):
@@ -52,7 +52,7 @@ def overallocated_nodes(snapshot: Snapshot) -> Iterator[str]:
 
 
 def shared_devices_violations(snapshot: Snapshot) -> Iterator[str]:
-    """No GPU that is shared gives more than its thousandths, and none of its slices to two."""
+    """Yields shared GPUs that give more than their thousandths, or one slice twice."""
     table = snapshot.table
     held: Counter[tuple[int, int]] = Counter()
     for gang in snapshot.running.values():
@@ -73,7 +73,7 @@ def _overlaps(table: NodeTable, job_id: str, row: int, column: int, held: int, a
 
 
 def exclusive_violations(snapshot: Snapshot) -> Iterator[str]:
-    """No node has two replicas that hold the same exclusive resource."""
+    """Yields nodes on which two replicas hold the same exclusive resource."""
     held = Counter(
         (node, name)
         for gang in snapshot.running.values()
@@ -85,7 +85,7 @@ def exclusive_violations(snapshot: Snapshot) -> Iterator[str]:
 
 
 def quota_violations(snapshot: Snapshot) -> Iterator[str]:
-    """No tree of queues holds more than its quotas together, nobody borrows more than he may or what is not lent."""
+    """Yields trees that hold more than the sum of their quotas, and queues beyond their borrowing or lending limits."""
     tree = tree_of(snapshot.queues)
     usage = QueueUsage(tree, snapshot.held, snapshot.users)
     for name, path in tree.path.items():
@@ -99,7 +99,7 @@ def quota_violations(snapshot: Snapshot) -> Iterator[str]:
 
 
 def limit_violations(snapshot: Snapshot) -> Iterator[str]:
-    """No queue runs more jobs than it may, and no user runs or holds more."""
+    """Yields queues that run more jobs than permitted, and users that run or hold more than permitted."""
     tree = tree_of(snapshot.queues)
     usage = QueueUsage(tree, snapshot.held, snapshot.users)
     users = sorted({user for _, user in snapshot.users})
@@ -108,21 +108,21 @@ def limit_violations(snapshot: Snapshot) -> Iterator[str]:
         if 0 < rules.max_running < all_jobs:
             yield f"queue {name} runs {all_jobs} jobs of {rules.max_running}"
         for user in users:
-            crowd = usage.user_usage(name, user)
-            if 0 < rules.user_running < crowd.jobs:
-                yield f"{user} runs {crowd.jobs} jobs of {rules.user_running} in queue {name}"
+            used = usage.user_usage(name, user)
+            if 0 < rules.user_running < used.jobs:
+                yield f"{user} runs {used.jobs} jobs of {rules.user_running} in queue {name}"
             for resource, most in rules.user_limits.items():
-                if crowd.amounts.get(resource, 0) > charge({resource: most}, resource):
+                if used.amounts.get(resource, 0) > charge({resource: most}, resource):
                     yield f"{user} holds more than {most} {resource} in queue {name}"
 
 
 def partial_gangs(snapshot: Snapshot) -> Iterator[str]:
-    """A gang has a node for each of its replicas."""
+    """Yields gangs without a node for each of their replicas."""
     for gang in snapshot.running.values():
-        yield from _partly(gang.id, gang.demands, gang.placement)
+        yield from _unplaced_replicas(gang.id, gang.demands, gang.placement)
 
 
-def _partly(job_id: str, demands: tuple[Demand, ...], placement: Placement) -> Iterator[str]:
+def _unplaced_replicas(job_id: str, demands: tuple[Demand, ...], placement: Placement) -> Iterator[str]:
     for demand in demands:
         placed = len(placement.nodes.get(demand.role, ()))
         if placed != demand.count:
@@ -130,14 +130,14 @@ def _partly(job_id: str, demands: tuple[Demand, ...], placement: Placement) -> I
 
 
 def duplicate_gangs(snapshot: Snapshot) -> Iterator[str]:
-    """A job waits or holds, not both, and waits once."""
+    """Yields jobs that both wait and hold nodes, or wait more than once."""
     times = Counter(gang.id for gang in snapshot.pending)
     yield from (f"{job_id} waits {count} times" for job_id, count in times.items() if count > 1)
     yield from (f"{job_id} both waits and holds" for job_id in times if job_id in snapshot.running)
 
 
 def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
-    """What the ledger kept up change by change is what adding up everything gives."""
+    """Yields sums of the ledger that differ from the sums over all gangs."""
     free = snapshot.table.capacity.copy(order="F")
     held: dict[str, Counter[str]] = {}
     for gang in snapshot.running.values():
@@ -158,7 +158,7 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
 
 
 def state_mismatches(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[str]:
-    """The scheduler sees every job as its state has it."""
+    """Yields jobs whose state differs from the scheduler's view of them."""
     waiting = {gang.id for gang in snapshot.pending}
     for job_id, state in states.items():
         status = state.status
@@ -173,7 +173,7 @@ def state_mismatches(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iter
 
 
 def plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Everything that is wrong with a plan for this snapshot: carried out, it must leave a sound one behind."""
+    """Returns all violations in a plan for this snapshot, and in the snapshot that carrying it out leaves behind."""
     waiting = {gang.id: gang for gang in snapshot.pending}
     admitted = [admission.job_id for admission in plan.admissions]
     found = [f"{job_id} starts twice" for job_id, times in Counter(admitted).items() if times > 1]
@@ -182,13 +182,13 @@ def plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
         found.append("the verdicts are not those of the gangs that stay")
     known = [admission for admission in plan.admissions if admission.job_id in waiting]
     for admission in known:
-        found += _misplaced(snapshot.table, waiting[admission.job_id], admission.placement)
-    found += _changed_wrongly(snapshot, plan)
-    return [*found, *snapshot_violations(_carried_out(snapshot, waiting, replace(plan, admissions=tuple(known))))]
+        found += _forbidden_nodes(snapshot.table, waiting[admission.job_id], admission.placement)
+    found += _wrong_changes(snapshot, plan)
+    return [*found, *snapshot_violations(_snapshot_after(snapshot, waiting, replace(plan, admissions=tuple(known))))]
 
 
-def _changed_wrongly(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
-    """Whoever is stopped or resized runs, once, lets that be done to it, and stays within its bounds."""
+def _wrong_changes(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Yields changes of gangs that do not run, change twice, may not be stopped, or leave their bounds."""
     changed = [preemption.job_id for preemption in plan.preemptions] + [resize.job_id for resize in plan.resizes]
     yield from (f"{job_id} is stopped or resized twice" for job_id, times in Counter(changed).items() if times > 1)
     for job_id in changed:
@@ -206,7 +206,7 @@ def _changed_wrongly(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
                 yield f"{resize.job_id} is to have {number} replicas of {demand.role}, and may have {least} to {most}"
 
 
-def _misplaced(table: NodeTable, gang: PendingGang, placement: Placement) -> Iterator[str]:
+def _forbidden_nodes(table: NodeTable, gang: PendingGang, placement: Placement) -> Iterator[str]:
     for demand in gang.demands:
         able = eligibility(table, demand).mask
         for name in set(placement.nodes.get(demand.role, ())):
@@ -216,7 +216,7 @@ def _misplaced(table: NodeTable, gang: PendingGang, placement: Placement) -> Ite
 
 
 def _out_of_domain(table: NodeTable, gang: PendingGang, placement: Placement) -> Iterator[str]:
-    """Required domains are kept to: all of the gang in one, or each slice in one, or evenly many in each."""
+    """Yields gangs outside their required domains: all in one, each slice in one, or evenly spread."""
     near = gang.demands[0].topology
     if near is None or not near.required:
         return
@@ -235,8 +235,8 @@ def _out_of_domain(table: NodeTable, gang: PendingGang, placement: Placement) ->
         yield f"{gang.id} starts in several domains of {near.level}"
 
 
-def _carried_out(snapshot: Snapshot, waiting: Mapping[str, PendingGang], plan: Plan) -> Snapshot:
-    """The snapshot as the plan leaves it: who is stopped holds its nodes until it has stopped."""
+def _snapshot_after(snapshot: Snapshot, waiting: Mapping[str, PendingGang], plan: Plan) -> Snapshot:
+    """Returns the snapshot that the plan leaves behind: gangs that are being stopped still hold their nodes."""
     ledger = Ledger.at(snapshot)
     for resize in plan.resizes:
         if (run := snapshot.running.get(resize.job_id)) is not None:

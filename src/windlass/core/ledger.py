@@ -1,7 +1,7 @@
-"""Who holds what and who waits, kept up to date change by change.
+"""The ledger: usage and waiting gangs, updated incrementally with each change.
 
-The only mutable thing of the scheduler. A change costs what its gang is large; a snapshot shares whatever has
-not changed since the last one.
+The only mutable part of the scheduler. A change costs time in proportion to the size of its gang; a snapshot shares
+everything that has not changed since the last one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from windlass.core.queues.orders.registry import backfill_turn_of, has_backfill_
 
 
 class Ledger:
-    """Every change may be repeated without harm; `version` grows with each that changes something."""
+    """Usage of nodes and queues, and the waiting gangs.
+
+    Every change is idempotent. `version` grows with each call that changes something.
+    """
 
     def __init__(
         self,
@@ -64,23 +67,25 @@ class Ledger:
         self._ranks: dict[tuple[str, int], int] = {}
         self._special: dict[str, RunningGang] = {}
         self._askers: dict[str, int] = {}
-        """By exclusive resource: how many gangs, waiting or running, ask for it. Replaced, never changed in place."""
+        """By exclusive resource: number of gangs, waiting or running, that request it. Never changed in place."""
         self._whole_nodes: set[str] | None = None
-        """Ids of running gangs that hold nodes whole; None: not looked for yet."""
+        """Ids of running gangs that hold whole nodes; None: not computed yet."""
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, PendingGang] = {}
         self._waiting: dict[ClassKey, _MutableClass] = {}
         self._frozen_classes: dict[ClassKey, EquivalenceClass] = {}
-        """The lines as snapshots have them, but for those in `_stale`."""
+        """The classes as snapshots have them, except those in `_stale`."""
         self._stale: dict[ClassKey, None] = {}
-        """In the order in which they changed, so that a snapshot never depends on how a key happens to hash."""
+        """Keys in the order of their changes, so that a snapshot does not depend on the hashes of keys."""
         self._last: Snapshot | None = None
         self._frozen = False
-        """The last snapshot shares what is held (`_free`, `_running`, `_grants`, `_held` …): copy before writing."""
+        """The last snapshot shares the collections (`_free`, `_running`, `_grants`, `_held` …): copy them before
+        writing.
+        """
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> Ledger:
-        """A ledger that stands as the snapshot does, to try things on; the snapshot stays as it is."""
+        """Returns a ledger in the state of a snapshot, for dry runs; the snapshot does not change."""
         ledger = cls((), snapshot.queues.values(), None, snapshot.policy, snapshot.reservations)
         ledger.version = snapshot.version
         ledger._table, ledger._free = snapshot.table, snapshot.free
@@ -97,7 +102,7 @@ class Ledger:
         ledger._frozen = True
         return ledger
 
-    # --- the cluster -------------------------------------------------------------------------------
+    # --- cluster -----------------------------------------------------------------------------------
 
     def set_cluster(
         self,
@@ -107,9 +112,9 @@ class Ledger:
         policy: Policy | None = None,
         reservations: Iterable[Reservation] = (),
     ) -> tuple[str, ...]:
-        """Take over what a world declares. Returns the nodes that vanished or were lost since the last time.
+        """Replaces nodes, queues and settings. Returns the nodes that vanished or were lost since the last call.
 
-        Gangs go on holding what they have on the nodes that are left, until they are released.
+        Gangs keep what they hold on the remaining nodes until they are released.
         """
         before = self._table
         after = update_table(before, nodes, topology or Topology(), before.epoch + 1, self._contended)
@@ -135,7 +140,7 @@ class Ledger:
     # --- time ------------------------------------------------------------------------------------------
 
     def pass_time(self, now: int) -> None:
-        """What is held has been held until now (ms): to be told before anything else of that moment."""
+        """Adds the usage until `now` (ms) to the past usage; call it before other changes at that time."""
         fading = [queue for queue in self._queues.values() if queue.half_life]
         if fading or self._past:
             self._past = {
@@ -148,13 +153,13 @@ class Ledger:
 
     @property
     def past(self) -> Mapping[str, PastUsage]:
-        """By queue that has a half-life: its past use, to be kept for whoever takes over."""
+        """By queue that has a half-life: its past usage, to be stored for the next leader."""
         return self._past
 
-    # --- who waits ---------------------------------------------------------------------------------
+    # --- waiting gangs -----------------------------------------------------------------------------
 
     def add_pending(self, gang: PendingGang) -> None:
-        """It waits from now on, and holds nothing."""
+        """Adds a waiting gang; it holds nothing."""
         if self._pending.get(gang.id) == gang:
             return
         self.release(gang.id)
@@ -166,7 +171,7 @@ class Ledger:
         self._count_askers(gang.demands, 1)
 
     def remove_pending(self, job_id: str) -> None:
-        """It waits no longer."""
+        """Removes a waiting gang."""
         gang = self._pending.pop(job_id, None)
         if gang is None:
             return
@@ -178,10 +183,10 @@ class Ledger:
             del self._waiting[key]
         self._mark_changed(key)
 
-    # --- who holds ---------------------------------------------------------------------------------
+    # --- running gangs -----------------------------------------------------------------------------
 
     def hold(self, gang: RunningGang, grant: Grant | None = None) -> None:
-        """It holds its placement from now on, and waits no longer. `grant`: what that is, if it is known."""
+        """Makes a gang hold its placement; it no longer waits. `grant`: what the placement amounts to, if known."""
         if self._running.get(gang.id) == gang:
             return
         self.remove_pending(gang.id)
@@ -195,7 +200,7 @@ class Ledger:
         self._count_askers(gang.demands, 1)
 
     def release(self, job_id: str) -> None:
-        """It holds nothing any more."""
+        """Releases everything that a gang holds."""
         if job_id not in self._running:
             return
         self._thaw()
@@ -213,13 +218,13 @@ class Ledger:
 
     @property
     def free(self) -> Amounts:
-        """int64[N, R]: what is free now; to be looked at, not to be kept."""
+        """int64[N, R]: free capacity now; read it, but do not keep it, because it changes in place."""
         return self._free
 
-    # --- the picture -------------------------------------------------------------------------------
+    # --- snapshots ---------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The ledger as it stands. The same object as before if nothing has changed."""
+        """Returns the current state; the same object as before if nothing has changed."""
         if self._last is None or self._last.version != self.version:
             self._frozen = True
             self._free.flags.writeable = False
@@ -248,16 +253,16 @@ class Ledger:
             )
         return self._last
 
-    # --- bookkeeping -------------------------------------------------------------------------------
+    # --- incremental updates -----------------------------------------------------------------------
 
     def _policy_with_typical_demands(self) -> Policy:
-        """The policy, with what has turned out to be typical if nobody has said."""
+        """Returns the policy, with the typical demands that were counted if the policy names none."""
         if self._policy.typical_demands or not self._popularity.typical:
             return self._policy
         return replace(self._policy, typical_demands=self._popularity.typical)
 
     def _thaw(self) -> None:
-        """About to change what gangs hold: leave the last snapshot its own copies."""
+        """Copies what the last snapshot shares, before a change of usage."""
         self.version += 1
         if self._frozen:
             self._free = self._free.copy(order="F")
@@ -289,7 +294,10 @@ class Ledger:
         self._stale[key] = None
 
     def _refit(self, before: Amounts) -> None:
-        """Nodes have other amounts than before, and stand where they stood: gangs that have theirs whole have those."""
+        """Adds the change of capacity to the free amounts, for a table with the same rows and columns.
+
+        Grants of whole nodes are computed again: such a gang holds the new capacity.
+        """
         more = self._table.capacity - before
         rows = np.flatnonzero(more.any(axis=1))
         self._free[rows] += more[rows]
@@ -301,14 +309,14 @@ class Ledger:
                 self._grant(self._running[job_id])
 
     def _regrant(self) -> None:
-        """Work out all grants anew, for a table with other rows or columns."""
+        """Computes all grants again, for a table with other rows or columns."""
         self._free = self._table.capacity.copy(order="F")
         for gang in self._running.values():
             self._grant(gang)
 
     @property
     def _contended(self) -> list[str]:
-        """Exclusive resources that several gangs ask for: these alone need columns, to be freed and reserved."""
+        """Exclusive resources that several gangs request: only these need columns, to be released and reserved."""
         return [name for name, askers in self._askers.items() if askers > 1]
 
     def _count_askers(self, demands: tuple[Demand, ...], sign: int) -> None:
@@ -334,7 +342,7 @@ class Ledger:
         take(self._table, self._free, grant)
 
     def _count(self, gang: RunningGang, sign: int) -> None:
-        """Add (1) or take (-1) the gang's part of the sums of its queue, its user, its array and its priority."""
+        """Adds (1) or subtracts (-1) the gang in the sums of its queue, its user, its array and its priority."""
         total = total_of(gang.demands)
         held = _changed(self._held.pop(gang.queue, {}), total, sign)
         if held:
@@ -359,7 +367,7 @@ class Ledger:
 
 
 class _MutableClass:
-    """One line while it changes: its gangs by turn, and by the order in which they fill gaps if that is another."""
+    """An equivalence class that changes: its gangs by turn, and in the order of backfilling if that is another."""
 
     def __init__(self, eq_class: EquivalenceClass | None = None) -> None:
         self.turns, self.gangs = (list(eq_class.turns), list(eq_class.gangs)) if eq_class else ([], [])
@@ -394,7 +402,7 @@ class _MutableClass:
 
 
 def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:
-    """A new sum, without zeros."""
+    """Returns a new sum, without zeros."""
     after = dict(amounts)
     for name, amount in by.items():
         after[name] = after.get(name, 0) + sign * amount

@@ -1,4 +1,4 @@
-"""Nodes as dense arrays: which of them pass a gang's constraints, what is free on them, which devices are assigned.
+"""Nodes as dense arrays: constraint masks per demand, free capacity, assigned devices.
 
 Belongs here: facts about nodes per demand. Does not belong here: the choice of a node, which is `core.placement`.
 """

@@ -1,4 +1,4 @@
-"""Whether a node's labels meet the conditions that a job puts on them. Source: Kubernetes, nodeaffinity."""
+"""Node affinity: matching of a node's labels against a job's terms. Source: Kubernetes, nodeaffinity."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Labels = Mapping[str, str]
 
 
 def matches_terms(labels: Labels, terms: Sequence[Sequence[Match]]) -> bool:
-    """Any of the terms, all conditions of it. A term without conditions is met by no node, as in Kubernetes."""
+    """Tells whether any term matches with all its conditions. An empty term matches no node, as in Kubernetes."""
     return any(term and all(_OPERATORS[match.operator](labels, match) for match in term) for term in terms)
 
 
 def format_terms(terms: Sequence[Sequence[Match]]) -> str:
-    """Say the conditions: "zone in (a, b) and disk exists or gen > 3"."""
-    return " or ".join(" and ".join(map(_said, term)) for term in terms)
+    """Formats the terms: "zone in (a, b) and disk exists or gen > 3"."""
+    return " or ".join(" and ".join(map(_format_match, term)) for term in terms)
 
 
 def affinity_fault(terms: Sequence[Sequence[Match]]) -> str:
-    """What is wrong with the conditions as they are written, with the fix, or ""."""
+    """Returns the fault of an invalid affinity and its fix, or ""."""
     for match in (match for term in terms for match in term):
         if match.operator not in _OPERATORS:
             return f"{match.operator} is no operator of an affinity; there are {', '.join(_OPERATORS)}"
@@ -40,19 +40,19 @@ def _number(text: str | None) -> int | None:
     return int(plain) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
 
-def _compares(labels: Labels, match: Match) -> tuple[int, int] | None:
-    """The label's number and the one it is compared with; None if either is no number."""
+def _numbers_of(labels: Labels, match: Match) -> tuple[int, int] | None:
+    """Returns the label's number and the number to compare with; None if either is no number."""
     mine, other = _number(labels.get(match.key)), _number(match.values[0])
     return None if mine is None or other is None else (mine, other)
 
 
 def _greater(labels: Labels, match: Match) -> bool:
-    pair = _compares(labels, match)
+    pair = _numbers_of(labels, match)
     return pair is not None and pair[0] > pair[1]
 
 
 def _less(labels: Labels, match: Match) -> bool:
-    pair = _compares(labels, match)
+    pair = _numbers_of(labels, match)
     return pair is not None and pair[0] < pair[1]
 
 
@@ -69,6 +69,6 @@ _OPERATORS: Mapping[str, Callable[[Labels, Match], bool]] = MappingProxyType(
 _WORDS = {"NotIn": "not in", "In": "in", "Exists": "exists", "DoesNotExist": "is not there", "Gt": ">", "Lt": "<"}
 
 
-def _said(match: Match) -> str:
+def _format_match(match: Match) -> str:
     values = f"({', '.join(match.values)})" if match.operator in ("In", "NotIn") else " ".join(match.values)
     return " ".join(part for part in (match.key, _WORDS.get(match.operator, match.operator), values) if part)

@@ -1,4 +1,4 @@
-"""What a gang takes from the nodes it is on."""
+"""Grants: the amounts that a gang takes from its nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.core.nodes.device_assignment import held_devices
 
 
 def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) -> Grant:
-    """What a gang so placed holds; nodes that are no longer in the table are left out."""
+    """Returns the amounts that a gang holds under a placement; nodes that are no longer in the table are left out."""
     held: dict[int, list[int]] = {}
     for demand in demands:
         each = [min(demand.resources.get(name, 0), MAX_AMOUNT) for name in table.axis]
@@ -36,7 +36,7 @@ def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) 
 
 
 def join_grants(grants: Sequence[Grant]) -> Grant:
-    """Several grants as one."""
+    """Returns the sum of several grants."""
     if len(grants) == 1:
         return grants[0]
     rows, place = np.unique(np.concatenate([grant.rows for grant in grants]), return_inverse=True)
@@ -46,7 +46,7 @@ def join_grants(grants: Sequence[Grant]) -> Grant:
 
 
 def subtract_grant(whole: Grant, part: Grant) -> Grant:
-    """What is left of a grant without a part of it."""
+    """Returns a grant minus a part of it."""
     amounts = whole.amounts.copy()
     place = {row: number for number, row in enumerate(whole.rows.tolist())}
     for number, row in enumerate(part.rows.tolist()):
@@ -55,8 +55,8 @@ def subtract_grant(whole: Grant, part: Grant) -> Grant:
 
 
 def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
-    """The gang holds its part of `free`, an array of this table, from now on."""
-    if len(grant.rows) == 1:  # most gangs are on one node, and that is several times as fast
+    """Subtracts a grant from `free`, an array of this table, in place."""
+    if len(grant.rows) == 1:  # most gangs are on one node, and this is several times as fast
         free[grant.rows[0]] -= grant.amounts[0]
     else:
         free[grant.rows] -= grant.amounts
@@ -64,7 +64,7 @@ def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
 
 
 def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
-    """The opposite."""
+    """Adds a grant to `free`, an array of this table, in place."""
     if len(grant.rows) == 1:
         free[grant.rows[0]] += grant.amounts[0]
     else:
@@ -73,16 +73,16 @@ def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
 
 
 def update_shared_gpus(table: NodeTable, free: Amounts, rows: NDArray[np.intp]) -> None:
-    """After grants were added to these rows of `free` or taken from them: what follows from single GPUs follows again.
+    """Derives the amounts of shared GPUs again, in rows of `free` in which grants were added or subtracted.
 
-    To be called by whoever does by hand what `take` and `give_back` do.
+    `take` and `give_back` call it; code that changes `free` directly must call it, too.
     """
     if table.devices is not None:
         derive_resources(table.devices, free, rows)
 
 
 def minimum_free(table: NodeTable, one: Amounts, other: Amounts) -> Amounts:
-    """What is free in both of two states of the nodes, column by column; of single GPUs, the same parts of them."""
+    """Returns the smaller of two free amounts by node and column; of shared GPUs, the parts that are free in both."""
     both = np.minimum(one, other)
     devices = table.devices
     if devices is not None:

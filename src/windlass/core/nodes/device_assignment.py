@@ -1,4 +1,4 @@
-"""Which of a node's GPUs each replica gets, on nodes that share them."""
+"""Assignment of a node's GPUs to replicas, on nodes that share them."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.snapshot import NodeTable
 
 Numbers: TypeAlias = tuple[int, ...]
-"""The devices of one replica: GPUs by number, or instances as in `mig.instance`."""
+"""The devices of one replica: GPUs by number, or MIG instances by `mig.instance_number`."""
 Choose: TypeAlias = Callable[[Sequence[int], int], int]
-"""(thousandths left of each GPU, thousandths asked for) → the GPU to take them from. One has enough."""
+"""(thousandths free on each GPU, thousandths requested) → the chosen GPU. At least one has enough."""
 
 
 def gpu_part_of(resources: Mapping[str, int]) -> str:
-    """The resource by which parts of GPUs are asked for, the first of several; "": only whole ones, or none."""
+    """Returns the resource that requests parts of GPUs, the first by name of several; "": only whole GPUs, or none."""
     return min((name for name in resources if _is_part(name) and resources[name]), default="")
 
 
 def asks_for_gpus(resources: Mapping[str, int]) -> bool:
-    """Whether there are GPUs, or parts of them, in a request."""
+    """Tells whether a request has GPUs or parts of them."""
     return resources.get(GPU, 0) > 0 or gpu_part_of(resources) != ""
 
 
 def tightest_gpu(left: Sequence[int], asked: int) -> int:
-    """The GPU that is left with least; the lowest number of equals."""
+    """Returns the GPU with the least left that suffices; the lowest number of equals."""
     return min((amount, number) for number, amount in enumerate(left) if amount >= asked)[1]
 
 
 def assign_devices(
     table: NodeTable, row: int, left: Sequence[int], demand: Demand, replicas: int, choose: Choose = tightest_gpu
 ) -> Sequence[Numbers]:
-    """Devices for each of so many replicas on one node, of which each device has so much `left`.
+    """Returns devices for each of the replicas on one node, whose devices have `left`.
 
-    Whole GPUs from the lowest number on. The node has room for them. A node that does not share: none.
+    Whole GPUs are taken from the lowest number on. The node must have room for the replicas. A node that does not share
+    its GPUs assigns none.
     """
     devices = table.devices
     if devices is None or not (devices.milli[row] or devices.geometry[row] >= 0):
@@ -53,7 +54,7 @@ def assign_devices(
 def held_devices(
     table: NodeTable, demand: Demand, names: Sequence[str], numbers: Sequence[Numbers]
 ) -> Iterator[tuple[int, int, int]]:
-    """(row, column, amount) of each device that replicas hold. Where nobody wrote down which, the lowest numbers."""
+    """Yields (row, column, amount) of each device that replicas hold; the lowest numbers where none are recorded."""
     for name, mine in zip(names, numbers or repeat(()), strict=False):
         row = table.row.get(name)
         if row is not None:
@@ -62,7 +63,7 @@ def held_devices(
 
 
 def amounts_of(table: NodeTable, row: int, demand: Demand, numbers: Sequence[Numbers]) -> Iterator[tuple[int, int]]:
-    """(column, amount) of each device that replicas hold on one node; none if it does not share."""
+    """Yields (column, amount) of each device that replicas hold on one node; nothing if it does not share its GPUs."""
     devices = table.devices
     if devices is not None and (devices.milli[row] or devices.geometry[row] >= 0):
         for number in (number for mine in numbers for number in mine):
@@ -95,7 +96,7 @@ def _all(devices: Devices, row: int, left: Sequence[int]) -> Numbers:
 
 
 def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -> Numbers:
-    """Each where it takes least from what the larger profiles could use, then on the fullest GPU, then the lowest."""
+    """Returns the instances of one replica: each at the least loss for larger profiles, then on the fullest GPU."""
     profile = geometry.profile(resource)
     found: list[int] = []
     if profile is None:
@@ -118,7 +119,7 @@ def _lowest(demand: Demand) -> Numbers:
 
 
 def _amount(devices: Devices, row: int, demand: Demand, number: int) -> tuple[int, int]:
-    """The GPU of a device that a replica holds, and how much of it."""
+    """Returns the GPU of a held device and the amount held of it."""
     if devices.milli[row]:
         return number, WHOLE if demand.whole_node else demand.resources.get(GPU_MILLI, 0) or WHOLE
     geometry = devices.geometries[devices.geometry[row]]

@@ -1,7 +1,7 @@
-"""Which nodes a replica may go to, by masks, and how many nodes are lost to each cause.
+"""Feasibility: the nodes on which a replica can run, as masks, and the number of nodes excluded by each cause.
 
-What has been worked out is kept in the node table: masks by selector, tolerations and the kinds of node that are large
-enough, so that requests which differ in size alone share them.
+Results are cached in the node table: masks by selector, tolerations and the node sizes that suffice, so that requests
+that differ only in size share them.
 """
 
 from __future__ import annotations
@@ -32,53 +32,55 @@ from windlass.core.nodes.node_filters import (
 
 Counts: TypeAlias = NDArray[np.int64]
 Request: TypeAlias = tuple[tuple[int, int], ...]
-"""(column, amount) of every resource a replica asks for, in the axis' order, zeros left out."""
+"""(column, amount) of every resource that a replica requests, in the order of the axis, without zeros."""
 
 TOO_SMALL = "too small"
 FULL = "full"
 _KNOWN = 32_768
-"""How many demands are known by being the same object, which is much quicker than by what they say."""
+"""Number of demands cached by object identity, which is much faster than by value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterResult:
-    """What is left of N nodes, of F sizes, once everything that cannot be used is taken out."""
+    """Result of all filters on N nodes of F sizes."""
 
     mask: Mask
     """bool[N]; read-only."""
     eligible: int
-    """How many nodes that is."""
+    """Number of eligible nodes."""
     sizes: tuple[int, ...]
-    """How many of them have each of the F sizes."""
+    """Number of eligible nodes of each of the F sizes."""
     lost: NDArray[np.int16]
-    """int16[N]: which of `causes` excludes the node first, or -1."""
+    """int16[N]: index into `causes` of the first cause that excludes the node, or -1."""
     causes: tuple[str, ...]
     counts: tuple[Count, ...]
-    """Nodes lost, by first cause, in the order in which causes are tried."""
+    """Excluded nodes by first cause, in the order in which causes are checked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Eligibility:
-    """The nodes where one replica would fit if they were empty, and what it asks of them."""
+    """The nodes on which one replica would fit if they were empty, and its request."""
 
     screen: FilterResult
     request: Request
     room: tuple[int, ...]
-    """Replicas that an empty node of each of the F sizes could take; at most MAX_AMOUNT."""
+    """Number of replicas that fit on an empty node of each of the F sizes; at most MAX_AMOUNT."""
     each: NDArray[np.int64]
-    """int64[R]: the request again, by column."""
+    """int64[R]: the request by column."""
     ranked: tuple[int, ...]
-    """Columns by which best fit compares nodes: without single GPUs and exclusive resources, if any node has any."""
+    """Columns by which best fit compares nodes: without single GPUs and exclusive resources, if any node has others."""
     per_node: int = MAX_AMOUNT
-    """Maximum number of replicas on one node: 1 for a replica that wants a node, or something exclusive on it."""
+    """Maximum number of replicas on one node: 1 for a replica that needs a node, or an exclusive resource of it, to
+    itself.
+    """
     part: str = ""
-    """The resource by which it asks for parts of GPUs."""
+    """The resource that requests parts of GPUs."""
     milli: int = 0
-    """Thousandths of one GPU that it asks for."""
+    """Requested thousandths of one GPU."""
     devices: Devices | None = None
-    """Where these are; None: it asks for none."""
+    """Device columns; None: it requests no thousandths."""
     capacity: Amounts | None = None
-    """Of the nodes (int64[N, R]), for a replica that wants one to itself: only those that are empty will do."""
+    """int64[N, R]: capacity of the nodes, for a replica that needs one to itself: only empty nodes are feasible."""
 
     @property
     def mask(self) -> Mask:
@@ -97,11 +99,11 @@ class NodeSizes:
 
 
 def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
-    """The nodes a replica of `demand` may use."""
+    """Returns the nodes that a replica of `demand` may use."""
     known: dict[int, tuple[Demand, Eligibility]] | None = table.derived.get("by identity")
     if known is None or len(known) >= _KNOWN:
         known = cache_answer(table, "by identity", {})
-    pair = known.get(id(demand))  # the demand is kept beside it, so that its id stays its own
+    pair = known.get(id(demand))  # the demand is kept with the result, so that its id is not reused
     if pair is None:
         pair = known[id(demand)] = demand, _by_value(table, demand)
     return pair[1]
@@ -119,7 +121,7 @@ def _by_value(table: NodeTable, demand: Demand) -> Eligibility:
 
 
 def _counted_resources(table: NodeTable, resources: Mapping[str, int]) -> Mapping[str, int]:
-    """The request without one of each exclusive resource that has no column in the table."""
+    """Returns the request without one of each exclusive resource that has no column in the table."""
     return {
         name: amount
         for name, amount in resources.items()
@@ -152,18 +154,18 @@ def _eligibility(
 def _ranked(table: NodeTable) -> tuple[int, ...]:
     found: tuple[int, ...] | None = table.derived.get("ranked")
     if found is None:
-        spoken_of = len(table.axis) if table.devices is None else table.devices.first
-        had = table.capacity[:, :spoken_of].any(axis=0)
-        had &= np.array([not is_exclusive(name) for name in table.axis[:spoken_of]], dtype=np.bool_)
+        visible = len(table.axis) if table.devices is None else table.devices.first
+        had = table.capacity[:, :visible].any(axis=0)
+        had &= np.array([not is_exclusive(name) for name in table.axis[:visible]], dtype=np.bool_)
         found = cache_answer(table, "ranked", tuple(np.flatnonzero(had).tolist()) or (0,))
     return found
 
 
 def room_by_resource(able: Eligibility, free: Amounts, most: int, rows: Mask | None = None) -> list[Counts]:
-    """For each resource asked for, int64[M]: replicas each node could take if that were the only one, at most `most`.
+    """Returns, per requested resource, int64[M]: replicas that fit on each node by that resource alone, at most `most`.
 
-    `free` (int64[M, R]) is of the nodes that `rows` (bool[N]) leaves, or of all. Whoever wants a node to itself finds
-    room on none that is in use, whatever the resource.
+    `free` (int64[M, R]) has the rows of the nodes in `rows` (bool[N]), or of all. A replica that needs a node to itself
+    fits on no node that is in use, whatever the resource.
     """
     most = min(most, able.per_node)
     found = [np.minimum(_room(able, free, column, amount, rows), most) for column, amount in able.request]
@@ -176,7 +178,7 @@ def room_by_resource(able: Eligibility, free: Amounts, most: int, rows: Mask | N
 
 
 def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: int) -> Counts:
-    """int64[N]: how many replicas find room on each node now, at most `most`; none where one may not go."""
+    """Returns int64[N]: replicas that fit on each node now, at most `most`; 0 on excluded and closed nodes."""
     mask = able.mask if closed is None else able.mask & ~closed
     most = min(most, able.per_node)
     if most == 1:
@@ -188,11 +190,11 @@ def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: i
     else:
         for room in room_by_resource(able, free, most):
             np.minimum(counts, room, out=counts)
-    return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
+    return np.maximum(counts, 0, out=counts)  # free capacity is negative on a node that shrank
 
 
 def _room_for_one(free: Amounts, able: Eligibility, mask: Mask) -> Counts:
-    """The same for a single replica, which most gangs are: comparing is quicker than dividing."""
+    """Returns the same for a single replica, the most frequent case: comparing is faster than dividing."""
     fits = mask.copy()
     for column, amount in able.request:
         fits &= free[:, column] >= amount
@@ -204,7 +206,7 @@ def _room_for_one(free: Amounts, able: Eligibility, mask: Mask) -> Counts:
 
 
 def _room(able: Eligibility, free: Amounts, column: int, amount: int, rows: Mask | None) -> Counts:
-    """By one resource. Parts of GPUs must each be on one GPU, so they are counted GPU by GPU."""
+    """Returns int64[M] by one resource. A part of a GPU must be on one GPU, so parts are counted per GPU."""
     devices = able.devices
     if devices is None or column != devices.gpu_milli:
         return free[:, column] // amount
@@ -214,15 +216,15 @@ def _room(able: Eligibility, free: Amounts, column: int, amount: int, rows: Mask
 
 
 def room_when_empty(able: Eligibility, most: int) -> int:
-    """How many replicas the eligible nodes could take if they were empty, at most `most` on each."""
+    """Returns the number of replicas that fit on the eligible nodes when empty, at most `most` on each."""
     if most == 1:
         return able.screen.eligible
-    # sizes are few, and plain numbers then quicker than arrays
+    # sizes are few, and plain numbers are then faster than arrays
     return sum([nodes * (min(most, room)) for room, nodes in zip(able.room, able.screen.sizes, strict=True)])
 
 
 def with_all_nodes_up(table: NodeTable) -> NodeTable:
-    """The same nodes, all of them ready and none cordoned."""
+    """Returns the same nodes, all of them ready and none cordoned."""
     found: NodeTable | None = table.derived.get("restored")
     if found is None:
         nodes = tuple(replace(node, ready=True, cordoned="") for node in table.nodes)
@@ -232,13 +234,13 @@ def with_all_nodes_up(table: NodeTable) -> NodeTable:
 
 
 def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
-    """What a replica asks for, by column. What no node can have, for its name or its size, is not in it."""
+    """Returns the request by column, without resources that no node can have, by name or by amount."""
     asked = [(column, resources.get(name, 0)) for column, name in enumerate(table.axis)]
     return tuple([part for part in asked if 0 < part[1] <= MAX_AMOUNT])
 
 
 def node_sizes(table: NodeTable) -> NodeSizes:
-    """What sizes of node there are."""
+    """Returns the different sizes of the nodes."""
     found: NodeSizes | None = table.derived.get("sizes")
     if found is None:
         capacity = table.capacity

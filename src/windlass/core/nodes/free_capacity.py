@@ -1,4 +1,4 @@
-"""What is free on the nodes that pass a screen, added up once for all the gangs that share it."""
+"""Free capacity of the nodes that pass the filters, summed up once for all gangs with the same filters."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from windlass.core.nodes.node_filters import Mask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeCapacity:
-    """Of M sorts of eligible nodes, the nodes of one sort being free to the same amount; R resources."""
+    """Free capacity of eligible nodes, grouped into M kinds with equal free amounts; R resources."""
 
     columns: tuple[Amounts, ...]
-    """By resource, int64[M]; nothing below zero."""
+    """By resource, int64[M]; not negative."""
     alike: Counts
-    """int64[M]: how many nodes are of each sort."""
+    """int64[M]: number of nodes of each kind."""
     sort_of: NDArray[np.intp]
-    """int[nodes that pass the screen]"""
+    """int[E]: kind of each of the E eligible nodes."""
     rows: Mask
-    """bool[N]: which nodes these are."""
+    """bool[N]: the eligible nodes."""
     total: tuple[int, ...]
     most: tuple[int, ...]
-    """On any one node."""
+    """Largest amount on one node."""
     nodes: tuple[int, ...]
-    """How many have any."""
+    """Number of nodes with any of it."""
 
     def rooms(self, able: Eligibility, most: int) -> Amounts:
-        """int64[K, M]: replicas that such a node could take if each of the K resources asked for were the only one.
+        """Returns int64[K, M]: replicas that fit on a node by each of the K requested resources alone, at most `most`.
 
-        At most `most`. Whoever asks for nothing has one row for it.
+        A request for nothing has one row.
         """
         if able.devices is not None or able.capacity is not None or not able.request:
             return np.array(room_by_resource(able, np.column_stack(self.columns), most, self.rows))
@@ -45,48 +45,48 @@ class FreeCapacity:
         return np.minimum(found, most, out=found)
 
     def count(self, room: Counts) -> int:
-        """Of all nodes, if each of a sort has so much (int64[M])."""
+        """Returns the sum over all nodes of an amount per kind (int64[M])."""
         return int(room @ self.alike)
 
     def binding(self, able: Eligibility, rooms: Amounts) -> tuple[int, int]:
-        """(column, amount) of the resource that alone would let the fewest replicas in; the scarcer of equals."""
+        """Returns (column, amount) of the resource that alone admits the fewest replicas; the scarcer of equals."""
         if len(able.request) < 2:
             return able.request[0] if able.request else (0, 0)
         return able.request[int((rooms @ self.alike).argmin())]
 
 
 class FreeCapacities:
-    """By screen, of one state of the nodes; `free` must not change any more."""
+    """Free capacities by filter result, of one state of the nodes; `free` must not change any more."""
 
     def __init__(self, free: Amounts) -> None:
         self.free = free
         self._found: dict[tuple[FilterResult, bool], FreeCapacity] = {}
 
     def of(self, able: Eligibility) -> FreeCapacity:
-        """The stock of the eligible nodes; for whoever wants nodes to himself, what is in use has nothing."""
+        """Returns the free capacity of the eligible nodes; of empty ones only, if a replica needs a node to itself."""
         key = able.screen, able.capacity is not None
         if key not in self._found:
             self._found[key] = self._of(able)
         return self._found[key]
 
     def _of(self, able: Eligibility) -> FreeCapacity:
-        """Nodes that differ in more than what is free are each of a sort of its own."""
+        """Returns the free capacity; nodes that differ in more than their free amounts are a kind of their own."""
         mask = able.mask
         if able.devices is None and able.capacity is None:
             amounts, of_node = self._sorts
             alike = np.bincount(of_node[mask], minlength=len(amounts))
             there = alike > 0
             sort_of = (there.cumsum() - 1)[of_node[mask]]
-            return _stock(amounts[there], alike[there], sort_of, mask)
+            return _sum_up(amounts[there], alike[there], sort_of, mask)
         amounts = np.maximum(self.free[mask], 0)
         if able.capacity is not None:
             amounts[np.any(amounts < able.capacity[mask], axis=1)] = 0
         each = np.arange(len(amounts))
-        return _stock(amounts, np.ones_like(each), each, mask)
+        return _sum_up(amounts, np.ones_like(each), each, mask)
 
     @cached_property
     def _sorts(self) -> tuple[Amounts, NDArray[np.intp]]:
-        """int64[S, R], the different rows of what is free, and int[N], which of them each node has."""
+        """int64[S, R], the distinct rows of free amounts, and int[N], the row number of each node."""
         amounts = np.maximum(self.free, 0)
         order = np.lexsort(amounts.T)
         changes = np.any(np.diff(amounts[order], axis=0, prepend=-1), axis=1)
@@ -95,7 +95,7 @@ class FreeCapacities:
         return amounts[order[changes]], of_node
 
 
-def _stock(amounts: Amounts, alike: Counts, sort_of: NDArray[np.intp], rows: Mask) -> FreeCapacity:
+def _sum_up(amounts: Amounts, alike: Counts, sort_of: NDArray[np.intp], rows: Mask) -> FreeCapacity:
     return FreeCapacity(
         columns=tuple(np.ascontiguousarray(amounts.T)),
         alike=alike,

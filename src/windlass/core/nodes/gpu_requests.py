@@ -1,4 +1,4 @@
-"""Requests for GPUs, parts of them and models that make no sense, or not on this cluster; each with what would."""
+"""Validation of requests for GPUs, parts of them and GPU models; each fault names a valid alternative."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SHOWN = 12
 
 
 def request_fault(demands: Sequence[Demand]) -> str:
-    """What no cluster could make sense of, or ""."""
+    """Returns the fault of demands that are invalid on every cluster, or ""."""
     for demand in demands:
-        if fault := _of_parts(demand) or affinity.affinity_fault(demand.affinity):
+        if fault := _fault_of_parts(demand) or affinity.affinity_fault(demand.affinity):
             return f"role {demand.role}: {fault}" if len(demands) > 1 else fault
     if demands and demands[0].gpu_types and not any(asks_for_gpus(demand.resources) for demand in demands):
         return f"names the GPU {_listed(demands[0].gpu_types)} and asks for no GPU; ask for one, or leave the name out"
@@ -27,13 +27,15 @@ def request_fault(demands: Sequence[Demand]) -> str:
 
 
 def unavailability(table: NodeTable, demands: Sequence[Demand]) -> str:
-    """What none of these nodes would ever give, whatever its size, or ""; nothing if there are no nodes."""
+    """Returns the fault of demands that no node of this cluster can meet, or ""; "" without nodes."""
     if not table.nodes:
         return ""
-    return next((fault for demand in demands if (fault := _not_given(table, demand))), "") or _no_model(table, demands)
+    return next((fault for demand in demands if (fault := _missing_parts(table, demand))), "") or _missing_model(
+        table, demands
+    )
 
 
-def _of_parts(demand: Demand) -> str:
+def _fault_of_parts(demand: Demand) -> str:
     part, whole = gpu_part_of(demand.resources), demand.resources.get(GPU, 0)
     parts = [name for name in sorted(demand.resources) if demand.resources[name] and gpu_part_of({name: 1})]
     if len(parts) > 1:
@@ -49,7 +51,7 @@ def _of_parts(demand: Demand) -> str:
     return ""
 
 
-def _not_given(table: NodeTable, demand: Demand) -> str:
+def _missing_parts(table: NodeTable, demand: Demand) -> str:
     part = gpu_part_of(demand.resources)
     if part and _most(table, part) == 0:
         if part == GPU_MILLI:
@@ -65,8 +67,8 @@ def _not_given(table: NodeTable, demand: Demand) -> str:
     return ""
 
 
-def _no_model(table: NodeTable, demands: Sequence[Demand]) -> str:
-    """None of the models is there; one that is will do."""
+def _missing_model(table: NodeTable, demands: Sequence[Demand]) -> str:
+    """Returns the fault if no node has any of the requested models, or ""."""
     asked = demands[0].gpu_types
     models = sorted({node.labels[GPU_TYPE] for node in table.nodes if GPU_TYPE in node.labels})
     if not asked or set(asked) & set(models):

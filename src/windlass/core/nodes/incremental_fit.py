@@ -1,4 +1,4 @@
-"""What room for equal replicas comes of what gangs give back, one after the other: one pass, not a look after each."""
+"""Room for equal replicas as gangs release nodes one after the other: computed in one pass, not once per gang."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from windlass.core.nodes.node_filters import Mask
 
 
 def is_decided_by_counts(table: NodeTable, demands: Sequence[Demand]) -> bool:
-    """Whether the gang fits as soon as enough of its replicas find room somewhere, one by one."""
+    """Tells whether the gang fits as soon as enough of its replicas fit somewhere, one by one."""
     first = demands[0]
     anywhere = first.topology is None and not first.whole_node and len(first.gpu_types) < 2
     return len(demands) == 1 and anywhere and table.devices is None
 
 
 def parts_needed(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None, given: Grant) -> int | None:
-    """How many parts of `given` it takes, in their order, until all replicas find room; None: all are too few.
+    """Returns how many parts of `given`, in their order, are needed until all replicas fit; None: all do not suffice.
 
-    `free` is what is free before. A node may be in several parts. For gangs of which `counts_tell`.
+    `free` is the free capacity before. A node may be in several parts. Only for gangs for which `is_decided_by_counts`.
     """
     able, wanted = eligibility(table, demand), demand.count
     counts = room_per_node(free, able, closed, wanted)
@@ -34,7 +34,7 @@ def parts_needed(free: Amounts, table: NodeTable, demand: Demand, closed: Mask |
     ours = mask[given.rows].nonzero()[0]
     if not len(ours):
         return None
-    # 1. node by node, each node's parts in their order
+    # 1. group by node, each node's parts in their order
     by_node = ours[given.rows[ours].argsort(kind="stable")]
     rows = given.rows[by_node]
     begins = np.empty(len(rows), dtype=np.bool_)
@@ -45,7 +45,7 @@ def parts_needed(free: Amounts, table: NodeTable, demand: Demand, closed: Mask |
         np.minimum(
             room, (free[rows, column] + _running_sum(given.amounts[by_node, column], begins)) // amount, out=room
         )
-    # 2. what each part adds, in the order of the parts
+    # 2. the room that each part adds, in the order of the parts
     before = np.empty_like(room)
     before[1:] = room[:-1]
     before[begins] = counts[rows[begins]]
@@ -57,7 +57,7 @@ def parts_needed(free: Amounts, table: NodeTable, demand: Demand, closed: Mask |
 
 
 def _running_sum(amounts: NDArray[np.int64], begins: NDArray[np.bool_]) -> Counts:
-    """int64[K]: the sum so far, which begins anew where `begins` says."""
+    """Returns int64[K]: the running sum, which restarts at each position where `begins` is true."""
     total = amounts.cumsum()
     firsts = begins.nonzero()[0]
     total -= (total[firsts] - amounts[firsts])[begins.cumsum() - 1]

@@ -1,6 +1,6 @@
-"""Filters: which nodes a demand's constraints exclude, and for which cause, whatever the size of a replica.
+"""Filters: nodes that a demand's constraints exclude, and the cause, independent of a replica's size.
 
-Masks by labels, taints and names are kept in `NodeTable.constraint_masks` and survive a change of capacity or state.
+Masks by labels, taints and names are cached in `NodeTable.constraint_masks` and survive a change of capacity or state.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from windlass.core.nodes.device_assignment import asks_for_gpus, gpu_part_of
 
 Mask: TypeAlias = NDArray[np.bool_]
 Losses: TypeAlias = list[tuple[str, Mask]]
-"""(cause, bool[N]) in the order in which causes are tried."""
+"""(cause, bool[N]) in the order in which causes are checked."""
 
 AVOIDED = "avoided"
 NOT_READY = "not ready"
 CORDONED = "cordoned"
 NOT_SHARED = "not shared"
 HELD_EXCLUSIVELY = "holders of "
-"""Begins the cause of nodes on which pods of others hold an exclusive resource."""
+"""Prefix of the cause of nodes on which foreign pods hold an exclusive resource."""
 PASSES = -1
 _MAX_ANSWERS = 32_768
 _MAX_CELLS = 2**25
-"""How many answers a node table keeps before it drops them all, and how many if each had a cell per node."""
+"""Maximum number of answers that a node table caches before it drops all, and the maximum if each has a cell per node.
+"""
 
 
 class NodeRequirements(NamedTuple):
-    """What a demand requires of nodes, apart from their size."""
+    """Requirements of a demand on nodes, except for their size."""
 
     selector: tuple[tuple[str, str], ...]
     """By label."""
@@ -46,9 +47,9 @@ class NodeRequirements(NamedTuple):
     gpu_types: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     part: str = ""
-    """The resource by which parts of GPUs are asked for."""
+    """The resource that requests parts of GPUs."""
     exclusives: tuple[str, ...] = ()
-    """Exclusive resources that it asks for and pods of others hold somewhere."""
+    """Requested exclusive resources that foreign pods hold on some node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +57,12 @@ class ConstraintLosses:
     """Nodes that labels, affinity, GPU type, taints and avoided names exclude."""
 
     lost: NDArray[np.int16]
-    """int16[N], read-only: which of `causes` excludes the node first, or PASSES."""
+    """int16[N], read-only: index into `causes` of the first cause that excludes the node, or PASSES."""
     causes: tuple[str, ...]
 
 
 def requirements_of(table: NodeTable, demand: Demand) -> NodeRequirements:
-    """What a demand requires of nodes apart from their size. GPU types matter to roles that ask for GPUs."""
+    """Returns the requirements of a demand, except for size. GPU types apply to roles that request GPUs."""
     selector = tuple(sorted(demand.node_selector.items())) if demand.node_selector else ()
     types = demand.gpu_types if demand.gpu_types and asks_for_gpus(demand.resources) else ()
     return NodeRequirements(
@@ -76,7 +77,7 @@ def requirements_of(table: NodeTable, demand: Demand) -> NodeRequirements:
 
 
 def constraint_losses(table: NodeTable, requirements: NodeRequirements) -> ConstraintLosses:
-    """Each node is lost to the first cause in this order: label, affinity, gpu-type, taint, avoided."""
+    """Returns the first cause that excludes each node, in this order: label, affinity, gpu-type, taint, avoided."""
     key = ("constraints", requirements[:5])
     found: ConstraintLosses | None = table.constraint_masks.get(key)
     if found is None:
@@ -94,18 +95,18 @@ def constraint_losses(table: NodeTable, requirements: NodeRequirements) -> Const
 
 
 def losses_by_exclusives(table: NodeTable, exclusives: tuple[str, ...]) -> Losses:
-    """One loss per exclusive resource that pods of others hold somewhere."""
+    """Returns one loss per exclusive resource that foreign pods hold on some node."""
     return [(f"{HELD_EXCLUSIVELY}{name}", _at(table, _exclusive_holders(table)[name])) for name in exclusives]
 
 
 def _held_exclusives(table: NodeTable, resources: Mapping[str, int]) -> tuple[str, ...]:
-    """Exclusive resources in a request that pods of others hold on some node, by name."""
+    """Returns the requested exclusive resources that foreign pods hold on some node, by name."""
     holders = _exclusive_holders(table)
     return tuple(sorted(name for name in resources if name in holders)) if holders else ()
 
 
 def _exclusive_holders(table: NodeTable) -> Mapping[str, list[int]]:
-    """By exclusive resource: rows of the nodes on which pods of others hold it."""
+    """Returns, by exclusive resource, the rows of the nodes on which foreign pods hold it."""
     found: dict[str, list[int]] | None = table.derived.get("exclusive holders")
     if found is None:
         found = {}
@@ -133,7 +134,7 @@ def _losses_to_choice(table: NodeTable, avoid: tuple[str, ...]) -> Losses:
 
 
 def losses_by_sharing(table: NodeTable, part: str) -> Losses:
-    """Parts of GPUs are asked for, and the node has none to give."""
+    """Returns the nodes that offer no parts of GPUs, if the demand requests some."""
     if not part:
         return []
     column = table.column.get(part)
@@ -141,7 +142,7 @@ def losses_by_sharing(table: NodeTable, part: str) -> Losses:
 
 
 def losses_by_state(table: NodeTable) -> Losses:
-    """Nodes that are not ready, and nodes that are cordoned."""
+    """Returns the nodes that are not ready, and those that are cordoned."""
     down = np.array([not node.ready for node in table.nodes], dtype=np.bool_)
     return [(NOT_READY, down), (CORDONED, ~table.usable & ~down)]
 
@@ -156,7 +157,7 @@ def _lacks_label(table: NodeTable, label: str, value: str) -> Mask:
 
 
 def _losses_to_taints(table: NodeTable, tolerations: tuple[Toleration, ...]) -> Losses:
-    """One loss per taint that keeps a replica away and is not tolerated."""
+    """Returns one loss per taint that excludes replicas and is not tolerated."""
     key = ("taints", tolerations)
     found: Losses | None = table.constraint_masks.get(key)
     if found is None:
@@ -170,7 +171,7 @@ def _losses_to_taints(table: NodeTable, tolerations: tuple[Toleration, ...]) -> 
 
 
 def is_tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether a taint keeps nobody away, or not this one. Source: Kubernetes, Toleration.ToleratesTaint."""
+    """Tells whether a taint admits replicas with these tolerations. Source: Kubernetes, Toleration.ToleratesTaint."""
     return taint.effect == "PreferNoSchedule" or any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
@@ -199,7 +200,7 @@ _Answer = TypeVar("_Answer")
 
 
 def cache_answer(table: NodeTable, key: object, answer: _Answer) -> _Answer:
-    """Keep what was worked out of the table's fields alone, and return it."""
+    """Caches an answer that follows from the table's fields alone, and returns it."""
     if len(table.derived) >= min(_MAX_ANSWERS, _MAX_CELLS // (1 + len(table.nodes))):
         table.derived.clear()
     table.derived[key] = answer
@@ -207,7 +208,7 @@ def cache_answer(table: NodeTable, key: object, answer: _Answer) -> _Answer:
 
 
 def _cache_mask(table: NodeTable, key: object, answer: _Answer) -> _Answer:
-    """Keep what depends on labels, taints and names alone, and return it."""
+    """Caches an answer that depends on labels, taints and names alone, and returns it."""
     if len(table.constraint_masks) >= _MAX_CELLS // (1 + len(table.nodes)):
         table.constraint_masks.clear()
     table.constraint_masks[key] = answer

@@ -1,4 +1,4 @@
-"""Nodes as dense arrays."""
+"""Construction of the node table: nodes as dense arrays."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 def build_table(nodes: Iterable[Node], topology: Topology, epoch: int, contended: Collection[str] = ()) -> NodeTable:
-    """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10).
+    """Builds a table: one row per node, sorted by topology place, then name (numbers by value: n2 before n10).
 
-    `contended`: exclusive resources that several gangs ask for; each has a column.
+    `contended`: exclusive resources that several gangs request; each has a column.
     """
     ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
     axis = axis_of(ordered, contended)
@@ -41,10 +41,10 @@ def build_table(nodes: Iterable[Node], topology: Topology, epoch: int, contended
 def update_table(
     before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int, contended: Collection[str] = ()
 ) -> NodeTable:
-    """The same as `build_table`, quickly if few nodes are other objects than in the table before.
+    """Returns the same as `build_table`, faster if few nodes are other objects than in the table before.
 
-    Places, the resources that nodes have, and the contended ones must be as before; else every row is made anew. If
-    they are, `row` is the same object as before. Constraint masks are kept if labels and taints are as before too.
+    It builds a new table if places, resource names or contended resources differ; otherwise `row` is the same object as
+    before. Constraint masks are kept if labels and taints are unchanged, too.
     """
     given = tuple(nodes)
     if not frozenset(contended) <= before.column.keys():
@@ -77,7 +77,7 @@ def _has_equal_constraints(one: Node, other: Node) -> bool:
 
 
 def _changed_rows(before: NodeTable, nodes: Sequence[Node]) -> dict[int, Node] | None:
-    """By row: the nodes that are not as they were. None: more has changed than what they have."""
+    """Returns the changed nodes by row; None if more than capacity, state, labels or taints of nodes has changed."""
     if len(nodes) != len(before.nodes):
         return None
     found: dict[int, Node] = {}
@@ -94,20 +94,20 @@ def _changed_rows(before: NodeTable, nodes: Sequence[Node]) -> dict[int, Node] |
 
 
 def natural_sort_key(text: str) -> tuple[object, ...]:
-    """A sort key under which numbers inside names count by value."""
+    """Returns a sort key under which numbers in names sort by value."""
     return tuple(_by_value(part) if odd % 2 else part for odd, part in enumerate(_DIGITS.split(text)))
 
 
 def _by_value(digits: str) -> tuple[int, str]:
-    """Longer is larger. Without int(), which refuses thousands of digits."""
+    """Returns a sort key: a longer number is larger. Avoids int(), which rejects numbers of thousands of digits."""
     significant = digits.lstrip("0")
     return len(significant), significant
 
 
 def axis_of(nodes: Sequence[Node], contended: Collection[str] = ()) -> tuple[str, ...]:
-    """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory.
+    """Returns the resources that any node has: GPUs, then other devices, because they are scarce; then cpu, memory.
 
-    Behind them other supplies, contended exclusive resources, and the single GPUs of nodes that share theirs.
+    Then follow other supplies, contended exclusive resources, and the single GPUs of nodes that share theirs.
     """
     shared, single = names_of_shared(nodes)
     named = sorted(({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY})
@@ -128,7 +128,7 @@ def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | N
 
 
 def _amount(node: Node, name: str) -> int:
-    """Parts of GPUs only where GPUs are shared; and a node that shares by MIG gives none of them whole."""
+    """Returns a node's amount. Only sharing nodes have parts of GPUs, and they have no whole ones as a capacity."""
     if (name == GPU and node.sharing) or (name == GPU_MILLI and node.sharing != MILLI):
         return 0
     if is_exclusive(name):
@@ -137,7 +137,7 @@ def _amount(node: Node, name: str) -> int:
 
 
 def _sort_key(node: Node, topology: Topology) -> tuple[object, ...]:
-    # The names themselves, too: racks 1 and 01 are two, and each has to be one range of rows.
+    # The names themselves, too: racks 1 and 01 differ, and each must be one contiguous range of rows.
     return (
         tuple((natural_sort_key(name), name) for name in _place(node, topology)),
         natural_sort_key(node.name),
@@ -150,7 +150,7 @@ def _place(node: Node, topology: Topology) -> tuple[str, ...]:
 
 
 def _domains(nodes: Sequence[Node], topology: Topology) -> NDArray[np.int32]:
-    """A domain is a place's first names: rack 1 of block a is not rack 1 of block b."""
+    """Returns the domain numbers. A domain is a prefix of a place: rack 1 of block a is not rack 1 of block b."""
     levels = len(topology.levels)
     numbers = np.zeros((len(nodes), levels), dtype=np.int32)
     for level in range(levels):

@@ -1,4 +1,4 @@
-"""Every domain of every topology level as what it is: one contiguous range of a node table's rows."""
+"""Domains of the topology levels: each is one contiguous range of a node table's rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes.node_filters import cache_answer
 
 Bounds = NDArray[np.intp]
-"""int[D + 1]: where each of D domains begins and, at the end, where the last one stops."""
+"""int[D + 1]: first row of each of D domains, and the end of the last one."""
 
 
 class Span(NamedTuple):
-    """From `start` up to, not including, `stop`."""
+    """Rows from `start` up to, not including, `stop`."""
 
     start: int
     stop: int
@@ -24,16 +24,16 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """One level of the topology; D domains, by row."""
+    """One level of the topology, with D domains in the order of rows."""
 
     name: str
     bounds: Bounds
     named: NDArray[np.bool_]
-    """bool[D]: False for nodes whose place does not say in which domain of this level they are."""
+    """bool[D]: False for a domain of nodes whose place names no domain at this level."""
 
 
 def levels(table: NodeTable) -> tuple[Level, ...]:
-    """The table's levels, widest first."""
+    """Returns the table's levels, widest first."""
     found: tuple[Level, ...] | None = table.derived.get("levels")
     if found is None:
         found = cache_answer(
@@ -43,13 +43,13 @@ def levels(table: NodeTable) -> tuple[Level, ...]:
 
 
 def level_number(table: NodeTable, name: str) -> int | None:
-    """Which of the levels has this name; None: the cluster does not declare it."""
+    """Returns the index of the level with this name; None: the cluster does not declare it."""
     names = table.topology.levels
     return names.index(name) if name in names else None
 
 
 def domain_name(table: NodeTable, level: int, row: int) -> str:
-    """The name of the domain that a row is in: its places from the widest level on, "b1/r3"."""
+    """Returns the name of a row's domain: the places from the widest level on, "b1/r3"."""
     return "/".join(table.nodes[row].place[: level + 1])
 
 
