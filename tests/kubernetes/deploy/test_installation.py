@@ -186,7 +186,7 @@ def test_a_missing_permission_is_named_with_its_purpose(windlass, api):
     api(lambda client: client.patch(role, {"rules": kept}))
     code, found = verdicts(windlass)
     assert code == 1
-    assert found["permissions"]["message"].endswith("may not create pods/binding, to put pods on nodes")
+    assert found["permissions"]["message"].endswith("may not create pods/binding, to bind pods to nodes")
     windlass("install", "--wait", "0")
     assert verdicts(windlass)[1]["permissions"]["severity"] == "ok"
 

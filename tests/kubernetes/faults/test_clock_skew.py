@@ -23,7 +23,7 @@ skew: contextvars.ContextVar[int] = contextvars.ContextVar("skew", default=0)
 def test_the_next_leaders_clock_is_another(
     plane: ControlPlane, play: Play, monkeypatch: pytest.MonkeyPatch, first: int, second: int
 ) -> None:
-    monkeypatch.setattr(replica, "now", lambda: time.time_ns() // 1_000_000 + skew.get())
+    monkeypatch.setattr(replica, "epoch_ms", lambda: time.time_ns() // 1_000_000 + skew.get())
 
     async def tale(on: Story) -> None:
         skew.set(first)
