@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -197,11 +197,10 @@ class Dying:
         self.step()
         return events
 
-    async def commit(self, changes: Changes) -> Mapping[str, str]:
+    async def commit(self, changes: Changes) -> None:
         self.step()
-        failures = await self.world.commit(changes)
+        await self.world.commit(changes)
         self.step()
-        return failures
 
     def perform(self, commands: Sequence[Command]) -> None:
         for command in commands:

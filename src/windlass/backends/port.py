@@ -121,12 +121,10 @@ class Backend(Protocol):
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
         """What happened; returns as soon as there is something, or empty at `until` (ms) or when `wake`d."""
 
-    async def commit(self, changes: Changes) -> Mapping[str, str]:
-        """Makes one turn durable. No other method is called meanwhile.
+    async def commit(self, changes: Changes) -> None:
+        """Make one turn durable. Nothing else is asked of the world meanwhile.
 
-        Returns the jobs of which nothing could be written while all the rest is durable, each with a reason for users;
-        usually none. The controller repeats them later (`backends.deferred_commits`), with their latest state. Events
-        of such a job count as not committed until then. Raises BackendError if nothing of the turn could be written.
+        Raises WorldError if it cannot; nothing of it has happened then.
         """
 
     def perform(self, commands: Sequence[Command]) -> None:

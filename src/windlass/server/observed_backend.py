@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from windlass.backends.deferred_commits import committed
 from windlass.backends.port import Backend, Changes, Recovery, WorldEvent
 from windlass.backends.waiting import comes
 from windlass.core.lifecycle.commands import Command
@@ -67,17 +66,16 @@ class ObservedBackend:
             observer.on_turn_start()
         return events
 
-    async def commit(self, changes: Changes) -> Mapping[str, str]:
-        """Make the changes durable; returns the jobs that could not be written. Raises BackendError."""
+    async def commit(self, changes: Changes) -> None:
+        """Make the changes durable. Raises BackendError."""
         for observer in self._observers:
             observer.on_turn_end()
             observer.on_commit_start(changes)
         self._idle.clear()
         try:
-            failures = await self._backend.commit(changes)
+            await self._backend.commit(changes)
             for observer in self._observers:
-                observer.on_commit_end(committed(changes, failures))
-            return failures
+                observer.on_commit_end(changes)
         finally:
             self._idle.set()
 

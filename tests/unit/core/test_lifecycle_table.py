@@ -120,6 +120,7 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
     choices += [e.Admit(Placement({"worker": ("n1",) * state.job.members}))] * 4
     choices += [e.Resized(Placement({"worker": (rng.choice(["n1", "n2"]),) * size}), "because"), e.Saved(generation, 5)]
     choices += [e.Recovered(generation, rng.randint(1, 9), exit, 5)]
+    choices += [e.PreemptionRefused(generation, "a budget forbids it")]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
     choices += [e.MemberStarted(generation, member), e.ContainersRestarted(generation, rng.randint(0, 3))]
     if state.status.phase is Phase.CREATED:

@@ -203,3 +203,21 @@ def test_a_gang_that_is_shrinking_already_is_waited_for() -> None:
     found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 3), priority=1), run, low(2, {"n2": 4}))
     assert (stopped(found), found.resizes) == (set(), ())
     assert found.placed.placement == Placement({"worker": ("n1",)})
+
+
+def test_a_gang_whose_eviction_was_refused_is_left_out_for_a_while():
+    refused = low(1, {"n1": 4}, unevictable_until=NOW + 60_000)
+    eviction = evicted(nodes(2, 4), waiting(9, demand(1, 4), priority=5), refused, low(2, {"n2": 4}))
+    assert stopped(eviction) == {"r-2"}
+    over = replace(refused, unevictable_until=NOW)
+    assert evicted(nodes(1, 4), waiting(9, demand(1, 4), priority=5), over) is not None
+
+
+def test_a_refused_eviction_is_told_and_tried_again_in_time():
+    refused = low(1, {"n1": 4}, unevictable_until=NOW + 60_000)
+    ledger = ledger_of(nodes(1, 4), refused, waiting(9, demand(1, 4), priority=5))
+    plan = schedule(ledger.snapshot(), NOW)
+    assert plan.preemptions == ()
+    assert plan.due == NOW + 60_000
+    assert plan.verdicts["j-9"].message.endswith("; not preempted for it, as their eviction was refused: r-1")
+    assert schedule(ledger.snapshot(), NOW + 60_000).preemptions[0].job_id == "r-1"

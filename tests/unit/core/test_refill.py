@@ -6,11 +6,12 @@ from windlass.core.cycle.scheduler import schedule
 from windlass.core.explain.explanation import explain
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import milli_gpus_of, start_gang
+from windlass.core.model.gang import milli_gpus_of, requeue_gang, start_gang
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
 from windlass.core.model.reservation import Reservation
+from windlass.core.queues.orders.registry import turn_of
 
 HOUR = 3_600_000
 
@@ -48,7 +49,8 @@ def turn(ledger, now):
             number = int(run.id.split("-")[1])
             held = now - run.admitted_at
             again = gang(number, run.demands[0].count, walltime=run.ends_by - run.admitted_at)
-            ledger.add_pending(replace(again, served=run.served + held, stopped_at=now))
+            again = replace(again, served=run.served + held, service=run.service_at(now), stopped_at=now)
+            ledger.add_pending(again)
 
 
 def test_the_shortest_remaining_time_goes_first_even_if_another_runs():
@@ -152,3 +154,15 @@ def test_a_node_that_is_reserved_is_looked_at_again_when_its_time_comes_and_goes
     assert (plan.admissions, plan.due) == ((), 50)
     assert plan_of(ledger, 60).due == 90
     assert list(admitted(plan_of(ledger, 90))) == ["j-1"]
+
+
+def test_las_counts_the_gpus_that_a_gang_held_and_not_those_that_it_asks_for():
+    small = replace(running(1, {"n1": 1}, gpu=1), admitted_at=0)
+    again = requeue_gang(small, HOUR)
+    assert again.service == HOUR * 1000
+    asks_for_eight = replace(again, milli_gpus=8000)
+    served_more = replace(again, id="j-2", service=again.service + 1000)
+    policy = Policy("las", service_limits=(HOUR, 8 * HOUR))
+    assert turn_of(asks_for_eight, policy)[0][0] == turn_of(served_more, policy)[0][0] == 1
+    resized = replace(small, service=5 * HOUR, resized_at=HOUR)
+    assert resized.service_at(2 * HOUR) == 5 * HOUR + HOUR * 1000

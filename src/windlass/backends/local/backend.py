@@ -162,7 +162,7 @@ class LocalBackend:
         self._unwritten.promises += promises
         return events
 
-    async def commit(self, changes: Changes) -> Mapping[str, str]:
+    async def commit(self, changes: Changes) -> None:
         """Writes the turn with everything noted since the last one. Raises BackendError."""
         attempt = self._attempt or self._begin(changes)
         if attempt.changes is not changes:  # else reports of this turn would be acknowledged with the other
@@ -175,7 +175,6 @@ class LocalBackend:
         self._forget_ended(changes)
         self._supervisor.acknowledge(attempt.heard)
         inbox.keep(attempt.promises)
-        return {}
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Sends commands to the supervisor, or removes logs."""

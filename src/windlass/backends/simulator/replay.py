@@ -213,7 +213,7 @@ class _Run:
             gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
             held = now - running.admitted_at
             self._left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, asked=True)
-            again = replace(gang, served=gang.served + held, stopped_at=now)
+            again = replace(gang, served=gang.served + held, service=running.service_at(now), stopped_at=now)
             self._wait(again)
         return bool(plan.preemptions)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import PendingGang, minimum_demands
 from windlass.core.model.obstacle import Obstacle
@@ -66,6 +69,13 @@ def eviction_verdict(eviction: Eviction) -> Verdict:
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
     whose = f", by {', '.join(gone[:_NAMED])}{more}" if gone else ""
     return Verdict(Reason.WAITING_FOR_PREEMPTED, f"starts when its nodes have been given back{whose}")
+
+
+def with_refused_evictions(verdict: Verdict, refused: Sequence[str]) -> Verdict:
+    """The verdict, naming the gangs that would be preempted if their eviction had not been refused."""
+    more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+    text = f"; not preempted for it, as their eviction was refused: {', '.join(refused[:_NAMED])}{more}"
+    return replace(verdict, message=verdict.message + text)
 
 
 def _reserved(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from windlass.core.cycle.pending_reason import eviction_verdict, verdict_of
+from windlass.core.cycle.pending_reason import eviction_verdict, verdict_of, with_refused_evictions
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.cycle.start_bounds import StartEstimate, estimate_starts, start_bounds
 from windlass.core.model.gang import EquivalenceClass
@@ -33,6 +33,8 @@ class PendingReasons(Mapping[str, Verdict]):
             self._verdicts[number] = verdict_of(self._cycle, self._classes[number].gangs[0])
         going = self._cycle.evictions.get(job_id)
         verdict = self._verdicts[number] if going is None else eviction_verdict(going)
+        if job_id in self._cycle.unevictable:
+            verdict = with_refused_evictions(verdict, self._cycle.unevictable[job_id])
         expected = None if verdict.reason in PERMANENT_REASONS else self._expectations.get(job_id)
         if expected is None or (expected.certainty is StartCertainty.EXPECTED and expected.at <= self._cycle.now):
             return verdict  # counted together it has room now, and node by node it has none: nothing is known

@@ -56,6 +56,7 @@ class RunningChanges:
         found = find_victims(self._context(gang), gang) if self._searches < _MAX_FAILED_SEARCHES else None
         if found is None or not self._starts_it(found):
             self._searches += 1
+            self._note_refusals(gang)
             if has_victims:
                 self._note_next_chance(gang)
             return False
@@ -137,6 +138,12 @@ class RunningChanges:
             closed=closed,
             earlier=tuple(self._evictions()),
         )
+
+    def _note_refusals(self, gang: PendingGang) -> None:
+        """Remember gangs that are no victims only because their eviction was refused, and until when."""
+        for run in self._candidates.unevictable(gang):
+            self._cycle.unevictable.setdefault(gang.id, []).append(run.id)
+            self._next_preemptible[run.id, run.priority] = run.unevictable_until
 
     def _note_next_chance(self, gang: PendingGang) -> None:
         """When somebody will have run for long enough to be stopped for such a gang."""

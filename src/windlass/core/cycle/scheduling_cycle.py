@@ -70,6 +70,8 @@ class SchedulingCycle:
         """By id of the gangs that wait, and whom those behind them must not delay."""
         self.evictions: dict[str, Eviction] = {}
         """By id of the gangs for which others go."""
+        self.unevictable: dict[str, list[str]] = {}
+        """By id of a blocked gang: ids of gangs that are no victims because their eviction was refused lately."""
         self.first_claims: dict[str, PendingGang] = {}
         """By queue: the first gang that has a claim on its quota."""
         self.decided: set[str] = set()

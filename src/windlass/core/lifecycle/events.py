@@ -150,6 +150,17 @@ class Preempt:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionRefused:
+    """A gang that is preempted cannot be evicted, for example for a disruption budget, and all of its members run.
+
+    The backend reports it after it has tried for a while, and then stops trying.
+    """
+
+    generation: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Resized:
     """The scheduler's third decision: the gang goes on with these nodes, more or fewer than it has."""
 
@@ -200,6 +211,7 @@ Event: TypeAlias = (
     | Suspend
     | Resume
     | Preempt
+    | PreemptionRefused
     | Resized
     | Saved
     | Recovered

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from windlass.core.lifecycle.commands import Command, Launch, Stop
 from windlass.core.lifecycle.failure import backoff
+from windlass.core.model.gang import attained_service
 from windlass.core.model.status import JobState, Phase, Placement, Status, Target
 
 Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
@@ -131,7 +132,7 @@ def requeue(state: JobState, now: int) -> JobState:
     """Gives the nodes back and waits in the queue again, at the old place by age, until the backoff is over."""
     wait = backoff(state.status.backoff_step, state.job.restart)
     not_before = now + wait if wait else None
-    return change_status(state, phase=Phase.QUEUED, not_before=not_before, gone=True, **_give_back(state.status, now))
+    return change_status(state, phase=Phase.QUEUED, not_before=not_before, gone=True, **_give_back(state, now))
 
 
 def requeue_instead(state: JobState) -> JobState:
@@ -141,7 +142,7 @@ def requeue_instead(state: JobState) -> JobState:
 
 def set_aside(state: JobState, now: int) -> JobState:
     """Gives the nodes back and waits for a Resume."""
-    changes = {"queued_at": None, "not_before": None, **DEADLINE_AFRESH, **_give_back(state.status, now)}
+    changes = {"queued_at": None, "not_before": None, **DEADLINE_AFRESH, **_give_back(state, now)}
     return change_status(state, phase=Phase.SUSPENDED, **changes)
 
 
@@ -154,13 +155,15 @@ def nodes_to_use(status: Status) -> tuple[str, ...]:
 def end_job(state: JobState, phase: Phase, reason: str, message: str, now: int) -> Outcome:
     """The job in a terminal phase, without nodes."""
     after = change_status(state, phase=phase, reason=reason, message=message, finished_at=now, not_before=None)
-    return change_status(after, **_give_back(state.status, now)), ()
+    return change_status(after, **_give_back(state, now)), ()
 
 
-def _give_back(status: Status, now: int) -> dict[str, Any]:
+def _give_back(state: JobState, now: int) -> dict[str, Any]:
     """The end of an allocation, as changes to its status."""
+    status = state.status
     held = 0 if status.admitted_at is None else now - status.admitted_at
-    return {**_NO_PLACE, "served": status.served + held, "stopped_at": now if held else status.stopped_at}
+    service, stopped_at = attained_service(state, now), now if held else status.stopped_at
+    return {**_NO_PLACE, "served": status.served + held, "service": service, "stopped_at": stopped_at}
 
 
 def describe_seconds(duration: int) -> str:

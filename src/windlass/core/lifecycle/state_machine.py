@@ -31,6 +31,7 @@ from windlass.core.lifecycle.events import (
     NodeClosed,
     NodeLost,
     Preempt,
+    PreemptionRefused,
     Recovered,
     Refused,
     Resized,
@@ -82,6 +83,7 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), NodeClosed, (QUEUED,), t.node_closed),
     _row(STARTED, Preempt, (RESTARTING,), t.preempt),
     _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
+    _row((RESTARTING,), PreemptionRefused, (ADMITTED, RUNNING), t.preemption_refused),
     _row(STARTED, Resized, (RESTARTING,), t.resized),
     _row((RESTARTING,), Resized, (), t.resized),
     _row((*STARTED, RESTARTING), Saved, (), t.saved),
@@ -115,6 +117,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
     | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # what runs may go on
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
+    | {(phase, PreemptionRefused) for phase in Phase if phase is not RESTARTING}  # it has gone after all
     | {(phase, Resized) for phase in Phase if phase not in HOLDING}
     | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # heard of after the end
     | {(phase, Recovered) for phase in Phase if phase not in HOLDING}

@@ -16,6 +16,7 @@ from windlass.core.lifecycle.events import (
     NodeClosed,
     NodeLost,
     Preempt,
+    PreemptionRefused,
     Recovered,
     Refused,
     Resized,
@@ -53,8 +54,12 @@ from windlass.core.lifecycle.generations import (
 from windlass.core.lifecycle.member_restarts import restart_or_fail
 from windlass.core.lifecycle.success import has_succeeded
 from windlass.core.model.elastic_size import sized
+from windlass.core.model.gang import attained_service
 from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status, Target
+
+UNEVICTABLE_MS = 600_000
+"""Time for which a gang that could not be evicted is left out of preemption."""
 
 
 def created(job_id: str, number: int, job: Job, now: int) -> JobState:
@@ -240,14 +245,35 @@ def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
     return _lost_generation(state, failure, now)
 
 
+def preemption_refused(state: JobState, event: PreemptionRefused, now: int) -> Outcome:
+    """The gang goes on, and is not preempted again for a while."""
+    status = state.status
+    is_preempted = status.last_failure is not None and status.last_failure.kind is FailureClass.PREEMPTION
+    stops_for_it = status.target is Target.REQUEUE and is_preempted and not status.gone
+    if event.generation != status.generation or not stops_for_it:
+        return state, ()
+    goes_on = change_status(
+        state,
+        phase=Phase.ADMITTED if status.running_since is None else Phase.RUNNING,
+        target=None,
+        stopping_since=None,
+        reason="PreemptionRefused",
+        message=event.message,
+        preemptions=max(status.preemptions - 1, 0),
+        unevictable_until=now + UNEVICTABLE_MS,
+    )
+    return goes_on, ()
+
+
 def resized(state: JobState, event: Resized, now: int) -> Outcome:
     """The scheduler's third decision: stop, so that it can save its work, and go on larger or smaller."""
     status = state.status
     if status.target not in (None, *KEEPS_NODES) or event.placement in (status.placement, status.resize_to):
         return state, ()
+    service = attained_service(state, now)
     if status.gone:
-        return change_status(state, placement=event.placement, resized_at=now), ()
-    after = change_status(state, resize_to=event.placement, resized_at=now)
+        return change_status(state, placement=event.placement, resized_at=now, service=service), ()
+    after = change_status(state, resize_to=event.placement, resized_at=now, service=service)
     if status.target is not None:
         return after, ()
     return stop_generation(after, Target.RESIZE, "Resized", event.message, now)

@@ -66,6 +66,8 @@ class PendingGang:
     user: str = ""
     served: int = 0
     """Time, in ms, for which it has held nodes before."""
+    service: int = 0
+    """GPU time that it has attained before, by the GPUs that it held, in milli-GPU-ms."""
     stopped_at: int = 0
     """Time, in ms, of its last release of nodes; 0: it has not run yet."""
     milli_gpus: int = 0
@@ -114,11 +116,15 @@ class RunningGang:
     user: str = ""
     since: int = 0
     served: int = 0
+    service: int = 0
+    """GPU time attained before it was admitted or last resized, in milli-GPU-ms."""
     saved_at: int | None = None
     """Time, in ms, of its last checkpoint, if it reports them."""
     leaving: bool = False
     """It is being stopped, and releases its nodes by `ends_by`, within its grace period."""
     preemptible: bool = True
+    unevictable_until: int | None = None
+    """Until then, in ms, it is no victim: its last eviction was refused, for example for a disruption budget."""
     resized_at: int | None = None
     resize_to: Placement | None = None
     """Placement after the resize for which it is being stopped. Until then `placement` is the larger on each node."""
@@ -131,6 +137,14 @@ class RunningGang:
     def last_changed_at(self) -> int:
         """Time, in ms, when its current generation was admitted or last resized."""
         return self.admitted_at if self.resized_at is None else max(self.admitted_at, self.resized_at)
+
+    def is_unevictable(self, now: int) -> bool:
+        """Whether an eviction was refused so recently that it is not tried again."""
+        return self.unevictable_until is not None and now < self.unevictable_until
+
+    def service_at(self, now: int) -> int:
+        """GPU time attained until `now`, by the GPUs that it holds, in milli-GPU-ms."""
+        return self.service + milli_gpus_of(self.demands) * (now - self.last_changed_at)
 
     def release_time(self, now: int) -> int:
         """Returns the latest time, in ms, at which it has released what it does not keep, if it is stopped by `now`."""
@@ -207,6 +221,7 @@ def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang
         user=gang.user,
         since=gang.since,
         served=gang.served,
+        service=gang.service,
         preemptible=gang.preemptible,
         grace=gang.grace,
     )
@@ -226,6 +241,7 @@ def requeue_gang(run: RunningGang, now: int) -> PendingGang:
         array_id=run.array_id,
         user=run.user,
         served=run.served + now - run.admitted_at,
+        service=run.service_at(now),
         stopped_at=now,
         milli_gpus=milli_gpus_of(run.demands),
         preemptible=run.preemptible,
@@ -268,11 +284,18 @@ def pending_of(state: JobState) -> PendingGang:
         not_before=status.not_before,
         user=job.user,
         served=status.served,
+        service=status.service,
         stopped_at=status.stopped_at,
         milli_gpus=milli_gpus_of(demands),
         preemptible=job.preemptible,
         grace=job.grace,
     )
+
+
+def attained_service(state: JobState, now: int) -> int:
+    """GPU time that a job has attained until `now`, by the GPUs that it held, in milli-GPU-ms."""
+    placement = state.status.placement
+    return state.status.service if placement is None else running_of(state, placement).service_at(now)
 
 
 def running_of(state: JobState, placement: Placement) -> RunningGang:
@@ -293,9 +316,11 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         user=job.user,
         since=status.created_at if status.queued_at is None else status.queued_at,
         served=status.served,
+        service=status.service,
         saved_at=status.saved_at,
         leaving=status.target in _GIVES_BACK,
         preemptible=job.preemptible,
+        unevictable_until=status.unevictable_until,
         resized_at=status.resized_at,
         resize_to=status.resize_to,
         grace=job.grace,

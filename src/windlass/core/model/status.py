@@ -122,10 +122,14 @@ class Status:
     resized_at: int | None = None
     served: int = 0
     """Time, in ms, for which earlier allocations held nodes."""
+    service: int = 0
+    """GPU time attained up to the last resize of this allocation, or in earlier ones, in milli-GPU-ms."""
     stopped_at: int = 0
     """End, in ms, of the last of these allocations."""
     saved_at: int | None = None
     """Time, in ms, at which this allocation last saved all of its work, if it reports it."""
+    unevictable_until: int | None = None
+    """Until then, in ms, the gang is not preempted, as its last eviction was refused."""
     target: Target | None = None
     """Set while the gang is being stopped."""
     killed: bool = False

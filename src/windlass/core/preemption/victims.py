@@ -111,7 +111,14 @@ class VictimCandidates:
     @cached_property
     def _stoppable(self) -> list[RunningGang]:
         running = self._snapshot.running.values()
-        return [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
+        free = [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
+        return [run for run in free if not run.is_unevictable(self._now)]
+
+    def unevictable(self, gang: PendingGang) -> list[RunningGang]:
+        """Gangs that only a refused eviction keeps from being candidates, as far as queues and priorities tell."""
+        running = self._snapshot.running.values()
+        refused = [run for run in running if run.is_unevictable(self._now) and run.preemptible and not run.leaving]
+        return [run for run in refused if self._may_give((run.queue, run.priority), gang)]
 
     def _may_give(self, rank: tuple[str, int], gang: PendingGang) -> bool:
         """Tells whether a gang of this queue and priority could be stopped for that one, by these two alone."""

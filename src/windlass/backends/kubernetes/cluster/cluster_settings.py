@@ -1,8 +1,7 @@
-"""Cluster-wide settings from objects of our kinds: queues, the policy, reservations, topology levels.
+"""What objects of our own declare for the whole cluster: queues, the policy, reservations, levels of the network.
 
-Each object is read by the same table as cluster files. An unknown field, for example of a later version, is ignored,
-and
-so is an object that cannot be read at all; the fault is reported per object, and all others stay valid.
+Each is read by the table of cluster files that its definition is made of. A field that nobody knows, as of a later
+version, is left out, and so is an object that cannot be read at all; why is told by object, and all else holds.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import compose
 
 THE_POLICY = "default"
-"""Name of the only SchedulingPolicy in effect."""
+"""The name of the one SchedulingPolicy."""
 _TOPOLOGY = "topology"
 
 
 class Key(NamedTuple):
-    """Key of a cluster-scoped object."""
+    """An object of the cluster."""
 
     kind: str
     name: str
@@ -46,7 +45,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Settings. `levels` is empty without an explicit list: then labels define them. `faults`: errors by object."""
+    """`levels` is empty if nobody lists them: then labels tell. `faults`: what is wrong with which object, in words."""
 
     queues: tuple[Queue, ...]
     policy: Policy = field(default_factory=Policy)
@@ -58,16 +57,16 @@ class Declared:
 def declared(
     queues: Iterable[Manifest], policies: Iterable[Manifest], reservations: Iterable[Manifest], nodes: Sequence[str]
 ) -> Declared:
-    """Combines these objects; `nodes` are the names of the cluster's nodes.
+    """Everything that these objects say together; `nodes` are the names of the cluster's nodes.
 
-    A queue in an invalid tree stays among the queues: the core starts none of its gangs, and reports the reason.
+    A queue in a broken tree stays among the queues: the core starts nothing of it, and says why.
     """
     faults: dict[Key, str] = {}
-    # 1. each object by itself
+    # 1. each by itself
     read_queues = _read(queues, QUEUE, "Queue", faults)
     policy, levels = _policy(policies, faults)
     read_reservations = _read(reservations, RESERVATION, "Reservation", faults)
-    # 2. all objects of a kind together
+    # 2. all of a kind together
     for path, message in check_queues(read_queues, ()):
         faults.setdefault(Key("Queue", read_queues[_number(path)]["name"]), message)
     return Declared(
@@ -80,7 +79,7 @@ def declared(
 
 
 def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key, str]) -> list[dict[str, Any]]:
-    """Returns the readable objects, oldest first."""
+    """Those that can be read, the oldest first."""
     found = []
     for each in sorted(objects, key=_age):
         name = each["metadata"]["name"]
@@ -91,7 +90,7 @@ def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key
 
 
 def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy, tuple[Level, ...]]:
-    """Returns the policy in effect, or the default."""
+    """The one that counts, or what holds without any."""
     for each in objects:
         key = Key("SchedulingPolicy", each["metadata"]["name"])
         if key.name != THE_POLICY:
@@ -107,7 +106,7 @@ def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy
 
 
 def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[Level, ...]:
-    """Returns the levels of the policy; of two with one name the first."""
+    """As the definition of the policy has them; of two of a name the first."""
     try:
         written = [(each["level"].text(), each["labels"].words()) for each in Spot(spec)[_TOPOLOGY].items()]
     except Refused as refused:
@@ -120,7 +119,7 @@ def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[
 def _compatible(
     written: Sequence[dict[str, Any]], nodes: Sequence[str], faults: dict[Key, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yields reservations that are consistent with earlier ones. An unknown node is reported, and may still appear."""
+    """Those that stand beside the ones before them. A node that is not there is told, and may yet come."""
     kept: list[dict[str, Any]] = []
     for each in written:
         known = [*nodes, *each.get("nodes", ())]
@@ -135,7 +134,7 @@ def _compatible(
 
 
 def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, str]) -> dict[str, Any] | None:
-    """Returns the fields and reports errors; None if the object cannot be read even without unknown fields."""
+    """The fields, and what is wrong with them; None if they cannot be read even without those that nobody knows."""
     known = {field.name for field in table}
     try:
         return _parsed(spec, table, key)
@@ -148,7 +147,7 @@ def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, s
 
 
 def _parsed(spec: Mapping[str, Any], table: Table, key: Key) -> dict[str, Any]:
-    """Parses a spec. Raises JobError."""
+    """Raises JobError."""
     what = f"the {key.kind} {key.name}"
     text = Text(what, json.dumps(spec, ensure_ascii=False))
     reader = Reader(text)

@@ -1,4 +1,4 @@
-"""The objects that names in jobs refer to: namespaces, priority classes, claims, volumes and storage classes."""
+"""What names in jobs are looked up in: namespaces, priority classes, claims, volumes and storage classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass, st
 
 
 class ClusterLookups:
-    """Updated by watches; `of` is the view for jobs of a namespace. Calls `hear` after a change."""
+    """Watches put things in; `of` is what a job of a namespace sees. `hear`: something is another now."""
 
     def __init__(self, hear: Callable[[], None]) -> None:
         self._hear = hear
@@ -30,12 +30,12 @@ class ClusterLookups:
         self._classes: dict[str, StorageClass] = {}
 
     def of(self, namespace: str) -> Surroundings:
-        """Returns the current view; its contents continue to change."""
+        """As they are by now; what they consist of goes on changing."""
         stock = Stock(self._claims, self._volumes, self._classes)
         return Surroundings(self._namespaces.get(namespace, NONE), self._priorities, stock)
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Handles changes of namespaces."""
+        """Namespaces have come, changed or gone."""
         for change in changes:
             self._namespaces.pop(change.object.metadata.name, None)
             if change.kind != "deleted" and change.object.metadata.labels:
@@ -43,7 +43,7 @@ class ClusterLookups:
         self._hear()
 
     def see_priorities(self, changes: Sequence[Change[PriorityClass]]) -> None:
-        """Handles changes of priority classes."""
+        """Priority classes have."""
         for change in changes:
             self._priorities.pop(change.object.metadata.name, None)
             if change.kind != "deleted":
@@ -51,7 +51,7 @@ class ClusterLookups:
         self._hear()
 
     def see_claims(self, changes: Sequence[Change[PersistentVolumeClaim]]) -> None:
-        """Handles changes of claims."""
+        """Claims have."""
         for change in changes:
             key = change.object.metadata.namespace, change.object.metadata.name
             self._claims.pop(key, None)
@@ -60,7 +60,7 @@ class ClusterLookups:
         self._hear()
 
     def see_volumes(self, changes: Sequence[Change[PersistentVolume]]) -> None:
-        """Handles changes of volumes."""
+        """Volumes have."""
         for change in changes:
             self._volumes.pop(change.object.metadata.name, None)
             if change.kind != "deleted":
@@ -68,7 +68,7 @@ class ClusterLookups:
         self._hear()
 
     def see_classes(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
-        """Handles changes of storage classes."""
+        """Storage classes have."""
         for change in changes:
             name = change.object["metadata"]["name"]
             self._classes.pop(name, None)

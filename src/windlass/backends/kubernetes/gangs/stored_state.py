@@ -38,14 +38,16 @@ class Stored:
     number: int
     revision: int
     status: Status
+    remade: int = 0
+    """Pods that were restarted within a run; written between commits as well."""
     placed: int | None = field(default=None, compare=False)
     """The revision that wrote the placements; None: this one."""
 
-    def followed_by(self, status: Status) -> Stored:
+    def followed_by(self, status: Status, remade: int) -> Stored:
         """The next state to commit."""
         same = all(getattr(self.status, each) == getattr(status, each) for each in _PLACEMENTS)
         placed = self.revision if self.placed is None else self.placed
-        return Stored(self.number, self.revision + 1, status, placed if same else None)
+        return Stored(self.number, self.revision + 1, status, remade, placed if same else None)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -54,6 +56,7 @@ class _Written(msgspec.Struct, frozen=True):
     phase: str
     generation: int
     state: str
+    remade: int = 0
     placements: str | None = None
 
 
@@ -73,7 +76,7 @@ def written(stored: Stored) -> dict[str, Any]:
     changed = {name: value for name in _SMALL if (value := getattr(status, name)) != getattr(_FRESH, name)}
     changed |= {name: f"{changed[name]:x}" for name in _BIT_SETS if name in changed}
     state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
-    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state)
+    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state, stored.remade)
     patch: dict[str, Any] = msgspec.to_builtins(told)
     del patch["placements"]
     if placed == stored.revision:
@@ -101,7 +104,7 @@ def read(found: Any) -> Stored | None:
         status = msgspec.convert(state, Status)
         if placed:
             status = _with_placements(status, _decode_placements(told.placements or "{}"), placed)
-        return Stored(told.number, told.revision, status, placed)
+        return Stored(told.number, told.revision, status, told.remade, placed)
     except (msgspec.DecodeError, TypeError, ValueError) as error:  # a ValidationError is a DecodeError
         raise UnreadableError(str(error)) from None
 

@@ -23,20 +23,19 @@ def _by_attained_service(gang: PendingGang, policy: Policy) -> Key:
 
     Of the former, the one that was stopped last goes first. New gangs and those from the level above are at its end.
     """
-    service = gang.served * gang.milli_gpus
-    level = level_of(service, policy)
+    level = level_of(gang.service, policy)
     before = policy.service_limits[level - 1] * 1000 if level else 0
-    is_new = service - before <= _NEW_WITHIN_MS * gang.milli_gpus
+    is_new = gang.service - before <= _NEW_WITHIN_MS * gang.milli_gpus
     return (level, is_new, 0 if is_new else -gang.stopped_at)
 
 
 def _next_level_at(run: RunningGang, policy: Policy, now: int) -> int | None:
     """Time in ms at which a running gang has attained so much service that it falls into the next level."""
-    each, before = milli_gpus_of(run.demands), run.served - run.admitted_at
-    level = level_of((before + now) * each, policy)
-    if level == len(policy.service_limits) or not each:
+    held, level = milli_gpus_of(run.demands), level_of(run.service_at(now), policy)
+    if level == len(policy.service_limits) or not held:
         return None
-    return -(-policy.service_limits[level] * 1000 // each) - before
+    missing = policy.service_limits[level] * 1000 - run.service_at(now)
+    return now - (-missing // held)
 
 
 ORDER = Order(
