@@ -1,8 +1,8 @@
-"""The check of a placement against the nodes as they are now, made by a backend before it binds or starts a gang.
+"""Check of a placement against the current nodes, made by a backend before it binds or starts a gang.
 
-A plan is made on one version of the snapshot. Before it is carried out, other writers may have taken what it counts
-on: pods of other schedulers, a node that is cordoned or gone. A placement that fails the check is not started; the
-backend reports it with `StalePlacement.message`, and the gang is queued again.
+A plan is made on one version of the snapshot. Before it is carried out, other writers may have taken the capacity
+it assumes: pods of other schedulers, or a node that is cordoned or removed. A placement that fails the check is not
+started; the backend reports it with `StalePlacement.message`, and the gang is queued again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class StalePlacement:
 def find_stale_node(
     demands: Sequence[Demand], placement: Placement, nodes: Mapping[str, Node], held: Mapping[str, Resources]
 ) -> StalePlacement | None:
-    """The first node, by name, that can no longer take its part of the gang; None: the placement still holds.
+    """Returns the first node, by name, that can no longer take its part of the gang; None: the placement still holds.
 
-    `nodes`: the nodes as they are now, by name, `capacity` being what pods of others leave. `held`: by node, what other
-    gangs of ours hold there. GPUs of nodes that share theirs are left to the ledger, which counts them one by one.
+    `nodes`: the current nodes by name, whose `capacity` excludes foreign pods. `held`: by node, usage of the other
+    gangs.
+    GPUs of nodes that share theirs are left to the ledger, which counts them one by one.
     """
     for name in sorted(placement.distinct()):
         here = [(demand, placement.nodes.get(demand.role, ()).count(name)) for demand in demands]

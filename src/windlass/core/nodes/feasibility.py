@@ -36,7 +36,7 @@ Request: TypeAlias = tuple[tuple[int, int], ...]
 
 TOO_SMALL = "too small"
 FULL = "full"
-_KNOWN = 32_768
+_MAX_KNOWN = 32_768
 """Number of demands cached by object identity, which is much faster than by value."""
 
 
@@ -101,7 +101,7 @@ class NodeSizes:
 def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
     """Returns the nodes that a replica of `demand` may use."""
     known: dict[int, tuple[Demand, Eligibility]] | None = table.derived.get("by identity")
-    if known is None or len(known) >= _KNOWN:
+    if known is None or len(known) >= _MAX_KNOWN:
         known = cache_answer(table, "by identity", {})
     pair = known.get(id(demand))  # the demand is kept with the result, so that its id is not reused
     if pair is None:

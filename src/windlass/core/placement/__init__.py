@@ -1,4 +1,4 @@
 """Placement of one gang on nodes: topology domains, node scores, elastic sizes, all or nothing.
 
-Belongs here: where a gang fits. Does not belong here: which gang is placed next, or what running gangs give up.
+Belongs here: the search for nodes on which a gang fits. Does not belong here: the order of gangs, or preemption.
 """

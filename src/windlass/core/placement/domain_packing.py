@@ -1,4 +1,4 @@
-"""Replicas as near to each other as can be: the tightest domain that takes them all, and in it the narrowest ones."""
+"""Packing: places replicas in the tightest domain that takes all, and within it in the narrowest possible domains."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Parts = NDArray[np.int64]
 """int64[K, 3]: rows from `start` up to, not including, `stop` take `number` replicas. No row twice, no part empty."""
 
 CLUSTER = -1
-"""The number of the level above all others, of which everything is one domain."""
+"""Number of the level above all others, at which the whole cluster is one domain."""
 _NOWHERE = np.iinfo(np.int64).max
 """More than any domain has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainCounts:
-    """How much finds room, unit by unit (nodes, by row), added up per domain of each level, widest first."""
+    """Room per unit (a row of the node table, or a domain), and its sum per domain of each level, widest first."""
 
     room: Counts
     bounds: tuple[Bounds, ...]
@@ -35,33 +35,34 @@ class DomainCounts:
         return Span(0, len(self.room))
 
     def within(self, level: int, span: Span) -> Span:
-        """Which domains of a level a domain of a wider one has."""
+        """Returns the domains of a level that lie in a span of units."""
         first, last = np.searchsorted(self.bounds[level], span)
         return Span(int(first), int(last))
 
     def units(self, level: int, domain: int) -> Span:
-        """The units of one domain."""
+        """Returns the units of one domain."""
         start, stop = self.bounds[level][domain : domain + 2].tolist()
         return Span(start, stop)
 
 
 def count_by_domain(room: Counts, bounds: Sequence[Bounds]) -> DomainCounts:
-    """Phase one: count bottom-up. There is at least one unit."""
+    """Phase one: sums the room of at least one unit per domain."""
     return DomainCounts(room, tuple(bounds), tuple(np.add.reduceat(room, each[:-1]) for each in bounds))
 
 
 def tightest_domain(sums: Counts, wanted: int) -> int | None:
-    """The domain with least room that takes `wanted`, the first of equals; None: none does."""
+    """Returns the domain with the least room that takes `wanted`, the first of equals; None: none does."""
     able = np.where(sums >= wanted, sums, _NOWHERE)
     domain = int(able.argmin())
     return domain if able[domain] < _NOWHERE else None
 
 
 def pack_domains(found: DomainCounts, wanted: int, span: Span, level: int) -> Parts:
-    """Phase two: descend from `span`, a domain of `level` that has room for all, by row.
+    """Phase two: descends from `span`, a domain of `level` that has room for all replicas; sorted by row.
 
-    Below it, the narrowest level of which one domain takes all of them; what no single domain takes fills the largest
-    whole, and the last of them is the tightest that takes the rest. What one unit takes is left to its whole domain.
+    It takes the narrowest level of which one domain takes all of them. Otherwise it fills the largest domains one level
+    below completely, and takes the tightest domain that holds the rest. If one unit takes all, the domain is not
+    divided.
     """
     deepest = len(found.bounds) - 1
     if level == deepest or int(found.room[span.start : span.stop].max()) >= wanted:
@@ -85,7 +86,7 @@ def pack_domains(found: DomainCounts, wanted: int, span: Span, level: int) -> Pa
 
 
 def fewest_domains(sums: Counts, wanted: int, left: Counts | None = None) -> tuple[NDArray[np.intp], Counts]:
-    """Which domains, and how many each: the largest whole, and last the tightest that takes what remains.
+    """Returns domains and the number for each: the largest are filled, the last is the tightest that takes the rest.
 
     Of equals the one with least `left`, then the first. Together they have room for `wanted`, which is at least one.
     """
@@ -100,16 +101,16 @@ def fewest_domains(sums: Counts, wanted: int, left: Counts | None = None) -> tup
 
 
 def part(span: Span, number: int) -> Parts:
-    """One part."""
+    """Returns one part."""
     return np.array([[span.start, span.stop, number]], dtype=np.int64)
 
 
 def parts(found: DomainCounts, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
-    """One part for each of these domains."""
+    """Returns one part for each of these domains."""
     return np.stack((found.bounds[level][domains], found.bounds[level][domains + 1], numbers), axis=1)
 
 
 def by_row(some: Parts) -> Parts:
-    """In the order of rows."""
+    """Returns the parts in the order of rows."""
     ordered: Parts = some[np.argsort(some[:, 0])]
     return ordered

@@ -1,4 +1,4 @@
-"""Other sizes of an elastic gang: how large it starts, which replicas it gives up, and what that frees."""
+"""Sizes of an elastic gang: its size at the start, the replicas it releases when it shrinks, and what that frees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.core.placement.topology_shortage import format_request
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallerGang:
-    """A gang with fewer replicas, and what it gives back."""
+    """A gang with fewer replicas, and the grant that it releases."""
 
     placement: Placement
     freed: Grant
@@ -29,9 +29,11 @@ _Answer = TypeVar("_Answer")
 
 
 def place_largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _Answer | None:
-    """What `attempt` makes of the gang in the largest size, from its least to what it asks for, in which it succeeds.
+    """Returns the result of `attempt` at the largest size, from the minimum to the request, at which it succeeds.
 
-    None: not even at its least. Whoever fits in one size must fit in every smaller one; slices stay whole.
+    None: not even at the minimum. Binary search: a gang that fits in one size must fit in every smaller one. Slices
+    stay
+    whole.
     """
     whole = attempt(demands)
     role = next((d for d in demands if 0 < d.least < d.count), None)
@@ -49,13 +51,13 @@ def place_largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]
 
 
 def elastic_role(run: RunningGang) -> Demand | None:
-    """The role of which the number may change; None: of none."""
+    """Returns the role whose number of replicas may change; None: no role."""
     elastic = next((demand for demand in run.demands if demand.least or demand.most), None)
     return None if elastic is None or run.ending or fixed_size_reason([elastic]) else elastic
 
 
 def fixed_size_reason(demands: Iterable[Demand]) -> str:
-    """Why an elastic gang has, for as long as it runs, as many replicas as it starts with; "" if that may change."""
+    """Returns the reason why the size of an elastic gang is fixed while it runs; "": it may change."""
     for demand in demands:
         near = demand.topology
         if (demand.least or demand.most) and near is not None and (near.spread or near.slice):
@@ -64,15 +66,15 @@ def fixed_size_reason(demands: Iterable[Demand]) -> str:
 
 
 def surplus_replicas(run: RunningGang) -> int:
-    """How many replicas it could do without."""
+    """Returns the number of replicas above the minimum."""
     role = elastic_role(run)
     return 0 if role is None else max(role.count - (role.least or role.count), 0)
 
 
 def release_order(table: NodeTable, run: RunningGang, nodes_first: Sequence[int]) -> list[int]:
-    """The replicas of its elastic role in the order in which they are given up.
+    """Returns the replicas of the elastic role in the order in which they are released.
 
-    `nodes_first`: rows, those first whose nodes are wanted most; of one node the replica with the highest number.
+    `nodes_first`: rows, the most wanted nodes first; on one node the replica with the highest number comes first.
     """
     role = elastic_role(run)
     names = run.placement.nodes[role.role] if role else ()
@@ -82,7 +84,7 @@ def release_order(table: NodeTable, run: RunningGang, nodes_first: Sequence[int]
 
 
 def shrink_gang(table: NodeTable, run: RunningGang, given_up: Iterable[int]) -> SmallerGang:
-    """The gang without these replicas of its elastic role."""
+    """Returns the gang without these replicas of its elastic role."""
     role = elastic_role(run)
     assert role is not None  # noqa: S101 - only elastic gangs are asked
     gone = set(given_up)
@@ -93,7 +95,7 @@ def shrink_gang(table: NodeTable, run: RunningGang, given_up: Iterable[int]) -> 
 
 
 def finish_resize(table: NodeTable, run: RunningGang, held: Grant) -> SmallerGang:
-    """The gang, which is being resized, as it will go on, and what it gives back then of all that it holds by now."""
+    """Returns the gang after the resize in progress, and what it releases then of all that it holds now."""
     assert run.resize_to is not None  # noqa: S101 - only those are asked
     kept = demands_as_placed(run.demands, run.resize_to)
     keeps = total_of(kept)
@@ -102,13 +104,13 @@ def finish_resize(table: NodeTable, run: RunningGang, held: Grant) -> SmallerGan
 
 
 def own_replicas(run: RunningGang) -> Counter[str]:
-    """By node: how many replicas of its elastic role are there."""
+    """Returns the number of replicas of the elastic role by node."""
     role = elastic_role(run)
     return Counter(run.placement.nodes[role.role] if role else ())
 
 
 def _split(placement: Placement, role: str, gone: set[int]) -> tuple[Placement, Placement]:
-    """The placement without some replicas of a role, and these alone."""
+    """Returns the placement without some replicas of a role, and the placement of these alone."""
     names, devices = placement.nodes[role], placement.devices.get(role)
     kept = {**placement.nodes, role: tuple(name for number, name in enumerate(names) if number not in gone)}
     dropped = {role: tuple(names[number] for number in sorted(gone))}

@@ -1,4 +1,4 @@
-"""Which nodes a gang could ever use, and whether they would be enough if they were empty."""
+"""Fit on an empty cluster: whether a gang could ever start, and the nodes that it could use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from windlass.core.nodes.feasibility import eligibility, room_when_empty
 from windlass.core.nodes.node_filters import Mask, cache_answer
 from windlass.core.placement.gang_placement import fits
 
-_KNOWN = 32_768
-"""How many gangs' demands are known by being the same object."""
+_MAX_KNOWN = 32_768
+"""Number of gangs' demands cached by object identity."""
 
 
 def fits_empty(table: NodeTable, gang: PendingGang) -> bool:
-    """Whether the gang would fit if nothing else ran."""
+    """Tells whether the gang would fit if no other gang ran."""
     known: dict[int, tuple[tuple[Demand, ...], bool]] | None = table.derived.get("fits by identity")
-    if known is None or len(known) >= _KNOWN:
+    if known is None or len(known) >= _MAX_KNOWN:
         known = cache_answer(table, "fits by identity", {})
-    pair = known.get(id(gang.demands))  # the demands are kept beside it, so that their id stays their own
+    pair = known.get(id(gang.demands))  # the demands are kept with the result, so that their id is not reused
     if pair is None:
         pair = known[id(gang.demands)] = gang.demands, _fits_empty(table, gang)
     return pair[1]
@@ -38,7 +38,7 @@ def _fits_empty(table: NodeTable, gang: PendingGang) -> bool:
 
 
 def fits_outside(table: NodeTable, gang: PendingGang, closed: Mask, name: bytes) -> bool:
-    """The same without the `closed` nodes (bool[N]); `name` is the mask's bytes, by which the answer is kept."""
+    """Tells the same without the `closed` nodes (bool[N]); `name` is the mask's bytes, a key of the cache."""
     key = ("fits", gang.shape, name)
     found: bool | None = table.derived.get(key)
     if found is None:
@@ -47,6 +47,6 @@ def fits_outside(table: NodeTable, gang: PendingGang, closed: Mask, name: bytes)
 
 
 def usable_nodes(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
-    """The nodes that any of the gang's roles could use."""
+    """Returns the nodes that any of the gang's roles could use."""
     masks = [eligibility(table, demand).mask for demand in demands]
     return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)

@@ -1,4 +1,4 @@
-"""So many replicas over domains, as evenly as their room allows."""
+"""Even spread of replicas over domains, as far as their room allows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Counts = NDArray[np.int64]
 
 
 def spread(room: Counts, wanted: int) -> Counts | None:
-    """int64[D]: how many each of D domains takes; None if all of them together do not take `wanted`.
+    """Returns int64[D]: number of replicas for each of D domains; None if together they do not take `wanted`.
 
-    Water-filling: one that has room left has at most one less than any other. Those left over go to the tightest
-    domains, the first of equals.
+    Water-filling: a domain with room left has at most one replica less than any other. The last replicas go to the
+    domains with the least room, of equals the first.
     """
     if int(room.sum()) < wanted:
         return None
@@ -25,14 +25,14 @@ def spread(room: Counts, wanted: int) -> Counts | None:
 
 
 def skew(numbers: Counts) -> int:
-    """The most that any domain has over any other."""
+    """Returns the largest difference between two domains."""
     return int(numbers.max() - numbers.min()) if len(numbers) else 0
 
 
 def _level(room: Counts, wanted: int) -> int:
-    """The height of the water: the largest n for which min(room, n) adds up to no more than `wanted`."""
+    """Returns the level of the water-filling: the largest n for which the sum of min(room, n) is at most `wanted`."""
     rising = np.sort(room)
-    filled = np.concatenate(([0], rising.cumsum()[:-1]))  # what the domains before this one take, all of it
+    filled = np.concatenate(([0], rising.cumsum()[:-1]))  # total room of the domains before this one
     heights: Counts = (wanted - filled) // np.arange(len(rising), 0, -1)
     above = np.flatnonzero(heights < rising)
     return int(heights[above[0]]) if len(above) else int(rising.max(initial=0))

@@ -1,8 +1,9 @@
-"""Where a gang goes: all of it or none, on as few nodes as can be, and the tightest of those.
+"""Placement of a whole gang or nothing, on the fewest nodes, and among those on the tightest.
 
-Counts first: how many replicas each node could take, by integer division. For equal members that is exact, since a
-placement exists if and only if the counts add up. Several roles are placed one after the other on a trial copy, in
-several orders; then in rounds, a replica of each role at a time. That is a heuristic: vector bin packing is NP-hard.
+Counts first: the number of replicas that fit on each node, by integer division. For equal members that is exact: a
+placement exists if and only if the counts add up. Several roles are placed one after the other on a copy of the free
+capacity, in several orders; then in rounds, one replica of each role at a time. That is a heuristic: vector bin packing
+is NP-hard.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from windlass.core.placement.scores.registry import chooser_of
 from windlass.core.placement.topology_placement import candidate_domains, choose_domains
 
 _MAX_ORDERS = 24
-"""How many orders of the roles are tried, one role after the other."""
+"""Maximum number of orders in which the roles are placed one after the other."""
 _MAX_REPLICAS_IN_ROUNDS = 256
-"""Replicas that are placed one by one: each costs a look at all nodes."""
+"""Maximum number of replicas that are placed one by one: each costs a pass over all nodes."""
 
 
 class Placed(NamedTuple):
-    """Where a gang would go, and what it would hold there; `booking.take` takes it."""
+    """A possible placement and its grant, which `allocation.take` subtracts."""
 
     placement: Placement
     grant: Grant
 
 
 class _RolePlacement(NamedTuple):
-    """One role: how many replicas go to which rows, the devices of each replica, and what they take together."""
+    """Placement of one role: replicas per row, the devices of each replica, and the grant of all together."""
 
     counts_by_row: NodeCounts
     devices: tuple[Numbers, ...]
-    """By replica, in the order of rows; empty if the table has no single devices."""
+    """By replica, in the order of rows; empty if the table has no device columns."""
     grant: Grant
 
 
@@ -55,7 +56,7 @@ _Roles: TypeAlias = dict[str, _RolePlacement]
 
 
 class _PlacementState(NamedTuple):
-    """What is free, and what of it is closed to the gang. `free` changes while several roles are tried."""
+    """Free capacity, and the nodes that are closed to the gang. `free` changes while several roles are placed."""
 
     free: Amounts
     table: NodeTable
@@ -69,9 +70,9 @@ _PLAIN = Policy()
 def place(
     free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None, policy: Policy = _PLAIN
 ) -> Placed | None:
-    """Find room for every replica of every role outside the `closed` nodes. None: not all of them fit.
+    """Places every replica of every role outside the `closed` nodes. None: not all of them fit.
 
-    `free` stays as it is. The policy says how nodes are chosen among those that do.
+    `free` does not change. The policy names the score by which nodes are chosen.
     """
     state = _PlacementState(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
     for variant in by_gpu_type(demands):
@@ -81,21 +82,21 @@ def place(
 
 
 def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None = None) -> bool:
-    """Whether `place` would find room; `free` stays as it was."""
+    """Tells whether `place` would succeed; `free` does not change."""
     if len(demands) > 1:
         return place(free, table, demands, closed) is not None
     return any(_fits(free, table, demand, closed) for (demand,) in by_gpu_type(demands))
 
 
 def by_gpu_type(demands: Sequence[Demand]) -> Sequence[Sequence[Demand]]:
-    """The gang on each model of GPU that it names, the best first; as it is, if it names no choice."""
-    if len(demands[0].gpu_types) < 2:  # every role of a gang names the same
+    """Returns the demands once per GPU model that the gang names, best first; unchanged if it names at most one."""
+    if len(demands[0].gpu_types) < 2:  # all roles of a gang name the same models
         return (demands,)
     return [[replace(demand, gpu_types=(model,)) for demand in demands] for model in demands[0].gpu_types]
 
 
 def role_orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
-    """Hardest role first: fewest eligible nodes, then most of the scarcest resource; then other orders."""
+    """Yields orders of the roles, at first by difficulty: fewest eligible nodes, then most of the scarcest resource."""
     if len(demands) == 1:
         return iter((demands,))
     hardest_first = sorted(demands, key=lambda demand: _ease(table, demand))
@@ -124,7 +125,7 @@ def _find(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
 
 
 def _candidate_states(state: _PlacementState, demands: Sequence[Demand]) -> Iterator[_PlacementState]:
-    """The state, one domain after the other if all the gang's roles are to be in one."""
+    """Yields the state; once per candidate domain, if all roles of the gang are to be in one."""
     near, free, table = demands[0].topology, state.free, state.table
     if near is None:
         yield state
@@ -144,7 +145,7 @@ def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
 
 
 def _place_in_order(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
-    """Roles in this order; what was taken is given back at the end. The last one takes nothing."""
+    """Places roles in this order. Restores `free` at the end; the last role's grant is never subtracted."""
     roles: _Roles = {}
     occupied = ExclusiveRows()
     for demand in demands:
@@ -162,7 +163,7 @@ def _place_in_order(state: _PlacementState, demands: Sequence[Demand]) -> _Roles
 
 
 def _place_role(state: _PlacementState, demand: Demand) -> _RolePlacement | None:
-    """All replicas of one role, in the domains it asks for."""
+    """Places all replicas of one role, in the domains that it requests."""
     able = eligibility(state.table, demand)
     counts = room_per_node(state.free, able, state.closed, demand.count)
     by = chooser_of(state.policy, state.table, state.free, demand, able)
@@ -178,7 +179,7 @@ def _place_role(state: _PlacementState, demand: Demand) -> _RolePlacement | None
 
 
 def _place_in_rounds(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
-    """A replica of each role in turn, so that roles which want different resources share nodes evenly."""
+    """Places a replica of each role in turn, so that roles which need different resources share nodes evenly."""
     near = demands[0].topology
     by_numbers = near is not None and (near.spread or near.slice > 0)
     if by_numbers or sum(demand.count for demand in demands) > _MAX_REPLICAS_IN_ROUNDS:
@@ -226,7 +227,7 @@ def _role_placement(
 
 
 def _joined_replicas(replicas: Sequence[_RolePlacement]) -> _RolePlacement:
-    """Replicas of one role that were seated one by one, in the order of rows."""
+    """Joins replicas of one role that were placed one by one, in the order of rows."""
     by_row = sorted(replicas, key=lambda one: one.counts_by_row[0][0])
     counts_by_row: dict[int, int] = {}
     for one in by_row:
@@ -237,7 +238,7 @@ def _joined_replicas(replicas: Sequence[_RolePlacement]) -> _RolePlacement:
 
 
 def _gang_placement(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Placed:
-    """Replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
+    """Joins the roles. Replicas are in the order of rows, so that neighbours by rank are neighbours in the network."""
     nodes = table.nodes
     names = {
         d.role: tuple([nodes[row].name for row, replicas in roles[d.role].counts_by_row for _ in range(replicas)])

@@ -1,4 +1,4 @@
-"""Which nodes equal replicas go to, given how many each node could take: the fewest, and of those the tightest."""
+"""Selection of nodes for equal replicas, given the number that fits on each: fewest nodes, then tightest."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from windlass.core.nodes.feasibility import Counts, Eligibility
 
 Rows: TypeAlias = NDArray[np.intp]
 NodeCounts: TypeAlias = list[tuple[int, int]]
-"""(row, replicas), by row."""
+"""(row, replicas), sorted by row."""
 Score: TypeAlias = Callable[[Rows], Counts]
-"""What each of these rows is worth to a replica; the smaller is taken first."""
+"""Returns a score for each of these rows; the smaller is taken first."""
 
 
 def select_nodes(
     free: Amounts, able: Eligibility, counts: Counts, wanted: int, score: Score | None = None, first: int = 0
 ) -> NodeCounts | None:
-    """Choose nodes for `wanted` equal replicas, given how many each node can take. None if they are too few.
+    """Selects nodes for `wanted` equal replicas, given how many fit on each node. None: too few fit.
 
-    Fewest nodes: the largest counts whole, and what remains on the tightest node that takes it. Among equals the one
-    of the least score, then the one that is left with least, resource by resource in the axis' order, then the first
+    Fewest nodes: those with the largest counts are filled, and the rest goes to the tightest node that takes it. Of
+    equals
+    the node with the smallest score, then the one with least left, resource by resource in the axis' order, then the
+    first
     row. `free` and `counts` are of the rows from `first` on.
     """
     if wanted == 1:
@@ -45,7 +47,7 @@ def select_nodes(
 def _largest(
     free: Amounts, able: Eligibility, counts: Counts, wanted: int, score: Score | None, first: int
 ) -> tuple[Rows, int]:
-    """The rows whose counts are used up whole, and how many replicas (at least one) remain for one more node."""
+    """Returns the rows that are filled, and the number of replicas (at least one) that remain for one more node."""
     falling = np.sort(counts)[::-1]
     least = int(falling[np.searchsorted(falling.cumsum(), wanted)])
     above = np.flatnonzero(counts > least)
@@ -58,9 +60,9 @@ def _largest(
 
 
 def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> int:
-    """The row of the least score, then with least left once it took its replicas.
+    """Returns the row with the smallest score, then with least left after it took its replicas.
 
-    All rows would give up the same, so what is free now tells them apart as well.
+    All rows would give the same amounts, so comparing the free amounts before is equivalent.
     """
     if score is not None and len(rows) > 1:
         scores = score(rows + first)
@@ -75,7 +77,7 @@ def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None,
 
 
 def _by_left_over(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> Rows:
-    """Order of rows by score, then by what is left on them, by the axis' order; stable, so then by row."""
+    """Returns the order of rows by score, then by free amounts in the axis' order; stable, so then by row."""
     keys = [free[rows, column] for column in able.ranked]
     if score is not None:
         keys.insert(0, score(rows + first))

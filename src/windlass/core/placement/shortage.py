@@ -1,4 +1,4 @@
-"""What is missing for a gang, counted and said in one line."""
+"""The resources missing for a gang, counted and formatted in one line."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ from windlass.core.placement.topology_shortage import (
     format_room,
 )
 
-_NAMED = ("label ", "affinity ", "gpu-type ", "taint ", HELD_EXCLUSIVELY)
-"""Causes that say what exactly was asked for."""
+_EXPLICIT_CAUSES = ("label ", "affinity ", "gpu-type ", "taint ", HELD_EXCLUSIVELY)
+"""Prefixes of causes that state exactly what was requested."""
 
 
 class Shortage(NamedTuple):
-    """Of the role and the resource that bind. Amounts in the resource's unit."""
+    """The shortage of the limiting role and resource. Amounts in the resource's unit."""
 
     demand: Demand
     alone: bool
-    """It is the gang's only role."""
+    """The role is the gang's only one."""
     resource: str
-    """"" if no node has what it asks for."""
+    """ "" if no node has what it requests."""
     each: int
-    """What one replica asks for."""
+    """Request of one replica."""
     free: int
-    """On all eligible nodes."""
+    """Free on all eligible nodes."""
     enough: bool
-    """Of every resource, if it only were in one piece."""
+    """Enough of every resource is free in total."""
     freest: int
-    """On the one that has most."""
+    """Free on the node that has most."""
     nodes_with_free: int
     eligible: int
     fits: int
-    """Replicas that would find room."""
+    """Number of replicas that fit."""
     lost: tuple[Count, ...]
     """Nodes that are not eligible."""
     full: int
-    """Eligible nodes without room for one replica."""
+    """Number of eligible nodes without room for one replica."""
     near: TopologyShortage | None = None
-    """There would be room for all, but not in the domains that it asks for."""
+    """All replicas would fit, but not in the requested domains."""
 
 
 def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
-    """What keeps the gang from fitting into what is free, or None if it fits.
+    """Returns the shortage that keeps the gang from fitting into the free capacity; None if it fits.
 
-    Of a gang that would do with several models of GPU: on the one where most of it fits, the first of equals.
+    For a gang that accepts several GPU models: the shortage on the model where most of it fits, the first of equals.
     """
     found: list[Shortage] = []
-    for asked_for in by_gpu_type(demands):
-        short = _shortage(stocks, table, asked_for)
+    for variant in by_gpu_type(demands):
+        short = _shortage(stocks, table, variant)
         if short is None:
             return None
         found.append(short)
@@ -76,19 +76,19 @@ def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[De
 
 def _shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     if len(demands) == 1:
-        return _of_role(stocks, table, demands[0], alone=True)
+        return _role_shortage(stocks, table, demands[0], alone=True)
     if fits(stocks.free, table, demands):
         return None
-    return _in_turn(stocks.free, table, demands) or _in_best_domain(stocks.free, table, demands)
+    return _first_shortage(stocks.free, table, demands) or _in_best_domain(stocks.free, table, demands)
 
 
-def _in_turn(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
-    """The first role that does not fit; those that do take their part before the next is looked at."""
+def _first_shortage(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """Returns the shortage of the first role that does not fit; the roles before it are placed."""
     left = free.copy(order="F")
     occupied = ExclusiveRows()
     for demand in next(iter(role_orders(table, demands))):
         closed = occupied.closed_to(demand)
-        if short := _of_role(FreeCapacities(_without_rows(left, closed)), table, demand, alone=False):
+        if short := _role_shortage(FreeCapacities(_without_rows(left, closed)), table, demand, alone=False):
             return short
         if found := place(left, table, (demand,), closed):
             take(table, left, found.grant)
@@ -105,7 +105,7 @@ def _without_rows(free: Amounts, closed: Mask | None) -> Amounts:
 
 
 def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
-    """Each role fits somewhere, but no domain takes all of them: what is short in the one that comes nearest."""
+    """Returns what is short in the domain that comes nearest, if each role fits somewhere but no domain takes all."""
     near = demands[0].topology
     if near is None or not (
         span := roomiest_domain([(_counts(free, table, d), d.count) for d in demands], table, near)
@@ -113,7 +113,7 @@ def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) 
         return None
     inside = np.zeros_like(free)
     inside[slice(*span)] = free[slice(*span)]
-    short = _in_turn(inside, table, [replace(demand, topology=None) for demand in demands])
+    short = _first_shortage(inside, table, [replace(demand, topology=None) for demand in demands])
     if short is None:
         return None
     domains = find_topology_shortage(
@@ -127,13 +127,13 @@ def _counts(free: Amounts, table: NodeTable, demand: Demand) -> Counts:
     return room_per_node(free, eligibility(table, demand), None, demand.count)
 
 
-def _of_role(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, alone: bool) -> Shortage | None:
+def _role_shortage(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, alone: bool) -> Shortage | None:
     able = eligibility(table, demand)
     stock = stocks.of(able)
     rooms = stock.rooms(able, demand.count)
     counts = np.minimum.reduce(rooms, axis=0)
     room = stock.count(counts)
-    near = _too_far(counts[stock.sort_of], able, table, demand) if room >= demand.count else None
+    near = _domain_shortage(counts[stock.sort_of], able, table, demand) if room >= demand.count else None
     if near is None and room >= demand.count:
         return None
     column, each = stock.binding(able, rooms)
@@ -154,8 +154,8 @@ def _of_role(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, alone:
     )
 
 
-def _too_far(counts: Counts, able: Eligibility, table: NodeTable, demand: Demand) -> TopologyShortage | None:
-    """Why the domains do not take the role, although all nodes together would."""
+def _domain_shortage(counts: Counts, able: Eligibility, table: NodeTable, demand: Demand) -> TopologyShortage | None:
+    """Returns why no domains take the role, although all nodes together would; None: they do."""
     if demand.topology is None:
         return None
     by_row = np.zeros(len(table.nodes), dtype=np.int64)
@@ -166,7 +166,7 @@ def _too_far(counts: Counts, able: Eligibility, table: NodeTable, demand: Demand
 
 
 def capacity_verdict(short: Shortage) -> Verdict:
-    """The gang would fit if enough of what runs now had ended."""
+    """Returns the verdict of a gang that would fit if enough running gangs had ended."""
     reason = Reason.TOPOLOGY_PLACEMENT_FAILED if short.enough else Reason.WAITING_FOR_QUOTA
     unit, count = short.resource, short.demand.count
     free = format_quantity(unit, short.free)
@@ -179,11 +179,11 @@ def capacity_verdict(short: Shortage) -> Verdict:
         where, room = f"{short.fits} of {_nodes(short.eligible)} empty", ""
     if short.near:
         room = f", {format_room(short.near)}"
-    return _verdict(reason, short, f"needs {format_wanted(short)}: {where}{room}{_all_lost(short)}")
+    return _verdict(reason, short, f"needs {format_wanted(short)}: {where}{room}{_format_all_lost(short)}")
 
 
 def impossible_verdict(short: Shortage) -> Verdict:
-    """The gang would not even fit on empty nodes; `short` was made on the nodes' capacity."""
+    """Returns the verdict of a gang that does not fit on empty nodes; `short` was computed from their capacity."""
     if not short.eligible and not short.lost:
         return _verdict(Reason.NO_MATCHING_FLAVOR, short, f"needs {format_wanted(short)}: the cluster has no nodes")
     able = _nodes(short.eligible) if short.eligible else "no node"
@@ -191,7 +191,7 @@ def impossible_verdict(short: Shortage) -> Verdict:
     room = f", {short.fits} of {short.demand.count} in all{beside}" if short.eligible else ""
     if short.near:
         room = f", {format_room(short.near)}{beside}"
-    text = f"needs {format_wanted(short)}: {able} could take a replica{room}, however empty{_all_lost(short)}"
+    text = f"needs {format_wanted(short)}: {able} could take a replica{room}, however empty{_format_all_lost(short)}"
     return _verdict(Reason.NO_MATCHING_FLAVOR, short, text)
 
 
@@ -210,7 +210,7 @@ def _verdict(reason: Reason, short: Shortage, message: str) -> Verdict:
 
 
 def format_wanted(short: Shortage) -> str:
-    """Say what the role asks for: "2×8 gpu as one gang", "8 gpu on one node", "2×8 gpu for its role worker"."""
+    """Formats the request of the role: "2×8 gpu as one gang", "8 gpu on one node", "2×8 gpu for its role worker"."""
     demand = short.demand
     amount = format_amount(short.resource, short.each) if short.resource else format_amounts(demand.resources)
     near = f" {format_request(short.near.request)}" if short.near else ""
@@ -223,12 +223,12 @@ def format_wanted(short: Shortage) -> str:
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Say an amount: "8 gpu", "512Gi memory"."""
+    """Formats an amount: "8 gpu", "512Gi memory"."""
     return f"{format_quantity(resource, amount)} {resource}"
 
 
 def format_amounts(resources: Mapping[str, int]) -> str:
-    """Say everything that is asked for; that a replica is one replica goes without saying."""
+    """Formats a request, without the implied one pod per replica."""
     asked = [format_amount(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
     return ", ".join(asked) or "nothing"
 
@@ -237,18 +237,18 @@ def _nodes(count: int) -> str:
     return format_count(count, "node")
 
 
-def _all_lost(short: Shortage) -> str:
-    """Say where domains and nodes went."""
-    domains = _said(short.near.lost, short.near.request.level) if short.near else ""
-    return domains + _said(short.lost, "node")
+def _format_all_lost(short: Shortage) -> str:
+    """Formats the causes of excluded domains and nodes."""
+    domains = _format_lost(short.near.lost, short.near.request.level) if short.near else ""
+    return domains + _format_lost(short.lost, "node")
 
 
-def _said(lost: Sequence[Count], what: str) -> str:
-    """Say where nodes went: "; 40 nodes lost to label zone=a, 3 cordoned"."""
+def _format_lost(lost: Sequence[Count], what: str) -> str:
+    """Formats causes: "; 40 nodes lost to label zone=a, 3 cordoned"."""
     parts = [
         f"{format_count(count.nodes, what)} lost to {count.cause}"
-        if count.cause.startswith(_NAMED)
-        else f"{count.nodes if place_in_line else format_count(count.nodes, what)} {count.cause}"
-        for place_in_line, count in enumerate(lost)
+        if count.cause.startswith(_EXPLICIT_CAUSES)
+        else f"{count.nodes if number else format_count(count.nodes, what)} {count.cause}"
+        for number, count in enumerate(lost)
     ]
     return f"; {', '.join(parts)}" if parts else ""

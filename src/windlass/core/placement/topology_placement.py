@@ -1,7 +1,7 @@
-"""Which domains of the network a gang goes to, in two phases: counts bottom-up, then down to the narrowest domains.
+"""Choice of the topology domains of a gang in two phases: counts bottom-up, then a descent to the narrowest domains.
 
-Phase one rejects on sums alone. Phase two is `packing.py` (as near as can be) or `spreading.py` (as even as can be).
-What comes out says how many replicas go to which rows; which nodes of those rows, `placement.seat` chooses.
+Phase one rejects on sums alone. Phase two is `domain_packing` (as close as possible) or `even_spread` (as even as
+possible). The result says how many replicas go to which rows; `node_selection` selects the nodes within those.
 """
 
 from __future__ import annotations
@@ -33,73 +33,75 @@ from windlass.core.placement.domain_packing import (
 )
 from windlass.core.placement.even_spread import skew, spread
 
-_DOMAINS_TRIED = 16
-"""Of each level, for a gang of several roles: each costs a whole placement."""
+_MAX_DOMAINS = 16
+"""Per level, for a gang of several roles: each domain costs a whole placement."""
 
 Room: TypeAlias = tuple[Counts, int]
-"""int64[N], what each node has room for, and how much of it is wanted in all."""
+"""int64[N], the room on each node, and the total amount wanted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainChoice:
-    """Where one role goes. Ranks follow rows, so neighbours by rank are neighbours in the network."""
+    """The domains of one role. Ranks follow rows, so neighbours by rank are neighbours in the network."""
 
     counts: Counts
-    """int64[N]: how many replicas each node may take, none where the request rules it out."""
+    """int64[N]: maximum number of replicas per node; 0 where the request excludes the node."""
     parts: Parts
-    """How many go to which rows, by row. Each part has room for them, by `counts`."""
+    """Number of replicas per range of rows, by row. Each part has room for them, by `counts`."""
 
 
 def choose_domains(
     counts: Counts, able: Mask, table: NodeTable, wanted: int, request: TopologyRequest
 ) -> DomainChoice | None:
-    """Choose domains for `wanted` (at least one) replicas of a role; None if the request cannot be met now.
+    """Chooses domains for `wanted` (at least one) replicas of a role; None if the request cannot be met now.
 
-    `counts` (int64[N]) is how many each node can take now, at most `wanted` and none that is out of bounds; `able`
-    (bool[N]) are the nodes that it could use if they were empty, which makes their domains part of a spread.
-    A level that the cluster does not have is no domain of anything: None, unless it is only preferred.
+    `counts` (int64[N]) are the replicas that fit on each node now, at most `wanted`, and 0 on closed nodes; `able`
+    (bool[N]) are the nodes that it could use if they were empty, whose domains count for a spread.
+    The result is None for a level that the cluster lacks, unless the level is only preferred.
     """
     if int(counts.sum()) < wanted or (request.slice and wanted % request.slice):
         return None
     number = level_number(table, request.level)
-    for level in _asked(number, required=request.required):
-        inside = _tally(counts, table, level)
+    for level in _levels_to_try(number, required=request.required):
+        inside = _count_domains(counts, table, level)
         found = _parts(inside, able, table, wanted, level, request)
         if found is not None:
             return DomainChoice(inside.room, found)
     if request.required:
         return None
-    found = pack_domains(inside := _tally(counts, table, CLUSTER), wanted, inside.everything, CLUSTER)
+    found = pack_domains(inside := _count_domains(counts, table, CLUSTER), wanted, inside.everything, CLUSTER)
     return DomainChoice(counts, found)
 
 
 def candidate_domains(
     roles: Sequence[Room], resources: Sequence[Room], table: NodeTable, request: TopologyRequest
 ) -> Iterator[Span]:
-    """Domains that might take a gang of several roles whole, judged on sums; placing it there is the proof.
+    """Yields domains that may take a gang of several roles whole, judged by sums; only a placement there proves it.
 
-    Each role must find room by itself, and each resource suffice for all of them. The tightest first, by the role of
-    which least would be left over, the first of equals; at last the roomiest. If the level is only preferred, the wider
-    ones follow, and everything at the end. A gang that is spread or sliced goes anywhere, each role for itself.
+    Each role must fit by itself, and each resource suffice for all of them. The tightest first, by the role with the
+    least
+    left over, the first of equals; last the roomiest. If the level is only preferred, wider levels follow, and finally
+    the
+    whole cluster. A gang that is spread or sliced may go anywhere, each role by itself.
     """
     everything = Span(0, len(table.nodes))
     number = level_number(table, request.level)
     if request.spread or request.slice:
         yield everything
         return
-    for level in _asked(number, required=request.required):
+    for level in _levels_to_try(number, required=request.required):
         where = levels(table)[level]
         left = _left(roles, where)
         able = np.flatnonzero((left >= 0) & (_left(resources, where) >= 0) & where.named)
         tightest_first = able[np.argsort(left[able], kind="stable")]
-        for domain in [*tightest_first[:_DOMAINS_TRIED].tolist(), *tightest_first[_DOMAINS_TRIED:][-1:].tolist()]:
+        for domain in [*tightest_first[:_MAX_DOMAINS].tolist(), *tightest_first[_MAX_DOMAINS:][-1:].tolist()]:
             yield Span(*where.bounds[domain : domain + 2].tolist())
     if not request.required:
         yield everything
 
 
 def roomiest_domain(roles: Sequence[Room], table: NodeTable, request: TopologyRequest) -> Span | None:
-    """The domain in which the role that finds least room has most left; None: there is no domain of that level."""
+    """Returns the domain in which the most constrained role has most left; None: that level has no domain."""
     number = level_number(table, request.level)
     if number is None or not (where := levels(table)[number]).named.any():
         return None
@@ -108,27 +110,30 @@ def roomiest_domain(roles: Sequence[Room], table: NodeTable, request: TopologyRe
 
 
 def _left(rooms: Sequence[Room], where: Level) -> Counts:
-    """int64[D]: what each domain has left of that which it has least of; below zero if it lacks any."""
+    """Returns int64[D]: what each domain has left of its scarcest requirement; negative if it lacks any."""
     least: Counts = np.full(len(where.named), MAX_AMOUNT)
     for room, wanted in rooms:
         np.minimum(least, np.add.reduceat(room, where.bounds[:-1]) - wanted, out=least)
     return least
 
 
-def _asked(number: int | None, *, required: bool) -> Sequence[int]:
-    """The levels to try, one after the other."""
+def _levels_to_try(number: int | None, *, required: bool) -> Sequence[int]:
+    """Returns the levels to try, in order."""
     if number is None:
         return ()
     return (number,) if required else range(number, CLUSTER, -1)
 
 
-def _tally(counts: Counts, table: NodeTable, asked: int) -> DomainCounts:
-    """Without nodes whose domain at the asked level nobody declared; a domain that is a node adds nothing below it."""
+def _count_domains(counts: Counts, table: NodeTable, asked: int) -> DomainCounts:
+    """Sums counts per domain, without nodes that declare no domain at the requested level.
+
+    Levels below it whose domains are single nodes are left out: they add nothing.
+    """
     known = levels(table)
     if asked != CLUSTER and not known[asked].named.all():
         counts = counts * known[asked].named[table.domains[:, asked]]
-    looked_at = [level.bounds for n, level in enumerate(known) if n <= asked or len(level.bounds) <= len(counts)]
-    return count_by_domain(counts, looked_at)
+    counted = [level.bounds for n, level in enumerate(known) if n <= asked or len(level.bounds) <= len(counts)]
+    return count_by_domain(counts, counted)
 
 
 def _parts(
@@ -143,7 +148,7 @@ def _parts(
 
 
 def _packed(found: DomainCounts, wanted: int, level: int) -> Parts | None:
-    """All in one domain: the tightest. What one node takes goes to the tightest node, wherever it is."""
+    """Returns parts in one domain, the tightest; if one node takes all, the tightest node anywhere."""
     if int(found.room.max()) >= wanted:
         return part(found.everything, wanted)
     domain = tightest_domain(found.sums[level], wanted)
@@ -151,15 +156,15 @@ def _packed(found: DomainCounts, wanted: int, level: int) -> Parts | None:
 
 
 def _spread(found: DomainCounts, domains: NDArray[np.intp], wanted: int, level: int, *, required: bool) -> Parts | None:
-    """Evenly over these domains; if that is required, none has two more than another."""
+    """Returns parts spread evenly over these domains; if required, the difference is at most one."""
     numbers = spread(found.sums[level][domains], wanted)
     if numbers is None or (required and skew(numbers) > 1):
         return None
-    return _inside(found, level, domains[numbers > 0], numbers[numbers > 0])
+    return _parts_in_domains(found, level, domains[numbers > 0], numbers[numbers > 0])
 
 
 def _sliced(found: DomainCounts, wanted: int, level: int, size: int) -> Parts | None:
-    """Every slice in one domain of the level, all of them in as few wider domains as can be."""
+    """Returns parts with every slice in one domain of the level, and all slices in the fewest wider domains."""
     slices, left = found.sums[level] // size, found.sums[level] % size
     if int(slices.sum()) < wanted // size:
         return None
@@ -169,14 +174,14 @@ def _sliced(found: DomainCounts, wanted: int, level: int, size: int) -> Parts | 
         domains, numbers = fewest_domains(slices[first:last], number, left[first:last])
         taken[first + domains] = numbers * size
     domains = np.flatnonzero(taken)
-    return _inside(found, level, domains, taken[domains])
+    return _parts_in_domains(found, level, domains, taken[domains])
 
 
-def _inside(found: DomainCounts, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
-    """So many in each of these domains of a level, and there as near as can be."""
+def _parts_in_domains(found: DomainCounts, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
+    """Returns the parts for so many replicas in each of these domains of a level, packed within each."""
     whole = (numbers == found.sums[level][domains]) | (level + 1 == len(found.bounds))
-    laid = [
+    packed = [
         pack_domains(found, number, found.units(level, domain), level)
         for domain, number in zip(domains[~whole].tolist(), numbers[~whole].tolist(), strict=True)
     ]
-    return by_row(np.concatenate((parts(found, level, domains[whole], numbers[whole]), *laid)))
+    return by_row(np.concatenate((parts(found, level, domains[whole], numbers[whole]), *packed)))

@@ -1,4 +1,4 @@
-"""What keeps replicas from being as near to each other, or as far apart, as their gang asks: counted by domain."""
+"""The reason why replicas cannot be as close together, or as spread out, as requested: counted by domain."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from windlass.core.placement.domain_packing import Counts
 
 @dataclass(frozen=True, slots=True)
 class TopologyShortage:
-    """Of one role, which might find room if it asked for no domains."""
+    """The shortage of one role, which might fit if it requested no domains."""
 
     request: TopologyRequest
     level: int
-    """Its number; -1: the cluster has no such level."""
+    """Index of the level; -1: the cluster has no such level."""
     domains: int
-    """Domains of the level that have nodes which the role could use."""
+    """Number of domains of the level with nodes that the role could use."""
     fits: int
-    """Replicas that would find room as they ask for it, by this role's count alone."""
+    """Number of replicas that would fit as requested, by this role's count alone."""
     decisive: str
-    """The domain that decides ("b1/r3"): the largest, or for a spread the fullest; "" if there is none."""
+    """The limiting domain ("b1/r3"): the largest, or for a spread the fullest; "" if there is none."""
     room: int
-    """There, in replicas."""
+    """Room in that domain, in replicas."""
     lost: tuple[Count, ...]
-    """Whole domains, by the last cause that takes a node of them away; `nodes` counts domains."""
+    """Whole excluded domains, by the last cause that excludes a node of them; `nodes` counts domains."""
 
 
 def find_topology_shortage(
     counts: Counts, screen: FilterResult, table: NodeTable, near: TopologyRequest
 ) -> TopologyShortage:
-    """What the domains have for a role of which each node takes so many replicas (int64[N])."""
+    """Returns the shortage of a role of which `counts` (int64[N]) replicas fit on each node."""
     number = level_number(table, near.level)
     if number is None:
         return TopologyShortage(near, -1, 0, 0, "", 0, ())
@@ -64,7 +64,7 @@ def find_topology_shortage(
 
 
 def topology_fault(table: NodeTable, demands: Sequence[Demand]) -> str:
-    """What is wrong with how a gang asks for domains, and what would be right, or "". Without nodes, nothing is yet."""
+    """Returns the fault of a gang's topology request, with its fix, or "". Without nodes, any level is accepted."""
     near, known = demands[0].topology, table.topology.levels
     if near is None:
         return ""
@@ -84,14 +84,14 @@ def topology_fault(table: NodeTable, demands: Sequence[Demand]) -> str:
 
 
 def format_request(near: TopologyRequest) -> str:
-    """Say the request: "in one rack", "spread evenly by rack", "in slices of 8, each in one rack"."""
+    """Formats the request: "in one rack", "spread evenly by rack", "in slices of 8, each in one rack"."""
     if near.spread:
         return f"spread evenly by {near.level}"
     return f"in slices of {near.slice}, each in one {near.level}" if near.slice else f"in one {near.level}"
 
 
 def format_room(near: TopologyShortage) -> str:
-    """Say what there is instead: "room for 12 in the largest of 40 racks (b1/r3)"."""
+    """Formats the available room: "room for 12 in the largest of 40 racks (b1/r3)"."""
     level, size = near.request.level, near.request.slice
     if near.level < 0:
         return f"the cluster's topology has no level {level}"

@@ -1,4 +1,4 @@
-"""What is mostly asked for, counted as gangs come in: what scores that look ahead judge nodes by."""
+"""Popularity of demands, counted as gangs arrive: the typical demands that fragmentation scores assume."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import replace
 
 from windlass.core.model.gang import Demand
 
-_FIRST = 32
-"""Before so many replicas have been asked for nobody can say what is typical."""
-_MOST = 256
-"""Shapes, the most popular."""
+_MIN_REPLICAS = 32
+"""Number of requested replicas below which no demand counts as typical."""
+_MAX_SHAPES = 256
+"""Maximum number of shapes, the most popular."""
 
 
 class DemandPopularity:
-    """How often each shape of replica has been asked for.
+    """Number of requests by replica shape.
 
-    `typical` is made anew each time as much again has been asked for: it changes ever more rarely, so that what was
-    worked out from it lasts.
+    `typical` is computed again each time the total number has doubled: it changes ever more rarely, so that results
+    derived from it can be cached.
     """
 
     def __init__(self) -> None:
@@ -26,10 +26,10 @@ class DemandPopularity:
         """The most popular shapes, with their weights; empty at first."""
         self._times: Counter[Hashable] = Counter()
         self._demands: dict[Hashable, Demand] = {}
-        self._due = _FIRST
+        self._due = _MIN_REPLICAS
 
     def count(self, demands: Sequence[Demand]) -> None:
-        """A gang has asked for these."""
+        """Counts the demands of one gang."""
         for demand in demands:
             one = replace(demand, role="", count=1, least=0, most=0, avoid=(), topology=None)
             key = (*sorted(one.resources.items()), *sorted(one.node_selector.items()), *_rest(one))
@@ -37,7 +37,7 @@ class DemandPopularity:
             self._times[key] += demand.count
         if self._times.total() >= self._due:
             self._due = 2 * self._times.total()
-            self.typical = tuple((self._demands[key], times) for key, times in self._times.most_common(_MOST))
+            self.typical = tuple((self._demands[key], times) for key, times in self._times.most_common(_MAX_SHAPES))
 
 
 def _rest(demand: Demand) -> tuple[Hashable, ...]:

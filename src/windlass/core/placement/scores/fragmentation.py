@@ -1,8 +1,8 @@
-"""How much of what is free nobody could use: GPUs judged by the demands that are typical of a cluster.
+"""Fragmentation: free GPUs that the typical demands of a cluster could not use.
 
 After Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
-(USENIX ATC 2023). What a typical demand cannot use of a node is all of its free GPUs if the demand does not fit there,
-else those GPUs of which too little is left for it. The expectation over all typical demands is the node's
+(USENIX ATC 2023). A typical demand that does not fit on a node cannot use any of its free GPUs; one that fits cannot
+use those GPUs on which too little is left for it. The expectation over all typical demands is the node's
 fragmentation F, here in thousandths of a GPU. A replica goes where F grows least. Nodes that share by MIG have none.
 """
 
@@ -25,57 +25,57 @@ from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.node_selection import Rows
 
 Weighted: TypeAlias = Sequence[tuple[Demand, int]]
-_COVERED = 95
+_COVERED_PERCENT = 95
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypicalDemands:
-    """T typical demands on one table of N nodes. A threshold is what a demand wants of one GPU, in thousandths."""
+    """T typical demands on one table of N nodes. A threshold is a demand's request of one GPU, in thousandths."""
 
     weights: Counts
     """int64[T]"""
     accepts: Mask
-    """bool[N, T]: the node would do if it were empty."""
+    """bool[N, T]: the node would suffice if it were empty."""
     plain: tuple[tuple[int, Counts], ...]
-    """(column, int64[T]) of each resource besides GPUs that any of them asks for."""
+    """(column, int64[T]) of each resource besides GPUs that any of them requests."""
     gpus: Counts
-    """int64[T]: how many GPUs, each with the threshold left."""
+    """int64[T]: number of GPUs, each with the threshold left."""
     thresholds: Counts
-    """int64[H], rising."""
+    """int64[H], ascending."""
     level: NDArray[np.intp]
-    """int[T]: which threshold each has."""
+    """int[T]: index into the thresholds of each demand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeGpus:
-    """What is left on K nodes, as the typical demands see it."""
+    """Free amounts on K nodes, as far as the typical demands need them."""
 
     rows: Rows
     plain: tuple[Counts, ...]
-    """int64[K] for each of `Typical.plain`."""
+    """int64[K] for each of `TypicalDemands.plain`."""
     fit: Counts
-    """int64[K, H]: GPUs that have the threshold left."""
+    """int64[K, H]: number of GPUs that have the threshold left."""
     short: Counts
-    """int64[K, H]: what the other GPUs have left together, in thousandths."""
+    """int64[K, H]: sum of what the other GPUs have left, in thousandths."""
     total: Counts
     """int64[K]: free GPUs, in thousandths."""
 
     def of(self, which: NDArray[np.intp]) -> FreeGpus:
-        """Of some of these nodes, or of one several times over."""
+        """Returns some of these nodes, or one several times."""
         plain = tuple(left[which] for left in self.plain)
         return FreeGpus(self.rows[which], plain, self.fit[which], self.short[which], self.total[which])
 
 
 def most_popular(demands: Weighted) -> Weighted:
-    """Those that make up 95 % of all; the paper's choice. With the rare ones too F tells nodes apart less well."""
+    """Returns the most popular demands that make up 95 % of all, as in the paper; rare ones make F less distinctive."""
     falling = sorted(demands, key=lambda pair: -pair[1])
     until = accumulate((weight for _, weight in falling), initial=0)
     total = sum(weight for _, weight in demands)
-    return [pair for pair, before in zip(falling, until, strict=False) if before * 100 < total * _COVERED]
+    return [pair for pair, before in zip(falling, until, strict=False) if before * 100 < total * _COVERED_PERCENT]
 
 
 def typical_demands_of(table: NodeTable, demands: Weighted) -> TypicalDemands:
-    """The demands as arrays of this table."""
+    """Returns the demands as arrays of this table."""
     ables = [eligibility(table, demand) for demand, _ in demands]
     wants = np.array([_threshold(demand) for demand, _ in demands], dtype=np.int64)
     gpus = [d.resources.get(GPU, 0) or int(d.resources.get(GPU_MILLI, 0) > 0) for d, _ in demands]
@@ -97,7 +97,7 @@ def _threshold(demand: Demand) -> int:
 
 
 def free_gpus_of(table: NodeTable, typical: TypicalDemands, free: Amounts, rows: Rows) -> FreeGpus:
-    """What these nodes have left."""
+    """Returns what these nodes have left."""
     gpus = np.maximum(free[rows, table.column[GPU]], 0)
     fit = np.repeat(gpus[:, None], len(typical.thresholds), axis=1)
     short, total = np.zeros_like(fit), gpus * WHOLE
@@ -112,7 +112,7 @@ def free_gpus_of(table: NodeTable, typical: TypicalDemands, free: Amounts, rows:
 
 
 def fragmentation(typical: TypicalDemands, left: FreeGpus) -> Counts:
-    """int64[K]: F of each node, in thousandths of a GPU, rounded down."""
+    """Returns int64[K]: F of each node, in thousandths of a GPU, rounded down."""
     runs = typical.accepts[left.rows] & (left.fit[:, typical.level] >= typical.gpus) & (typical.gpus > 0)
     for (_, amounts), there in zip(typical.plain, left.plain, strict=True):
         runs &= there[:, None] >= amounts
@@ -122,7 +122,7 @@ def fragmentation(typical: TypicalDemands, left: FreeGpus) -> Counts:
 
 
 def join_free_gpus(one: FreeGpus, other: FreeGpus) -> FreeGpus:
-    """The nodes of one, then those of the other."""
+    """Returns the nodes of one, then those of the other."""
     return FreeGpus(
         rows=np.concatenate((one.rows, other.rows)),
         plain=tuple(np.concatenate(pair) for pair in zip(one.plain, other.plain, strict=True)),
@@ -133,7 +133,7 @@ def join_free_gpus(one: FreeGpus, other: FreeGpus) -> FreeGpus:
 
 
 def without_whole_gpus(typical: TypicalDemands, left: FreeGpus, able: Eligibility, gpus: int) -> FreeGpus:
-    """Once each of these nodes has given a replica so many whole GPUs, and all else it asks for."""
+    """Returns what is left after each of these nodes gave a replica `gpus` whole GPUs and the rest of its request."""
     return FreeGpus(
         rows=left.rows,
         plain=_without(typical, left, able),
@@ -146,7 +146,7 @@ def without_whole_gpus(typical: TypicalDemands, left: FreeGpus, able: Eligibilit
 def without_gpu_part(
     typical: TypicalDemands, left: FreeGpus, able: Eligibility, before: Counts, milli: int
 ) -> FreeGpus:
-    """Once each of these nodes has given a replica a part of the GPU that had so much (int64[K]) left."""
+    """Returns what is left after each node gave a replica a part of the GPU that had `before` (int64[K]) left."""
     after, bounds = before - milli, typical.thresholds
     was, still = before[:, None] >= bounds, after[:, None] >= bounds
     return FreeGpus(

@@ -31,78 +31,78 @@ from windlass.core.placement.scores.fragmentation import (
 from windlass.core.placement.scores.shadow_prices import worth
 
 _STEPS = 100
-_SLOPE = 1000
-"""How much F grows, in thousandths of a GPU, is seen through a sigmoid of this width, in so many steps."""
-_WIDEST = 16 * WHOLE
-"""Where it has long been flat."""
-_BY_PRICE = 4
-"""How many thousandths of growth one thousandth of lost worth counts for; by experiment (docs/design/scheduler.md)."""
-_FINER = 10_000
-"""Among nodes of one step best fit decides, a number below this."""
-_KEPT = 1_024
-"""How many kinds of demand have their scores kept."""
+_WIDTH = 1000
+"""The growth of F, in thousandths of a GPU, goes through a sigmoid of this width, in `_STEPS` steps."""
+_MAX_GROWTH = 16 * WHOLE
+"""Beyond this growth the sigmoid is flat."""
+_PRICE_WEIGHT = 4
+"""Weight of a lost worth of one thousandth, in thousandths of growth; by experiment (docs/design/scheduler.md)."""
+_FIT_RANGE = 10_000
+"""Range of the best-fit score, which decides among nodes of equal steps."""
+_MAX_CACHED = 1_024
+"""Maximum number of kinds of demand whose scores are cached."""
 
 
 class FragmentationChooser:
-    """For one kind of demand and one state of the nodes: which of them, and which of their GPUs."""
+    """Chooses nodes, and GPUs of a node, for one kind of demand and one state of the nodes."""
 
-    def __init__(self, board: _Board, free: Amounts, able: Eligibility) -> None:
-        self._board = board
+    def __init__(self, cache: _ScoreCache, free: Amounts, able: Eligibility) -> None:
+        self._cache = cache
         self._free = free
         self._able = able
-        self._kept = board.kept(able)
+        self._cached = cache.cached(able)
 
     def score(self, rows: Rows) -> Counts:
-        """int64[K]: the smaller goes first."""
-        kept, board = self._kept, self._board
-        stale = rows[board.changed[rows] > kept.at[rows]]
+        """Returns int64[K]: scores; the smaller goes first."""
+        cached, cache = self._cached, self._cache
+        stale = rows[cache.changed[rows] > cached.at[rows]]
         if len(stale):
-            kept.score[stale], kept.device[stale] = self._work_out(stale)
-            kept.at[stale] = board.clock
-        scores: Counts = kept.score[rows]
+            cached.score[stale], cached.device[stale] = self._compute(stale)
+            cached.at[stale] = cache.clock
+        scores: Counts = cached.score[rows]
         return scores
 
     def on(self, row: int) -> Choose:
-        """Which GPU of this node gives a part: where F grows least, then the tightest, then the lowest number.
+        """Returns the choice of the GPU that gives a part: least growth of F, then tightest, then lowest number.
 
-        Of several replicas the first has it from the scores, the others go to the tightest.
+        For the first of several replicas it follows from the scores; the others go to the tightest GPU.
         """
-        first = int(self._kept.device[row])
+        first = int(self._cached.device[row])
 
         def choose(left: Sequence[int], asked: int) -> int:
-            fresh = left == self._free[row, self._board.columns].tolist()
-            return first if fresh and self._kept.at[row] >= self._board.changed[row] else tightest_gpu(left, asked)
+            fresh = left == self._free[row, self._cache.columns].tolist()
+            return first if fresh and self._cached.at[row] >= self._cache.changed[row] else tightest_gpu(left, asked)
 
         return choose
 
-    def _work_out(self, rows: Rows) -> tuple[Counts, Counts | int]:
-        """int64[K]: the score of each node; and, for a part of a GPU, on which of its GPUs."""
-        board, able, typical, count = self._board, self._able, self._board.typical, len(rows)
-        before = free_gpus_of(board.table, typical, self._free, rows)
-        fit = board.fit(before, self._free)
+    def _compute(self, rows: Rows) -> tuple[Counts, Counts | int]:
+        """Returns int64[K]: the score of each node; and, for a part of a GPU, the number of its best GPU."""
+        cache, able, typical, count = self._cache, self._able, self._cache.typical, len(rows)
+        before = free_gpus_of(cache.table, typical, self._free, rows)
+        fit = cache.fit(before, self._free)
         if not able.milli:
-            after = without_whole_gpus(typical, before, able, int(able.each[board.gpu]))
+            after = without_whole_gpus(typical, before, able, int(able.each[cache.gpu]))
             wasted = fragmentation(typical, join_free_gpus(before, after))
-            return _steps(wasted[count:] - wasted[:count]) * _FINER + fit, 0
+            return _steps(wasted[count:] - wasted[:count]) * _FIT_RANGE + fit, 0
         # 1. every GPU that has enough
-        parts = self._free[rows, board.columns]
+        parts = self._free[rows, cache.columns]
         nodes, numbers = (parts >= able.milli).nonzero()
         had = parts[nodes, numbers]
         after = without_gpu_part(typical, before.of(nodes), able, had, able.milli)
         wasted = fragmentation(typical, join_free_gpus(before, after))
         growth = wasted[count:] - wasted[nodes]
-        if board.worth is not None:
-            growth += _BY_PRICE * (board.worth[had] - board.worth[had - able.milli] - board.worth[able.milli])
+        if cache.worth is not None:
+            growth += _PRICE_WEIGHT * (cache.worth[had] - cache.worth[had - able.milli] - cache.worth[able.milli])
         costs = _steps(growth)
-        # 2. of each node the one of least cost, then the tightest, then the lowest number; each node has one
+        # 2. on each node the GPU of least cost, then the tightest, then the lowest number; each node has one
         devices = parts.shape[1]
         keys = (costs * (WHOLE + 1) + had) * devices + numbers
         least: Counts = np.minimum.reduceat(keys, nodes.searchsorted(np.arange(count)))
-        return least // (devices * (WHOLE + 1)) * _FINER + fit, least % devices
+        return least // (devices * (WHOLE + 1)) * _FIT_RANGE + fit, least % devices
 
 
-class _Kept:
-    """Scores of one kind of demand, by row, and at which tick of the board's clock they were worked out."""
+class _CachedScores:
+    """Scores of one kind of demand, by row, and the tick of the cache's clock at which each was computed."""
 
     def __init__(self, nodes: int) -> None:
         self.score = np.zeros(nodes, dtype=np.int64)
@@ -110,8 +110,8 @@ class _Kept:
         self.at = np.full(nodes, -1, dtype=np.int64)
 
 
-class _Board:
-    """What scores are made of, kept up to date by looking for rows that differ from the last time."""
+class _ScoreCache:
+    """Cache of scores for one table and set of typical demands; it detects rows that differ from the last call."""
 
     def __init__(self, table: NodeTable, demands: Weighted, *, prices: bool) -> None:
         self.demands = demands
@@ -125,22 +125,22 @@ class _Board:
         self.columns = slice(0, 0) if table.devices is None else table.devices.columns
         self._cpu = table.column[CPU]
         self._seen = table.capacity.copy(order="F")
-        self._kept: dict[Eligibility, _Kept] = {}
+        self._cached: dict[Eligibility, _CachedScores] = {}
         gpus = free_gpus_of(table, self.typical, table.capacity, np.arange(len(table.nodes))).total
         self._most_gpus = max(int(gpus.max(initial=0)), 1)
         self._most_cpu = max(int(table.capacity[:, self._cpu].max(initial=0)), 1)
 
-    def kept(self, able: Eligibility) -> _Kept:
-        """Of one kind of demand."""
-        found = self._kept.get(able)
+    def cached(self, able: Eligibility) -> _CachedScores:
+        """Returns the cached scores of one kind of demand."""
+        found = self._cached.get(able)
         if found is None:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-            found = self._kept[able] = _Kept(len(self.changed))
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            found = self._cached[able] = _CachedScores(len(self.changed))
         return found
 
-    def look(self, free: Amounts) -> None:
-        """Note which rows have changed."""
+    def update(self, free: Amounts) -> None:
+        """Records which rows have changed."""
         rows = (free != self._seen).any(axis=1).nonzero()[0]
         if len(rows):
             self.clock += 1
@@ -148,7 +148,7 @@ class _Board:
             self._seen[rows] = free[rows]
 
     def fit(self, left: FreeGpus, free: Amounts) -> Counts:
-        """Best fit: what is left of GPUs and of cpu, each in thousandths of what the largest node has."""
+        """Returns the best-fit score: GPUs and cpu left, each in thousandths of the largest node's."""
         cpu = np.maximum(free[left.rows, self._cpu], 0)
         fit: Counts = left.total * 1000 // self._most_gpus + cpu * 1000 // self._most_cpu
         return fit
@@ -157,28 +157,28 @@ class _Board:
 def chooser(
     policy: Policy, table: NodeTable, free: Amounts, demand: Demand, able: Eligibility, *, prices: bool
 ) -> FragmentationChooser | None:
-    """The chooser for this demand; None for whole nodes, for MIG profiles, and without typical demands."""
+    """Returns the chooser for this demand; None for whole nodes, for MIG profiles, and without typical demands."""
     if not policy.typical_demands or demand.whole_node:
         return None
     if able.part not in ("", GPU_MILLI):
         return None
     key = ("scoring", policy.scoring)
-    board: _Board | None = table.derived.get(key)
-    if board is None or board.demands is not policy.typical_demands:
-        board = cache_answer(table, key, _Board(table, policy.typical_demands, prices=prices))
-    board.look(free)
-    return FragmentationChooser(board, free, able)
+    cache: _ScoreCache | None = table.derived.get(key)
+    if cache is None or cache.demands is not policy.typical_demands:
+        cache = cache_answer(table, key, _ScoreCache(table, policy.typical_demands, prices=prices))
+    cache.update(free)
+    return FragmentationChooser(cache, free, able)
 
 
 def _parts(demands: Weighted) -> tuple[tuple[int, int], ...]:
-    """(thousandths of a GPU, how often) of the demands for less than a whole one."""
+    """Returns (thousandths of a GPU, number of requests) of the demands for less than a whole one."""
     sizes = ((demand.resources.get(GPU_MILLI, 0), weight) for demand, weight in demands)
     return tuple((size, weight) for size, weight in sizes if 0 < size < WHOLE)
 
 
 def _curve() -> Counts:
-    """The cost of each growth of F from -_WIDEST on, in thousandths of a GPU."""
-    better = [int(_STEPS / (1 + exp(growth / _SLOPE))) for growth in range(-_WIDEST, _WIDEST + 1)]
+    """Returns the cost of each growth of F from -_MAX_GROWTH on, in thousandths of a GPU."""
+    better = [int(_STEPS / (1 + exp(growth / _WIDTH))) for growth in range(-_MAX_GROWTH, _MAX_GROWTH + 1)]
     return _STEPS - np.array(better, dtype=np.int64)
 
 
@@ -186,5 +186,5 @@ _CURVE = _curve()
 
 
 def _steps(growth: Counts) -> Counts:
-    steps: Counts = _CURVE[np.minimum(np.maximum(growth, -_WIDEST), _WIDEST) + _WIDEST]
+    steps: Counts = _CURVE[np.minimum(np.maximum(growth, -_MAX_GROWTH), _MAX_GROWTH) + _MAX_GROWTH]
     return steps

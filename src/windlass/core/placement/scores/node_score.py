@@ -24,11 +24,11 @@ class NodeChooser(Protocol):
         """int64[K]: score of each of these rows."""
 
     def on(self, row: int) -> Choose:
-        """The function that chooses the GPU of this node from which a part is taken."""
+        """Returns the function that chooses the GPU of this node from which a part is taken."""
 
 
 ChooserFunction: TypeAlias = Callable[[Policy, NodeTable, Amounts, Demand, Eligibility], NodeChooser | None]
-"""Makes a chooser; None: the score says nothing of such a demand, and the tightest node is taken."""
+"""Creates a chooser; None: the score does not apply to such a demand, and the tightest node is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +39,4 @@ class NodeScore:
     """One phrase for help texts."""
     chooser: ChooserFunction
     uses_typical_demands: bool = False
-    """Whether it needs `Policy.typical_demands`, which a ledger counts if the policy does not give them."""
+    """It needs `Policy.typical_demands`, which a ledger counts if the policy does not give them."""

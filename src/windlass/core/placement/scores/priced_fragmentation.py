@@ -1,4 +1,4 @@
-"""Score `prices`: as `fgd`, and parts of GPUs by what they take from the worth of the rest (`shadow_prices`)."""
+"""Score `prices`: as `fgd`, with a price for parts of GPUs by the loss of the remainder's worth (`shadow_prices`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node scores by name."""
+"""Registry of node scores by name."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ SCORES: Mapping[str, NodeScore] = MappingProxyType(
 def chooser_of(
     policy: Policy, table: NodeTable, free: Amounts, demand: Demand, able: Eligibility
 ) -> NodeChooser | None:
-    """How the policy's score ranks nodes for this demand; None: the tightest node is taken."""
+    """Returns the chooser of the policy's score for this demand; None: the tightest node is taken."""
     return SCORES[policy.scoring].chooser(policy, table, free, demand, able)

@@ -1,10 +1,10 @@
-"""What the rest of a GPU is worth: shadow prices of the parts that are typically asked for.
+"""Worth of the free part of a GPU: shadow prices of the typically requested parts.
 
 The fewest GPUs that hold all typical parts are a cutting-stock problem (Gilmore & Gomory, Operations Research 9, 1961,
-849-859). The dual of its linear relaxation has a price for each size: how much of a GPU a part really costs, with what
-fits beside it. 0.81 of a GPU cost a whole one if too few small parts come to fill the rest; 0.32 cost a third. A rest
-is worth the best set of parts that fits into it. Solved by generating patterns, in exact fractions, so that prices are
-the same everywhere.
+849-859). The dual of its linear relaxation has a price for each size: the share of a GPU that a part really costs,
+given the parts that fit beside it. 0.81 of a GPU cost a whole one if too few small parts arrive to fill the remainder;
+0.32 cost a third. A remainder is worth the best set of parts that fits into it. Solved by column generation, in exact
+fractions, so that prices are the same on every machine.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from windlass.core.nodes.feasibility import Counts
 
 Row: TypeAlias = list[Fraction]
 
-_MOST_SIZES = 48
-"""The most popular; the work grows with their cube."""
-_MOST_STEPS = 2_000
-"""Far more than it takes; what has been found by then is a price as well."""
+_MAX_SIZES = 48
+"""Maximum number of sizes, the most popular; the time grows with their cube."""
+_MAX_STEPS = 2_000
+"""Far more than needed; the intermediate result after this number is usable as prices, too."""
 
 
 @lru_cache(maxsize=8)
 def worth(weights: tuple[tuple[int, int], ...]) -> Counts:
-    """int64[1001]: what so many free thousandths of a GPU are worth to (size, weight) parts, in thousandths of a GPU.
+    """Returns int64[1001]: the worth of free thousandths of a GPU to (size, weight) parts, in thousandths of a GPU.
 
-    A whole one is worth 1000, as somebody can always use it whole. Read-only.
+    A whole GPU is worth 1000, because it can always be used whole. Read-only.
     """
-    popular = sorted(weights, key=lambda pair: (-pair[1], pair[0]))[:_MOST_SIZES]
+    popular = sorted(weights, key=lambda pair: (-pair[1], pair[0]))[:_MAX_SIZES]
     sizes = sorted({size for size, _ in popular})
     times = [sum(weight for size, weight in popular if size == each) for each in sizes]
     best, _ = _knapsack(sizes, prices(sizes, times))
@@ -45,45 +45,45 @@ def worth(weights: tuple[tuple[int, int], ...]) -> Counts:
 
 
 def prices(sizes: Sequence[int], times: Sequence[int]) -> Row:
-    """The share of a GPU that a part of each size costs, if so many of each come. Sizes rise, none is above 1000."""
-    many = len(sizes)
-    # 1. a basis to begin with: every size by itself, as often as it fits
-    costs = [1] * many
-    inverse = [[Fraction(int(i == j), WHOLE // sizes[i]) for j in range(many)] for i in range(many)]
-    used = [Fraction(times[i]) * inverse[i][i] for i in range(many)]
+    """Returns the share of a GPU that a part of each size costs at these frequencies. Sizes ascend, at most 1000."""
+    count = len(sizes)
+    # 1. initial basis: every size by itself, as often as it fits
+    costs = [1] * count
+    inverse = [[Fraction(int(i == j), WHOLE // sizes[i]) for j in range(count)] for i in range(count)]
+    used = [Fraction(times[i]) * inverse[i][i] for i in range(count)]
     found: Row = []
-    for _ in range(_MOST_STEPS):
-        # 2. prices under which each pattern in use is worth what it costs; one that is worth more comes in
+    for _ in range(_MAX_STEPS):
+        # 2. prices at which each pattern in use is worth its cost; a pattern that is worth more enters
         found = [
-            sum((row[j] for row, cost in zip(inverse, costs, strict=True) if cost), Fraction()) for j in range(many)
+            sum((row[j] for row, cost in zip(inverse, costs, strict=True) if cost), Fraction()) for j in range(count)
         ]
-        below = next((j for j in range(many) if found[j] < 0), None)
+        below = next((j for j in range(count) if found[j] < 0), None)
         if below is not None:
-            pattern = [-(j == below) for j in range(many)]  # it costs nothing to hold one more than is asked for
+            pattern = [-(j == below) for j in range(count)]  # holding one more than requested costs nothing
         else:
             best, pattern = _knapsack(sizes, found)
             if best[WHOLE] <= 1:
                 break
-        # 3. it replaces the one that runs out first
-        change = [sum((row[j] * pattern[j] for j in range(many) if pattern[j]), Fraction()) for row in inverse]
-        leaving = min((used[i] / change[i], i) for i in range(many) if change[i] > 0)[1]
+        # 3. it replaces the pattern that is exhausted first
+        change = [sum((row[j] * pattern[j] for j in range(count) if pattern[j]), Fraction()) for row in inverse]
+        leaving = min((used[i] / change[i], i) for i in range(count) if change[i] > 0)[1]
         costs[leaving] = int(below is None)
         _pivot(inverse, used, change, leaving)
     return [max(price, Fraction()) for price in found]
 
 
 def _pivot(inverse: list[Row], used: Row, change: Row, leaving: int) -> None:
-    """The basis with another pattern at the place of the leaving one."""
+    """Replaces the leaving pattern of the basis."""
     inverse[leaving] = [value / change[leaving] for value in inverse[leaving]]
     used[leaving] /= change[leaving]
     for i, row in enumerate(inverse):
         if i != leaving and change[i]:
-            inverse[i] = [mine - change[i] * theirs for mine, theirs in zip(row, inverse[leaving], strict=True)]
+            inverse[i] = [own - change[i] * pivot for own, pivot in zip(row, inverse[leaving], strict=True)]
             used[i] -= change[i] * used[leaving]
 
 
 def _knapsack(sizes: Sequence[int], each: Sequence[Fraction]) -> tuple[Row, list[int]]:
-    """The best worth that fits into 0, 1, … 1000 thousandths, and how many of each size make that of 1000."""
+    """Returns the best worth that fits into 0, 1, … 1000 thousandths, and the number of each size for 1000."""
     unit = lcm(*(price.denominator for price in each))
     items = [(number, size, int(price * unit)) for number, (size, price) in enumerate(zip(sizes, each, strict=True))]
     best, last = [0] * (WHOLE + 1), [-1] * (WHOLE + 1)

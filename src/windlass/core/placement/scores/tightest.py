@@ -1,4 +1,4 @@
-"""Score `tightest`, the default: none of its own, so that best fit decides."""
+"""Score `tightest`, the default: no score of its own, so that best fit decides."""
 
 from __future__ import annotations
 
