@@ -13,12 +13,12 @@ import msgspec
 
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.port import BackendError, Transition
+from windlass.backends.status_fields import from_fields
 from windlass.core.model.job import Job
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Phase, Status
 
 _decode_job = msgspec.json.Decoder(Job).decode
-_decode_status = msgspec.json.Decoder(Status).decode
 _decode_verdict = msgspec.json.Decoder(Verdict).decode
 
 _STATE = "SELECT id, number, spec, status FROM jobs"
@@ -232,8 +232,8 @@ class StateReader:
     def _states(self, query: str, values: Iterable[Any] = ()) -> list[JobState]:
         rows = self._rows(query, values)
         try:
-            return [JobState(row[0], row[1], _decode_job(row[2]), _decode_status(row[3])) for row in rows]
-        except msgspec.MsgspecError as error:
+            return [JobState(row[0], row[1], _decode_job(row[2]), _read_status(row[3])) for row in rows]
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise CorruptError(self._database, str(error)) from error
 
     def _tasks(self, query: str, values: Iterable[Any] = ()) -> list[Task]:
@@ -257,3 +257,7 @@ def _readable(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
     connection.execute("SELECT value FROM meta LIMIT 1").fetchall()
     return connection
+
+
+def _read_status(text: str) -> Status:
+    return from_fields(msgspec.json.decode(text))

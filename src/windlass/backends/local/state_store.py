@@ -20,6 +20,7 @@ from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.schema_migrations import migrate
 from windlass.backends.local.state_reader import CorruptError, StateReader, Task
 from windlass.backends.port import BackendError, Changes
+from windlass.backends.status_fields import to_fields
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState
 
@@ -117,7 +118,7 @@ class StateStore(StateReader):
     def _put(self, state: JobState, origin: SubmissionOrigin | None) -> None:
         status, finished = state.status, state.status.finished_at
         kept_until = None if finished is None or state.job.ttl is None else finished + state.job.ttl
-        changing = (status.phase.value, finished, kept_until, _encode(status).decode())
+        changing = (status.phase.value, finished, kept_until, _encode(to_fields(status)).decode())
         update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
         if self._connection.execute(update, (*changing, state.id)).rowcount:
             return

@@ -8,11 +8,12 @@ the revision that wrote it. Phase and generation stand beside them for users. Th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
+from windlass.backends.status_fields import from_fields, to_fields
 from windlass.core.model.status import Placement, Status
 
 FIELD = "windlass"
@@ -24,11 +25,7 @@ TRAINING = "training"
 ANNOTATION = "windlass.dev/state"
 """Name of the annotation with the state, on objects whose status belongs to other controllers."""
 
-_FRESH = Status()
 _PLACEMENTS = ("placement", "resize_to")
-_BIT_SETS = ("done", "restarting")
-"""Written as hexadecimal texts: decimal texts of integers end at 4,300 digits, which is 14,284 members."""
-_SMALL = tuple(each.name for each in fields(Status) if each.name not in _PLACEMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +70,7 @@ def written(stored: Stored) -> dict[str, Any]:
     """A merge patch of `status.windlass`. It holds the placements only if this revision changes them."""
     status, placed = stored.status, stored.revision if stored.placed is None else stored.placed
     is_placed = status.placement is not None or status.resize_to is not None
-    changed = {name: value for name in _SMALL if (value := getattr(status, name)) != getattr(_FRESH, name)}
-    changed |= {name: f"{changed[name]:x}" for name in _BIT_SETS if name in changed}
+    changed = to_fields(status, without=_PLACEMENTS)
     state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
     told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state, stored.remade)
     patch: dict[str, Any] = msgspec.to_builtins(told)
@@ -100,8 +96,7 @@ def read(found: Any) -> Stored | None:
         told = msgspec.convert(found, _Written)
         state = msgspec.json.decode(told.state, type=dict[str, Any])
         placed = msgspec.convert(state.pop("placed", 0), int)
-        state |= {name: int(state[name], 16) for name in _BIT_SETS if name in state}
-        status = msgspec.convert(state, Status)
+        status = from_fields(state)
         if placed:
             status = _with_placements(status, _decode_placements(told.placements or "{}"), placed)
         return Stored(told.number, told.revision, status, told.remade, placed)
