@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.nodes import Machine, declared_nodes
+from windlass.backends.local.nodes import Machine, declare_cluster
 from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
 from windlass.core.lifecycle.events import Cancel
@@ -45,7 +45,7 @@ async def measure(folder: Path) -> tuple[list[float], list[float], float]:
 
 @contextlib.asynccontextmanager
 async def controlled(folder: Path) -> AsyncIterator[tuple[LocalBackend, Controller]]:
-    world = LocalBackend(folder / "state", declared_nodes(Machine(8_000, 2**33), 2, 4), kind="run")
+    world = LocalBackend(folder / "state", declare_cluster(Machine(8_000, 2**33), 2, 4), kind="run")
     controller = Controller(world.recover(), world.finished)
     running = asyncio.create_task(run(controller, world, on_trouble=print))
     yield world, controller

@@ -1,4 +1,4 @@
-"""What a test of real processes may not leave behind."""
+"""Processes of a state folder that a test may not leave behind."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from windlass import wire
 from windlass.backends.local.supervisor import proc
 
 PATIENCE = 20.0
-"""Seconds after which something awaited is not coming any more; a loaded machine is slow, never that slow."""
+"""Timeout in seconds of every wait in tests; even a loaded machine is not that slow."""
 
 
-def of(state: Path) -> dict[int, str]:
-    """Every living process of a state folder: its ranks by their mark, its watchdog and supervisor by their command."""
+def living_processes(state: Path) -> dict[int, str]:
+    """Returns the living processes of a folder: ranks by their mark, watchdog and supervisor by their command."""
     file = state / "id"
     marker = file.read_bytes().strip() if file.exists() else b""
     return {pid: line for pid, line in _commands() if _belongs(pid, line, state, marker)}
@@ -38,10 +38,12 @@ def _belongs(pid: int, line: str, state: Path, marker: bytes) -> bool:
     return marked or ("supervisor/start.py" in line and f" {state} " in line)
 
 
-def assert_none(states: list[Path]) -> None:
-    """Wait for what is ending; kill and report what is not."""
+def assert_none_left(states: list[Path]) -> None:
+    """Waits until all processes have ended; kills and reports those that do not end."""
     until = time.monotonic() + PATIENCE
-    while (left := {pid: line for state in states for pid, line in of(state).items()}) and time.monotonic() < until:
+    while (
+        left := {pid: line for state in states for pid, line in living_processes(state).items()}
+    ) and time.monotonic() < until:
         time.sleep(0.01)
     for pid in left:
         os.kill(pid, signal.SIGKILL)

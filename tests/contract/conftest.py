@@ -11,7 +11,7 @@ from place import Behaviour, Place
 
 import strays
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.nodes import Machine, declared_nodes
+from windlass.backends.local.nodes import Machine, declare_cluster
 from windlass.backends.port import Backend, ClusterChanged
 from windlass.backends.simulator import cluster_of
 from windlass.backends.simulator.backend import SimulatorBackend
@@ -31,7 +31,7 @@ class LocalPlace:
         self.opened: list[LocalBackend] = []
 
     async def open(self) -> LocalBackend:
-        cluster = declared_nodes(Machine(cpu=4000, memory=2**32), 2, 2)
+        cluster = declare_cluster(Machine(cpu=4000, memory=2**32), 2, 2)
         world = LocalBackend(self.state, cluster, kind="run")
         self.opened.append(world)
         return world
@@ -60,7 +60,7 @@ class LocalPlace:
     def close(self) -> None:
         for world in self.opened:
             world.close(end=True)
-        strays.assert_none([self.state])
+        strays.assert_none_left([self.state])
 
 
 class SimPlace:

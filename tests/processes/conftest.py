@@ -1,4 +1,4 @@
-"""State folders of their own, and the promise that nothing started on their behalf outlives a test."""
+"""State folders for single tests, and the check that no process started for them outlives the test."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import strays
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A state folder that does not exist yet."""
+    """Returns the path of a state folder that does not exist yet."""
     return tmp_path / "state"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
-    """Every folder below the test's own that has been used as a state folder is checked."""
+def _no_process_is_left(tmp_path: Path) -> Iterator[None]:
+    """Checks every state folder below the test's own folder."""
     yield
-    strays.assert_none([file.parent for file in tmp_path.rglob("supervisor.lock")])
+    strays.assert_none_left([file.parent for file in tmp_path.rglob("supervisor.lock")])

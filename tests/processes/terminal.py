@@ -99,11 +99,11 @@ class Terminal:
     def __init__(self, state: Path, *words: str, env: Mapping[str, str] | None = None) -> None:
         self.seen = ""
         self.raw = b""
-        told = environment(state, **(env or {}))
+        variables = environment(state, **(env or {}))
         self.pid, self.master = pty.fork()
         fcntl.ioctl(self.master if self.pid else 0, termios.TIOCSWINSZ, struct.pack("4H", 50, 200, 0, 0))
         if self.pid == 0:
-            os.execve(WINDLASS, [WINDLASS, *words], told)  # noqa: S606 - a terminal of its own is the point
+            os.execve(WINDLASS, [WINDLASS, *words], variables)  # noqa: S606 - a terminal of its own is the point
         self.code: int | None = None
 
     def expect(self, pattern: str) -> re.Match[str]:
@@ -159,7 +159,7 @@ class Terminal:
             return seconds > 0
         try:
             data = os.read(self.master, 65536)
-        except OSError:  # EIO: nobody has the other end open
+        except OSError:  # EIO: no process has the other end open
             return False
         self.raw += data
         self.seen = _ESCAPES.sub("", self.raw.decode(errors="replace")).replace("\r\n", "\n")

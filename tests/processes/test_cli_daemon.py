@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hand import await_that
+from supervisor_driver import wait_until
 from terminal import crash, daemon, facts, ok, phase, start, terminal, until, windlass
 
 SMALL = ("--local-nodes", "2", "--local-gpus", "2")
@@ -77,11 +77,11 @@ def test_jobs_continue_without_their_daemon_and_their_end_is_recorded(state: Pat
         phase(state, "six", "Running")
         crash(state)
         go.touch()
-        await_that(gone.exists, "the job did not go on")
+        wait_until(gone.exists, "the job did not go on")
         assert facts(state, "status", "six")["phase"] == "Running"  # on record: nobody has heard of the end yet
         ok(state, "up", "-d")
-        story = phase(state, "six", "Failed")
-        assert (story["exit_code"], story["attempts"]) == (6, 1)
+        scenario = phase(state, "six", "Failed")
+        assert (scenario["exit_code"], scenario["attempts"]) == (6, 1)
 
 
 def test_a_daemon_keeps_its_nodes_after_a_crash(state: Path):
@@ -102,8 +102,8 @@ def test_a_run_between_two_daemons_does_not_end_their_jobs(state: Path):
         ok(state, "run", "--", "true")
         time.sleep(2.5)  # longer than a supervisor waits that belongs to a `run`
         ok(state, "up", "-d")
-        story = facts(state, "status", "long")
-        assert (story["phase"], story["attempts"]) == ("Running", 1)
+        scenario = facts(state, "status", "long")
+        assert (scenario["phase"], scenario["attempts"]) == ("Running", 1)
 
 
 def test_down_asks_before_it_cancels(state: Path):

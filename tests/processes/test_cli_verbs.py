@@ -245,8 +245,8 @@ def test_alloc_holds_nodes_while_a_command_runs(up: Path):
     ran = windlass(up, "alloc", "-G", "2", "--", "sh", "-c", "echo $WINDLASS_JOB_ID on $WINDLASS_NODE; exit 9")
     assert ran.returncode == 9
     assert ran.stdout == "alloc-1 on n1\n"
-    story = facts(up, "status", "alloc")
-    assert (story["phase"], story["attempts"]) == ("Succeeded", 1)
+    scenario = facts(up, "status", "alloc")
+    assert (scenario["phase"], scenario["attempts"]) == ("Succeeded", 1)
 
 
 def test_an_allocation_is_released_when_its_shell_is_killed(up: Path):

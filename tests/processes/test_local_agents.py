@@ -1,4 +1,4 @@
-"""Jobs whose ranks are started by agents: one a replica. No torch, which takes a tenth of the time."""
+"""Jobs whose ranks are started by agents, one per replica. Without torch a test takes a tenth of the time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand import is_gone
-from home import BARE, at_home, job, soon
+from local_controller import PATH_ONLY, await_condition, job, run_controller
+from supervisor_driver import is_gone
 
 from windlass.backends.local.rank_activity import rank_activity
 from windlass.core.lifecycle.events import Cancel
@@ -32,22 +32,22 @@ QUICK = RestartPolicy(backoff_base=10)
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment in which torch cannot be imported."""
+    """Returns an environment in which torch cannot be imported."""
     (tmp_path / "no").mkdir()
     (tmp_path / "no/torch.py").write_text("raise ImportError('there is no torch here')")
-    return {**BARE, "PYTHONPATH": str(tmp_path / "no")}
+    return {**PATH_ONLY, "PYTHONPATH": str(tmp_path / "no")}
 
 
-SPEAKS = """
+REPORTS = """
 import json, os, socket, time
 rank, generation = int(os.environ["RANK"]), int(os.environ["WINDLASS_GENERATION"])
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 agent.connect(os.environ["WINDLASS_AGENT_SOCKET"])
-def say(**what):
+def send(**what):
     agent.send(json.dumps({"rank": rank, "generation": generation, **what}).encode())
-say(type="heartbeat", step=4, phase="forward", beat=9)
-say(type="telemetry", step=4, values={"loss": 2.5, "steps": 10, "step_ms": 20.0})
-print("spoke", flush=True)
+send(type="heartbeat", step=4, phase="forward", beat=9)
+send(type="telemetry", step=4, values={"loss": 2.5, "steps": 10, "step_ms": 20.0})
+print("sent", flush=True)
 time.sleep(1000)
 """
 
@@ -64,168 +64,172 @@ def pid_of(lines: list[str], rank: int, generation: int = 1) -> int:
     return next(int(line.removeprefix(begin)) for line in lines if line.startswith(begin))
 
 
-def test_each_rank_has_its_own_log_and_knows_who_it_is(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
+def test_each_rank_has_its_own_log_and_variables(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
             script = "import os\nprint(os.environ['RANK'], os.environ['LOCAL_RANK'], os.environ['WORLD_SIZE'])"
-            job_id = await home.submit(agents(tmp_path, script))
-            assert (await home.end(job_id)).status.phase is Phase.SUCCEEDED
-            printed = [home.printed(job_id, ranks=[rank]) for rank in range(4)]
+            job_id = await local.submit(agents(tmp_path, script))
+            assert (await local.end(job_id)).status.phase is Phase.SUCCEEDED
+            printed = [local.printed(job_id, ranks=[rank]) for rank in range(4)]
             assert printed == [["0 0 4"], ["1 1 4"], ["2 0 4"], ["3 1 4"]]
-            assert [task.code for task in home.world.store.tasks(job_id)] == [0, 0]
+            assert [task.code for task in local.backend.store.tasks(job_id)] == [0, 0]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_killed_rank_costs_no_generation(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
-            job_id = await home.submit(agents(tmp_path, WAITS, "2"))
-            os.kill(pid_of(await home.lines(job_id, 4), 3), signal.SIGKILL)
-            ended = await home.end(job_id)
+def test_a_killed_rank_is_recovered_within_the_generation(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
+            job_id = await local.submit(agents(tmp_path, WAITS, "2"))
+            os.kill(pid_of(await local.lines(job_id, 4), 3), signal.SIGKILL)
+            ended = await local.end(job_id)
             assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 1, 1)
             assert (ended.status.infrastructure_failures, ended.status.user_failures) == (1, 0)
-            told = next(step for step in home.world.store.transitions(job_id) if step.event == "Recovered")
-            node = home.world.store.tasks(job_id)[1].node
-            assert f"last: rank 3 (worker/1) on {node} killed by SIGKILL, back after 0." in told.message
-            board = home.world.paths.generation_logs(job_id, 1) / "node-1/ranks.json"
-            assert json.loads(board.read_text())["generation"] == 2
+            progress = next(step for step in local.backend.store.transitions(job_id) if step.event == "Recovered")
+            node = local.backend.store.tasks(job_id)[1].node
+            assert f"last: rank 3 (worker/1) on {node} killed by SIGKILL, back after 0." in progress.message
+            status_file = local.backend.paths.generation_logs(job_id, 1) / "node-1/ranks.json"
+            assert json.loads(status_file.read_text())["generation"] == 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_killed_agent_restarts_the_gang_and_the_count_goes_on(
+def test_a_killed_agent_restarts_the_gang_and_the_agents_generation_continues(
     state: Path, tmp_path: Path, bare: dict[str, str]
 ) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
-            job_id = await home.submit(agents(tmp_path, WAITS, "3"))
-            lines = await home.lines(job_id, 4)
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
+            job_id = await local.submit(agents(tmp_path, WAITS, "3"))
+            lines = await local.lines(job_id, 4)
             os.kill(pid_of(lines, 0), signal.SIGKILL)
-            lines = await home.lines(job_id, 8)
-            os.kill(home.world.store.tasks(job_id)[1].pid or 0, signal.SIGKILL)
-            ended = await home.end(job_id)
+            lines = await local.lines(job_id, 8)
+            os.kill(local.backend.store.tasks(job_id)[1].pid or 0, signal.SIGKILL)
+            ended = await local.end(job_id)
             assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 2, 1)
             assert ended.status.last_failure is not None
             assert ended.status.last_failure.message.startswith("the agent (worker/1) on n")
             assert ended.status.last_failure.kind is FailureClass.INFRASTRUCTURE
-            assert all("generation 3" in line for line in home.printed(job_id, 2))
-            await soon(lambda: is_gone(pid_of(lines, 2, 2)), "a rank of the first generation lives")
+            assert all("generation 3" in line for line in local.printed(job_id, 2))
+            await await_condition(lambda: is_gone(pid_of(lines, 2, 2)), "a rank of the first generation is alive")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_failing_program_uses_up_its_restarts_and_is_told_as_it_was(
+def test_a_failing_program_uses_up_its_restarts_and_fails_with_its_cause(
     state: Path, tmp_path: Path, bare: dict[str, str]
 ) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
             script = "import os, sys\nsys.exit(7 if os.environ['RANK'] == '1' else 0)"
-            ended = await home.end(await home.submit(agents(tmp_path, script, restart=RestartPolicy(user_limit=2))))
+            ended = await local.end(await local.submit(agents(tmp_path, script, restart=RestartPolicy(user_limit=2))))
             status = ended.status
             assert (status.phase, status.generation, status.user_failures) == (Phase.FAILED, 1, 3)
             assert "rank 1 (worker/0) on n" in status.message
             assert "exited with code 7; 3 failures of the program, 2 forgiven" in status.message
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_what_a_rank_said_of_its_error_is_in_the_status(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
+def test_the_error_of_a_rank_is_in_the_status(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
             script = "import os\nif os.environ['RANK'] == '2':\n    raise FileNotFoundError('no shard 2')"
-            ended = await home.end(await home.submit(agents(tmp_path, script, restart=RestartPolicy(user_limit=0))))
+            ended = await local.end(await local.submit(agents(tmp_path, script, restart=RestartPolicy(user_limit=0))))
             assert "exited with code 1: FileNotFoundError: no shard 2" in ended.status.message
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
     ("code", "reason"), [(83, "Preempted"), (84, "AskedForRetry"), (85, "AskedForNoRetry"), (5, "RetryableExitCode")]
 )
-def test_what_a_rank_declares_reaches_who_decides(
+def test_an_agreed_exit_code_of_a_rank_reaches_the_lifecycle(
     state: Path, tmp_path: Path, bare: dict[str, str], code: int, reason: str
 ) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
             script = f"import os, sys\nsys.exit({code} if os.environ['WINDLASS_GENERATION'] == '1' else 0)"
             policy = RestartPolicy(infrastructure_limit=0 if code == 5 else 4, retryable_exit_codes=(5,))
-            ended = await home.end(await home.submit(agents(tmp_path, script, replicas=1, restart=policy)))
+            ended = await local.end(await local.submit(agents(tmp_path, script, replicas=1, restart=policy)))
             assert ended.status.last_failure is not None
             assert ended.status.last_failure.reason == reason
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_gang_that_is_stopped_may_save_first(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
+def test_a_stopped_gang_has_time_to_save(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
             script = (
                 "import os, signal, sys, time\n"
-                "def leave(*_):\n    time.sleep(0.3); print('saved', flush=True); sys.exit(83)\n"
-                "signal.signal(signal.SIGTERM, leave)\nprint('ready', flush=True)\nwhile True: time.sleep(0.02)"
+                "def save(*_):\n    time.sleep(0.3); print('saved', flush=True); sys.exit(83)\n"
+                "signal.signal(signal.SIGTERM, save)\nprint('ready', flush=True)\nwhile True: time.sleep(0.02)"
             )
-            job_id = await home.submit(agents(tmp_path, script))
-            await home.lines(job_id, 4)
-            await home.happen(job_id, Cancel("ada"))
-            assert (await home.end(job_id)).status.reason == "Cancelled"
-            assert home.printed(job_id).count("saved") == 4
+            job_id = await local.submit(agents(tmp_path, script))
+            await local.lines(job_id, 4)
+            await local.inject(job_id, Cancel("ada"))
+            assert (await local.end(job_id)).status.reason == "Cancelled"
+            assert local.printed(job_id).count("saved") == 4
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_ranks_outlive_a_controller_that_is_killed_and_recover_without_it(
     state: Path, tmp_path: Path, bare: dict[str, str]
 ) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare, end=False) as home:
-            job_id = await home.submit(agents(tmp_path, WAITS, "2"))
-            await home.phase(job_id, Phase.RUNNING)
-            pid = pid_of(await home.lines(job_id, 4), 1)
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare, end=False) as local:
+            job_id = await local.submit(agents(tmp_path, WAITS, "2"))
+            await local.phase(job_id, Phase.RUNNING)
+            pid = pid_of(await local.lines(job_id, 4), 1)
         os.kill(pid, signal.SIGKILL)
-        async with at_home(state, environment=bare) as home:
-            ended = await home.end(job_id)
+        async with run_controller(state, environment=bare) as local:
+            ended = await local.end(job_id)
             assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 1, 1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_failure_is_the_programs_also_for_the_controller_after_the_one_that_heard_of_it(
-    state: Path, tmp_path: Path, bare: dict[str, str]
-) -> None:
-    async def story() -> None:
+def test_a_failure_keeps_its_class_under_the_next_controller(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def scenario() -> None:
         fails_twice = "import os, sys\nsys.exit(7 if int(os.environ['WINDLASS_GENERATION']) < 3 else 0)"
         policy = RestartPolicy(user_limit=2, backoff_base=1_500)
-        async with at_home(state, environment=bare, end=False) as home:
-            job_id = await home.submit(agents(tmp_path, fails_twice, replicas=1, restart=policy))
-            said = home.world.paths.generation_logs(job_id, 1) / "node-0.err"
-            await soon(lambda: said.exists() and "the next one waits 1.5 s" in said.read_text(), "it waits for nothing")
-            await home.submit(job(sys.executable, "-c", ""))  # what was heard until now is written down with this
-        async with at_home(state, environment=bare) as home:
-            status = (await home.end(job_id)).status
+        async with run_controller(state, environment=bare, end=False) as local:
+            job_id = await local.submit(agents(tmp_path, fails_twice, replicas=1, restart=policy))
+            log = local.backend.paths.generation_logs(job_id, 1) / "node-0.err"
+            await await_condition(
+                lambda: log.exists() and "the next one waits 1.5 s" in log.read_text(), "the agent does not wait"
+            )
+            await local.submit(job(sys.executable, "-c", ""))  # its commit stores the agents' messages up to now
+        async with run_controller(state, environment=bare) as local:
+            status = (await local.end(job_id)).status
             assert (status.phase, status.user_failures, status.infrastructure_failures) == (Phase.SUCCEEDED, 2, 0)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_what_ranks_say_of_themselves_is_told_of_the_job(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
-    async def story() -> None:
-        async with at_home(state, environment=bare) as home:
-            job_id = await home.submit(agents(tmp_path, SPEAKS))
-            await home.lines(job_id, 4)
+def test_heartbeats_and_telemetry_are_in_the_progress_of_a_job(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
+            job_id = await local.submit(agents(tmp_path, REPORTS))
+            await local.lines(job_id, 4)
 
             def seen() -> dict[str, Any]:
-                tasks = home.world.store.tasks(job_id)
-                known = home.state(job_id)
+                tasks = local.backend.store.tasks(job_id)
+                known = local.state(job_id)
                 assert known is not None
-                return summarize_progress(rank_activity(home.world.paths, known.job, tasks)) or {}
+                return summarize_progress(rank_activity(local.backend.paths, known.job, tasks)) or {}
 
-            await soon(lambda: seen().get("loss") and all(rank["step"] for rank in seen()["ranks"]), f"only {seen()}")
-            told = seen()
-            assert (told["step"], told["steps"], told["loss"], told["eta"]) == (4, 10, 2.5, 120)
-            assert [rank["env"]["RANK"] for rank in told["ranks"]] == ["0", "1", "2", "3"]
-            assert told["ranks"][3]["node"] == home.world.store.tasks(job_id)[1].node
-            await home.happen(job_id, Cancel("ada"))
-            await home.end(job_id)
+            await await_condition(
+                lambda: seen().get("loss") and all(rank["step"] for rank in seen()["ranks"]), f"only {seen()}"
+            )
+            progress = seen()
+            assert (progress["step"], progress["steps"], progress["loss"], progress["eta"]) == (4, 10, 2.5, 120)
+            assert [rank["env"]["RANK"] for rank in progress["ranks"]] == ["0", "1", "2", "3"]
+            assert progress["ranks"][3]["node"] == local.backend.store.tasks(job_id)[1].node
+            await local.inject(job_id, Cancel("ada"))
+            await local.end(job_id)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""A disk that is full, a folder that cannot be written, a database that is damaged, a clock that jumps."""
+"""Faults of the machine: a full disk, a folder without write access, a damaged database, a clock that jumps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from home import at_home, job, two_nodes
+from local_controller import job, run_controller, two_nodes
 
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.clock import SYSTEM
@@ -26,15 +26,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
-    tried = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.skip(f"mounting is not permitted here: {tried.stderr.strip()}")
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def fill(folder: Path) -> Path:
-    """A file that leaves no byte free."""
+def fill_disk(folder: Path) -> Path:
+    """Creates a file that leaves no byte free, and returns it."""
     file = folder / "filler"
     with file.open("wb", buffering=0) as stream:
         for size in (1 << 16, 1 << 12, 1):
@@ -46,59 +46,59 @@ def fill(folder: Path) -> Path:
     return file
 
 
-def test_on_a_full_disk_nothing_happens_until_there_is_room(small_disk: Path) -> None:
-    async def story() -> None:
-        async with at_home(small_disk / "state") as home:
-            first = await home.submit(job("true"))
-            await home.end(first)
-            filler = fill(small_disk)
+def test_a_submission_on_a_full_disk_waits_until_there_is_space(small_disk: Path) -> None:
+    async def scenario() -> None:
+        async with run_controller(small_disk / "state") as local:
+            first = await local.submit(job("true"))
+            await local.end(first)
+            filler = fill_disk(small_disk)
             big = job("true", labels={"note": "x" * 200_000})
-            submitting = asyncio.create_task(home.submit(big))
-            await home.trouble()
-            assert [found.id for found in home.world.store.jobs()] == [first]
+            submitting = asyncio.create_task(local.submit(big))
+            await local.first_trouble()
+            assert [found.id for found in local.backend.store.jobs()] == [first]
             assert not submitting.done()
             filler.unlink()
-            assert (await home.end(await submitting)).status.phase is Phase.SUCCEEDED
-            assert home.troubles == [
-                f"{home.world.paths.database}: the disk is full; nothing was changed, free some space"
+            assert (await local.end(await submitting)).status.phase is Phase.SUCCEEDED
+            assert local.troubles == [
+                f"{local.backend.paths.database}: the disk is full; nothing was changed, free some space"
             ]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_database_that_may_not_grow_is_as_good_as_a_full_disk(state: Path) -> None:
-    async def story() -> None:
-        async with at_home(state) as home:
-            connection = home.world.store._connection
+def test_a_database_that_may_not_grow_is_treated_like_a_full_disk(state: Path) -> None:
+    async def scenario() -> None:
+        async with run_controller(state) as local:
+            connection = local.backend.store._connection
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages}")
-            submitting = asyncio.create_task(home.submit(job("true", labels={"note": "x" * 200_000})))
-            await home.trouble()
-            assert home.world.store.count() == 0
+            submitting = asyncio.create_task(local.submit(job("true", labels={"note": "x" * 200_000})))
+            await local.first_trouble()
+            assert local.backend.store.count() == 0
             with pytest.raises(BackendError, match="the turn before this one could not be written yet"):
-                await home.world.commit(Changes())
+                await local.backend.commit(Changes())
             connection.execute("PRAGMA max_page_count = 1073741823")
-            assert (await home.end(await submitting)).status.phase is Phase.SUCCEEDED
-            assert len(home.troubles) == 1
+            assert (await local.end(await submitting)).status.phase is Phase.SUCCEEDED
+            assert len(local.troubles) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_output_that_finds_no_room_is_dropped_with_one_word_about_it(small_disk: Path) -> None:
-    async def story() -> None:
-        async with at_home(small_disk / "state") as home:
-            floods = "head -c 5000000 /dev/zero; echo done >&2"
-            job_id = await home.submit(job("sh", "-c", floods))
-            await home.trouble()
-            (home.world.paths.generation_logs(job_id, 1) / "0.out").unlink()
-            assert (await home.end(job_id)).status.phase is Phase.SUCCEEDED
-            about_output = [trouble for trouble in home.troubles if trouble.startswith(job_id)]
+def test_output_that_does_not_fit_is_dropped_with_one_message(small_disk: Path) -> None:
+    async def scenario() -> None:
+        async with run_controller(small_disk / "state") as local:
+            prints_much = "head -c 5000000 /dev/zero; echo done >&2"
+            job_id = await local.submit(job("sh", "-c", prints_much))
+            await local.first_trouble()
+            (local.backend.paths.generation_logs(job_id, 1) / "0.out").unlink()
+            assert (await local.end(job_id)).status.phase is Phase.SUCCEEDED
+            about_output = [trouble for trouble in local.troubles if trouble.startswith(job_id)]
             assert about_output == [f"{job_id}: output of rank 0 is being lost: No space left on device"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(small_disk: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(BackendError, match="Read-only file system; make it writable, or name another"):
         LocalBackend(small_disk / "state", two_nodes(), kind="run")
@@ -107,13 +107,13 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(small_disk: P
 def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) -> None:
     state = small_disk / "state"
 
-    async def story() -> str:
-        async with at_home(state) as home:
-            job_id = await home.submit(job("true"))
-            await home.end(job_id)
+    async def scenario() -> str:
+        async with run_controller(state) as local:
+            job_id = await local.submit(job("true"))
+            await local.end(job_id)
             return job_id
 
-    job_id = asyncio.run(story())
+    job_id = asyncio.run(scenario())
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(BackendError, match="make it writable"):
         LocalBackend(state, two_nodes(), kind="run")
@@ -124,7 +124,7 @@ def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) 
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_of_somebody_else_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BackendError, match="Permission denied"):
         prepare(tmp_path / "state")
@@ -142,41 +142,41 @@ def test_a_damaged_database_is_named_and_can_be_moved_aside(state: Path, damage:
     else:
         paths.database.write_text("this is no database. " * 500)
 
-    async def story() -> None:
+    async def scenario() -> None:
         with pytest.raises(CorruptError) as refused:
-            async with at_home(state):
+            async with run_controller(state):
                 pass
         assert str(refused.value).startswith(f"{paths.database} is damaged (")
         assert f"mv '{paths.database}'" in str(refused.value)
         aside = move_aside(paths)
         assert aside.exists()
-        async with at_home(state) as home:
-            assert (await home.end(await home.submit(job("true")))).status.phase is Phase.SUCCEEDED
+        async with run_controller(state) as local:
+            assert (await local.end(await local.submit(job("true")))).status.phase is Phase.SUCCEEDED
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_database_of_another_version_is_left_alone(state: Path) -> None:
+def test_a_database_of_a_later_version_is_refused(state: Path) -> None:
     paths = prepare(state)
     store = open_store(paths)
     store._connection.execute("PRAGMA user_version = 99")
     store.close()
-    with pytest.raises(BackendError, match="written by another version of Windlass"):
+    with pytest.raises(BackendError, match="written by a later version of Windlass"):
         open_store(paths)
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(state: Path) -> None:
     hour = 3_600_000
 
-    async def story() -> None:
+    async def scenario() -> None:
         times: list[int] = []
         for jump in (0, -48 * hour, 48 * hour, 0):
             jumped = SYSTEM._replace(wall=lambda jump=jump: SYSTEM.wall() + jump)
-            async with at_home(state, sources=jumped) as home:
-                job_id = await home.submit(job("true", walltime=hour))
-                assert (await home.end(job_id)).status.phase is Phase.SUCCEEDED
-                times.append(home.world.now())
+            async with run_controller(state, sources=jumped) as local:
+                job_id = await local.submit(job("true", walltime=hour))
+                assert (await local.end(job_id)).status.phase is Phase.SUCCEEDED
+                times.append(local.backend.now())
         assert times == sorted(times)
         assert times[-1] - times[0] < hour
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Several people on one cluster, as they meet it: real daemons, real processes."""
+"""Several users on one cluster, with real daemons and real processes."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def submit(state: Path, name: str, *words: str, command: tuple[str, ...] = SLEEP
     return ok(state, "submit", "--name", name, *words, *command).strip()
 
 
-def waits(state: Path, job: str) -> Any:
+def wait_until_queued(state: Path, job: str) -> Any:
     return phase(state, job, "Queued")
 
 
-# --- what queues lend -----------------------------------------------------------------------------------
+# --- lending between queues -----------------------------------------------------------------------------------
 
 
-def test_what_a_queue_has_borrowed_it_loses_to_the_queue_it_is_owed_to(state: Path, cluster: str):
+def test_borrowed_gpus_are_reclaimed_by_the_queue_that_lent_them(state: Path, cluster: str):
     with daemon(state, "--cluster", cluster):
         small = submit(state, "small", "--queue", "vision", "-G", "2")
         phase(state, small, "Running")
         lent = submit(state, "lent", "--queue", "vision", "-N", "2", "-G", "2", "--grace", "5s")
         phase(state, lent, "Running")
         assert share(state, "vision")["borrowed"] == {"gpu": 2}
-        owed = submit(state, "owed", "--queue", "speech", "-G", "4")
-        phase(state, owed, "Running")
-        stopped = waits(state, lent)
+        reclaiming = submit(state, "reclaiming", "--queue", "speech", "-G", "4")
+        phase(state, reclaiming, "Running")
+        stopped = wait_until_queued(state, lent)
         assert stopped["status"]["preemptions"] == 1
         assert phase(state, small, "Running")["attempts"] == 1
         assert share(state, "vision")["borrowed"] == {}
-        # nobody takes it back: the queue that lent it has no more than its due
-        assert until(state, "it", "status", owed)["attempts"] == 1
-        ok(state, "cancel", owed)
+        # no gang is preempted for it: the lending queue holds no more than its quota
+        assert until(state, "it", "status", reclaiming)["attempts"] == 1
+        ok(state, "cancel", reclaiming)
         assert phase(state, lent, "Running")["attempts"] == 2
 
 
@@ -68,17 +68,17 @@ def share(state: Path, queue: str) -> Any:
 
 def test_a_job_that_is_not_preemptible_is_not_stopped(state: Path, cluster: str):
     with daemon(state, "--cluster", cluster):
-        firm = submit(state, "firm", "--queue", "vision", "-N", "3", "-G", "2", "--no-preemptible")
+        firm = submit(state, "not-preemptible", "--queue", "vision", "-N", "3", "-G", "2", "--no-preemptible")
         phase(state, firm, "Running")
-        waits(state, submit(state, "owed", "--queue", "speech", "-G", "4"))
+        wait_until_queued(state, submit(state, "reclaiming", "--queue", "speech", "-G", "4"))
         assert phase(state, firm, "Running")["attempts"] == 1
 
 
-# --- preemption that loses nothing ------------------------------------------------------------------------
+# --- preemption without lost work ------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(400)  # PyTorch is imported three times, on two cores, beside other tests
-def test_a_job_that_is_stopped_for_another_saves_resumes_and_learns_the_same(state: Path, tmp_path: Path):
+def test_a_preempted_job_saves_resumes_and_reaches_the_same_accuracy(state: Path, tmp_path: Path):
     digits = ("-G", "2", "--procs", "1", "--cpus", "1", "--workdir", str(tmp_path))
     command = ("--", sys.executable, str(EXAMPLE), "--epochs", "5")
     with daemon(state, "--local-nodes", "1", "--local-gpus", "2", "--policy", "windlass:min_runtime=0s"):
@@ -89,21 +89,21 @@ def test_a_job_that_is_stopped_for_another_saves_resumes_and_learns_the_same(sta
         assert following.stdout is not None
         next(line for line in following.stdout if "epoch 1/" in line)
         urgent = submit(state, "urgent", "-G", "2", "--priority", "10", command=("--", "sleep", "0.1"))
-        said, _ = following.communicate()
+        output, _ = following.communicate()
         assert phase(state, stopped, "Succeeded")["status"]["preemptions"] == 1
         assert phase(state, urgent, "Succeeded")["attempts"] == 1
-    saved = re.search(r"asked to leave: saved after epoch (\d)", said)
-    resumed = re.search(r"resumed after epoch (\d)", said)
+    saved = re.search(r"asked to leave: saved after epoch (\d)", output)
+    resumed = re.search(r"resumed after epoch (\d)", output)
     assert resumed
     assert saved is None or saved[1] == resumed[1]
     assert expected.partition("] ")[2].startswith("test accuracy")
-    assert said.splitlines()[-1].partition("] ")[2] == expected.partition("] ")[2]
+    assert output.splitlines()[-1].partition("] ")[2] == expected.partition("] ")[2]
 
 
 # --- elastic --------------------------------------------------------------------------------------------
 
 
-def test_an_elastic_job_grows_into_what_is_idle_and_shrinks_for_others(state: Path, cluster: str):
+def test_an_elastic_job_grows_into_idle_gpus_and_shrinks_for_others(state: Path, cluster: str):
     script = "echo size $WORLD_SIZE; sleep 60"
     with daemon(state, "--cluster", cluster):
         first = submit(state, "first", "--queue", "vision", "-N", "2", "-G", "2")
@@ -124,8 +124,8 @@ def test_an_elastic_job_grows_into_what_is_idle_and_shrinks_for_others(state: Pa
         assert phase(state, elastic, "Running")["replicas"] == 2
         ok(state, "cancel", first)
         until(state, "it['phase'] == 'Running' and it['replicas'] == 4", "status", elastic)
-        owed = submit(state, "owed", "--queue", "speech", "-G", "4")
-        phase(state, owed, "Running")
+        reclaiming = submit(state, "reclaiming", "--queue", "speech", "-G", "4")
+        phase(state, reclaiming, "Running")
         shrunk = until(state, "it['phase'] == 'Running' and it['replicas'] == 2", "status", elastic)
         assert shrunk["status"]["preemptions"] == 0
         sizes = [line.split()[-1] for line in ok(state, "logs", elastic, "--attempt", "all").splitlines()]
@@ -136,23 +136,23 @@ def test_an_elastic_job_grows_into_what_is_idle_and_shrinks_for_others(state: Pa
 # --- backfill -----------------------------------------------------------------------------------------
 
 
-def test_a_short_job_starts_in_the_gap_before_a_large_one_and_a_long_one_does_not(state: Path):
+def test_a_short_job_is_backfilled_before_a_large_one_and_a_long_one_is_not(state: Path):
     with daemon(state, "--local-nodes", "1", "--local-gpus", "4"):
         first = submit(state, "first", "-G", "3", "--time", "10m")
         phase(state, first, "Running")
         large = submit(state, "large", "-G", "4", "--time", "10m")
-        assert waits(state, large)["eta"]
+        assert wait_until_queued(state, large)["eta"]
         short = submit(state, "short", "-G", "1", "--time", "5m")
         phase(state, short, "Running")
         ok(state, "cancel", short)
         phase(state, short, "Failed")
         for name, time in (("long", ("--time", "1h")), ("endless", ())):
-            waits(state, submit(state, name, "-G", "1", *time))
+            wait_until_queued(state, submit(state, name, "-G", "1", *time))
         ok(state, "cancel", first)
         phase(state, large, "Running")
 
 
-def test_the_queue_is_in_the_order_in_which_it_starts(state: Path):
+def test_the_queue_is_listed_in_the_order_of_starts(state: Path):
     with daemon(state, "--local-nodes", "1", "--local-gpus", "2", "--policy", "fifo"):
         submit(state, "holds", "-G", "2")
         names = [submit(state, name, "-G", "2") for name in ("b", "a", "c")]
@@ -162,44 +162,44 @@ def test_the_queue_is_in_the_order_in_which_it_starts(state: Path):
 # --- reservations -------------------------------------------------------------------------------------
 
 
-def test_nodes_are_kept_for_a_queue_and_stay_so_when_the_daemon_is_killed(state: Path, cluster: str):
+def test_nodes_reserved_for_a_queue_stay_reserved_when_the_daemon_is_killed(state: Path, cluster: str):
     with daemon(state, "--cluster", cluster):
         made = facts(state, "reserve", "exam", "-N", "1", "--from", "4s", "--for", "1h", "--queue", "speech")
-        (kept,) = made["nodes"]
+        (reserved,) = made["nodes"]
         endless = submit(state, "endless", "--queue", "vision", "-G", "4")
         on = phase(state, endless, "Running")["nodes"]
-        assert kept not in on
+        assert reserved not in on
         second = submit(state, "second", "--queue", "vision", "-G", "4")
-        waits(state, second)
-        # it is on disk: a daemon that was killed comes back with it, and it begins at its time
+        wait_until_queued(state, second)
+        # the reservation is on disk: the next daemon has it, and it begins at its time
         crash(state)
         ok(state, "up", "-d")
         assert [each["name"] for each in facts(state, "reserve")] == ["exam"]
-        mine = submit(state, "mine", "--queue", "speech", "-G", "4")
-        assert phase(state, mine, "Running")["nodes"] == [kept]
-        waits(state, second)
-        ok(state, "cancel", mine)
-        phase(state, mine, "Failed")
-        waits(state, second)
+        inside = submit(state, "inside", "--queue", "speech", "-G", "4")
+        assert phase(state, inside, "Running")["nodes"] == [reserved]
+        wait_until_queued(state, second)
+        ok(state, "cancel", inside)
+        phase(state, inside, "Failed")
+        wait_until_queued(state, second)
         assert "deleted" in ok(state, "reserve", "exam", "--delete")
         phase(state, second, "Running")
 
 
-def test_a_job_that_ends_in_time_may_use_nodes_that_are_reserved_for_later(state: Path):
+def test_a_job_that_ends_in_time_may_use_nodes_reserved_for_later(state: Path):
     with daemon(state, "--local-nodes", "1", "--local-gpus", "4"):
         ok(state, "reserve", "repair", "--nodes", "n1", "--from", "1h", "--for", "1h", "--maintenance")
         phase(state, submit(state, "short", "-G", "1", "--time", "30m"), "Running")
-        verdict = waits(state, submit(state, "long", "-G", "1", "--time", "2h"))
+        verdict = wait_until_queued(state, submit(state, "long", "-G", "1", "--time", "2h"))
         assert "repair" in verdict["message"]
 
 
 # --- why ----------------------------------------------------------------------------------------------
 
 
-def test_what_why_says_would_start_now_starts(state: Path):
+def test_a_change_that_why_proposes_starts_the_job(state: Path):
     with daemon(state, "--local-nodes", "2", "--local-gpus", "4"):
         phase(state, submit(state, "first", "-N", "2", "-G", "3"), "Running")
-        waits(state, submit(state, "wide", "-G", "2"))
+        wait_until_queued(state, submit(state, "wide", "-G", "2"))
         assert "wide-2 with gpus=1 would start now" in ok(state, "why", "wide", "--what-if", "gpus=1")
         assert "would wait" in ok(state, "why", "wide", "--what-if", "time=1h")
         assert facts(state, "why")[0]["would_start"] == ["as 2×1 gpu"]
@@ -210,11 +210,11 @@ def test_what_why_says_would_start_now_starts(state: Path):
 # --- snapshots ----------------------------------------------------------------------------------------
 
 
-def test_every_plan_of_a_daemon_is_made_again_from_its_snapshot(state: Path, cluster: str, tmp_path: Path):
-    """The world that starts processes and whoever reads its snapshots take the same decisions."""
+def test_a_snapshot_of_a_daemon_replays_to_the_same_plan(state: Path, cluster: str, tmp_path: Path):
+    """The scheduler decides the same in the daemon and offline from the daemon's snapshot."""
     seen: dict[int, Any] = {}
 
-    def picture() -> None:
+    def take_snapshot() -> None:
         file = tmp_path / "s.json.gz"
         ok(state, "snapshot", "--planned", str(file))
         taken = read_snapshot(str(file))
@@ -230,10 +230,10 @@ def test_every_plan_of_a_daemon_is_made_again_from_its_snapshot(state: Path, clu
         ]
         for number, (queue, nodes, gpus, time) in enumerate(sizes * 2):
             submit(state, f"j{number}", "--queue", queue, "-N", nodes, "-G", gpus, "--time", time)
-            picture()
+            take_snapshot()
         for job in facts(state, "queue")[:3]:
             ok(state, "cancel", job["id"])
-            picture()
+            take_snapshot()
         assert ok(state, "replay", str(tmp_path / "s.json.gz"), "-o", "name")
     assert len(seen) >= 5
     assert any(taken.plan.admissions for taken in seen.values())

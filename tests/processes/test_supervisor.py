@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hand import Hand, await_that, hand, is_gone, python
+from supervisor_driver import SupervisorDriver, drive_supervisor, is_gone, python, wait_until
 
 from windlass.backends.local.supervisor_start import start_supervisor
 
-# A child that leaves its parent, session and group, says its pid through the file it inherited, and stays.
+# A child that leaves its parent, session and group, prints its pid to the file it inherited, and stays alive.
 DAEMON = """
 import os, sys
 if os.fork() == 0:
@@ -35,12 +35,12 @@ def daemon(inside: str = "pass", stay: str = STAY, after: str = "") -> list[str]
     return python(DAEMON.format(inside=inside, stay=stay) + after)
 
 
-def a_process_prints_its_pid(supervisor: Hand, rank: int = 0) -> int:
+def printed_pid(supervisor: SupervisorDriver, rank: int = 0) -> int:
     return int(supervisor.printed(lambda text: text.endswith("\n"), rank))
 
 
-def test_a_rank_ends_well_and_leaves_no_files_if_it_said_nothing(state: Path) -> None:
-    with hand(state) as supervisor:
+def test_a_rank_without_output_leaves_no_files(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["true"], ["true"])
         assert supervisor.until("exit", rank=0)["code"] == 0
         assert supervisor.until("exit", rank=1)["code"] == 0
@@ -49,15 +49,15 @@ def test_a_rank_ends_well_and_leaves_no_files_if_it_said_nothing(state: Path) ->
         assert not supervisor.paths.logs.exists()
 
 
-def test_what_a_rank_says_is_on_disk_before_its_end_is_told(state: Path) -> None:
-    with hand(state) as supervisor:
+def test_a_ranks_output_is_on_disk_before_its_end_is_reported(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["sh", "-c", "echo said; echo loudly >&2; exit 7"])
         assert supervisor.until("exit")["code"] == 7
         assert (supervisor.output(), supervisor.output(stream="err")) == ("said\n", "loudly\n")
 
 
-def test_a_rank_killed_by_a_signal_says_which(state: Path) -> None:
-    with hand(state) as supervisor:
+def test_a_rank_killed_by_a_signal_is_reported_with_the_signal(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["sh", "-c", "kill -SEGV $$"])
         report = supervisor.until("exit")
         assert report["signal"] == signal.SIGSEGV
@@ -73,21 +73,23 @@ def test_a_rank_killed_by_a_signal_says_which(state: Path) -> None:
         (["true"], "/etc/passwd", 126, [errno.ENOTDIR, "chdir"]),
     ],
 )
-def test_a_rank_that_cannot_start_says_why(state: Path, command: list[str], cwd: str, code: int, error: object) -> None:
-    with hand(state) as supervisor:
+def test_a_rank_that_cannot_start_is_reported_with_the_error(
+    state: Path, command: list[str], cwd: str, code: int, error: object
+) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(command, cwd=cwd)
         report = supervisor.until("exit")
         assert (report["code"], report["error"]) == (code, error)
 
 
-def test_a_rank_starts_clean(state: Path) -> None:
+def test_a_rank_starts_with_a_session_limits_and_files_of_its_own(state: Path) -> None:
     look = """
 import os, resource, signal, sys
 print(os.getsid(0) == os.getpid() == os.getpgid(0), sorted(os.listdir("/proc/self/fd")), sys.stdin.read() == "")
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 print(os.getcwd(), os.environ["RANK"], os.environ["COLOUR"])
 """
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(python("pass"), python(look), cwd="/tmp", COLOUR="grün")
         supervisor.until("exit", rank=1, code=0)
         lines = supervisor.output(rank=1).splitlines()
@@ -96,10 +98,10 @@ print(os.getcwd(), os.environ["RANK"], os.environ["COLOUR"])
         assert lines[2] == "/tmp 1 grün"
 
 
-def test_no_signal_is_ignored_or_blocked_at_the_start(state: Path) -> None:
+def test_a_rank_starts_without_ignored_or_blocked_signals(state: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
     try:
-        with hand(state) as supervisor:
+        with drive_supervisor(state) as supervisor:
             supervisor.spawn(["grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"])
             supervisor.until("exit", code=0)
             masks = [int(line.split()[1], 16) for line in supervisor.output().splitlines()]
@@ -109,11 +111,11 @@ def test_no_signal_is_ignored_or_blocked_at_the_start(state: Path) -> None:
 
 
 def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(state: Path) -> None:
-    stubborn = python(
-        "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1e3)"
+    ignores_sigterm = python(
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(1e3)"
     )
-    with hand(state) as supervisor:
-        supervisor.spawn(stubborn)
+    with drive_supervisor(state) as supervisor:
+        supervisor.spawn(ignores_sigterm)
         supervisor.printed()
         supervisor.stop(grace=50)
         assert supervisor.until("exit")["signal"] == signal.SIGKILL
@@ -128,7 +130,7 @@ signal.signal(15, save)
 print("ready", flush=True)
 while True: signal.pause()
 """
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(python(saves))
         supervisor.printed()
         supervisor.stop(grace=60_000)
@@ -140,7 +142,7 @@ while True: signal.pause()
 def test_a_child_of_a_shell_keeps_its_grace_when_the_shell_has_died(state: Path) -> None:
     saves = "import signal, os; signal.signal(15, lambda *_: (os.write(1, b'saved\\n'), os._exit(0))); "
     child = saves + "print('ready', flush=True); [signal.pause() for _ in range(9)]"
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["sh", "-c", '"$@" & wait', "sh", *python(child)])
         supervisor.printed()
         supervisor.stop(grace=60_000)
@@ -150,9 +152,9 @@ def test_a_child_of_a_shell_keeps_its_grace_when_the_shell_has_died(state: Path)
 
 
 def test_a_daemon_ends_with_its_gang(state: Path) -> None:
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(daemon())
-        pid = a_process_prints_its_pid(supervisor)
+        pid = printed_pid(supervisor)
         supervisor.until("exit", code=0)
         assert not is_gone(pid)
         supervisor.stop()
@@ -161,26 +163,26 @@ def test_a_daemon_ends_with_its_gang(state: Path) -> None:
 
 
 def test_a_daemon_that_ignores_sigterm_is_killed_after_the_grace(state: Path) -> None:
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(daemon(inside="import signal; signal.signal(15, signal.SIG_IGN)"))
-        pid = a_process_prints_its_pid(supervisor)
+        pid = printed_pid(supervisor)
         supervisor.stop(grace=50)
         supervisor.until("gone")
         assert is_gone(pid)
 
 
-def test_a_daemon_below_a_living_rank_is_asked_and_killed_with_it(state: Path) -> None:
-    deaf = "import signal; signal.signal(15, signal.SIG_IGN)"
-    with hand(state) as supervisor:
-        supervisor.spawn(daemon(inside=deaf, after=f"{deaf}; import time; time.sleep(1000)"))
-        pid = a_process_prints_its_pid(supervisor)
+def test_a_daemon_below_a_living_rank_is_signalled_and_killed_with_the_rank(state: Path) -> None:
+    ignores_sigterm = "import signal; signal.signal(15, signal.SIG_IGN)"
+    with drive_supervisor(state) as supervisor:
+        supervisor.spawn(daemon(inside=ignores_sigterm, after=f"{ignores_sigterm}; import time; time.sleep(1000)"))
+        pid = printed_pid(supervisor)
         supervisor.stop(grace=50)
         supervisor.until("gone")
         assert is_gone(pid)
 
 
 def test_a_daemon_of_one_gang_is_left_alone_when_another_ends(state: Path) -> None:
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(daemon(), job="keeps-1")
         pid = int(supervisor.printed(lambda text: text.endswith("\n"), job="keeps-1"))
         supervisor.spawn(["true"], job="ends-2")
@@ -192,27 +194,27 @@ def test_a_daemon_of_one_gang_is_left_alone_when_another_ends(state: Path) -> No
         assert is_gone(pid)
 
 
-def test_a_daemon_that_hides_its_environment_and_session_ends_all_the_same(state: Path) -> None:
+def test_a_daemon_without_environment_and_session_of_its_gang_ends_with_it(state: Path) -> None:
     stay = "os.execve('/bin/sh', ['sh', '-c', 'exec sleep 1000 >&- 2>&-'], {})"
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(daemon(stay=stay))
-        pid = a_process_prints_its_pid(supervisor)
+        pid = printed_pid(supervisor)
         supervisor.stop()
         supervisor.until("gone")
         assert is_gone(pid)
 
 
 def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_report(state: Path) -> None:
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(daemon(stay="import time; time.sleep(1000)"))
         supervisor.until("exit", code=0)
-        pid = a_process_prints_its_pid(supervisor)
+        pid = printed_pid(supervisor)
         assert not is_gone(pid)
         supervisor.stop()
         supervisor.until("gone")
 
 
-def test_many_ranks_fork_while_they_are_killed(state: Path) -> None:
+def test_ranks_that_fork_while_they_are_killed_leave_no_process(state: Path) -> None:
     breeds = """
 import os, signal
 signal.signal(15, signal.SIG_IGN); signal.signal(17, signal.SIG_IGN)
@@ -222,15 +224,15 @@ for _ in range(200000):
         os.setsid(); signal.pause(); os._exit(0)
     if _ > 60: signal.pause()
 """
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(python(breeds), python(breeds))
         supervisor.printed()
         supervisor.stop(grace=0)
-        supervisor.until("gone")  # and the fixture finds nobody left
+        supervisor.until("gone")  # the fixture checks that no process is left
 
 
-def test_a_gang_of_many_ranks(state: Path) -> None:
-    with hand(state) as supervisor:
+def test_a_gang_may_have_many_ranks(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(*[["sh", "-c", "echo $RANK"]] * 60)
         for rank in range(60):
             supervisor.until("exit", rank=rank, code=0)
@@ -238,59 +240,59 @@ def test_a_gang_of_many_ranks(state: Path) -> None:
 
 
 def test_reports_are_repeated_until_they_are_acknowledged(state: Path) -> None:
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["true"])
         exit = supervisor.until("exit")
-        supervisor.leave()
+        supervisor.disconnect()
         supervisor.reports.clear()
 
         supervisor.connect()
         assert supervisor.until("exit") == exit
-        supervisor.say(do="ack", seq=exit["seq"])
-        supervisor.leave()
+        supervisor.send(do="ack", seq=exit["seq"])
+        supervisor.disconnect()
         supervisor.reports.clear()
 
         supervisor.connect()
         supervisor.stop()
         assert supervisor.until("gone")["seq"] == exit["seq"] + 1
-        assert [report["tell"] for report in supervisor.reports] == ["hello", "gone"]
+        assert [report["report"] for report in supervisor.reports] == ["hello", "gone"]
 
 
-def test_a_gang_lives_on_without_a_controller_and_the_next_one_hears_of_it(state: Path) -> None:
-    with hand(state, linger=None) as supervisor:
+def test_a_gang_outlives_its_controller_and_the_next_one_is_informed_of_it(state: Path) -> None:
+    with drive_supervisor(state, linger=None) as supervisor:
         supervisor.spawn(["sleep", "1000"])
         pid = supervisor.pid()
         first = supervisor.supervisor
-        supervisor.leave()
+        supervisor.disconnect()
         supervisor.connect()
         assert supervisor.supervisor == first
         assert supervisor.hello["gangs"] == [["job-1", 1]]
         assert not is_gone(pid)
 
 
-def test_without_a_controller_for_too_long_everything_ends(state: Path) -> None:
-    supervisor = Hand(state, linger=0.05)
+def test_all_processes_end_after_the_timeout_without_a_controller(state: Path) -> None:
+    supervisor = SupervisorDriver(state, linger=0.05)
     supervisor.linger = 0.05
     supervisor.spawn(daemon(after="import time; time.sleep(1000)"))
-    pids = [supervisor.pid(), a_process_prints_its_pid(supervisor), supervisor.supervisor, supervisor.watchdog]
-    supervisor.leave()
+    pids = [supervisor.pid(), printed_pid(supervisor), supervisor.supervisor, supervisor.watchdog]
+    supervisor.disconnect()
     os.waitpid(supervisor.watchdog, 0)
     assert all(is_gone(pid) for pid in pids)
     assert not supervisor.paths.supervisor_socket.exists()
     supervisor.held.release()
 
 
-def test_without_a_controller_a_gang_lives_as_long_as_its_client(state: Path) -> None:
+def test_a_gang_without_a_controller_lives_as_long_as_its_client(state: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as client:  # one that takes long to become the controller
-        supervisor = Hand(state, linger=0.05)
+        supervisor = SupervisorDriver(state, linger=0.05)
         supervisor.spawn(["sleep", "1000"], owner=client.pid)
         pid = supervisor.pid()
         first = supervisor.supervisor
-        supervisor.leave()
+        supervisor.disconnect()
         time.sleep(0.5)
         supervisor.connect()
         assert (supervisor.supervisor, supervisor.hello["gangs"]) == (first, [["job-1", 1]])
-        supervisor.leave()
+        supervisor.disconnect()
         client.kill()
         client.wait()
         os.waitpid(supervisor.watchdog, 0)
@@ -298,22 +300,22 @@ def test_without_a_controller_a_gang_lives_as_long_as_its_client(state: Path) ->
         supervisor.held.release()
 
 
-def test_without_a_controller_no_gang_outlives_its_own_client(state: Path) -> None:
-    with hand(state, linger=0.05) as supervisor, a_client() as first, a_client() as second:
+def test_a_gang_without_a_controller_does_not_outlive_its_own_client(state: Path) -> None:
+    with drive_supervisor(state, linger=0.05) as supervisor, running_client() as first, running_client() as second:
         supervisor.spawn(["sleep", "1000"], owner=first.pid)
         supervisor.spawn(["sleep", "1000"], job="job-2", owner=second.pid)
         pids = [supervisor.pid(), supervisor.pid(job="job-2")]
-        supervisor.leave()
+        supervisor.disconnect()
         first.kill()
         first.wait()
-        await_that(lambda: is_gone(pids[0]), "it outlived its client")
+        wait_until(lambda: is_gone(pids[0]), "the gang outlived its client")
         assert not is_gone(pids[1])
         supervisor.connect()
         supervisor.until("gone", job="job-1")
 
 
 @contextmanager
-def a_client() -> Iterator[subprocess.Popen[bytes]]:
+def running_client() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "1000"]) as client:
         try:
             yield client
@@ -321,60 +323,60 @@ def a_client() -> Iterator[subprocess.Popen[bytes]]:
             client.kill()
 
 
-def test_a_controller_that_was_silent_for_long_is_waited_for_as_any_other(state: Path) -> None:
-    with hand(state, linger=0.05) as supervisor:
+def test_a_controller_that_was_silent_for_long_gets_the_full_timeout(state: Path) -> None:
+    with drive_supervisor(state, linger=0.05) as supervisor:
         first = supervisor.supervisor
         time.sleep(2.2)  # longer than it waits without one
-        supervisor.leave()
+        supervisor.disconnect()
         time.sleep(0.1)
         supervisor.connect()
         assert supervisor.supervisor == first
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "watchdog"])
-def test_when_supervisor_or_guard_is_killed_nothing_is_left(state: Path, victim: str) -> None:
-    supervisor = Hand(state)
+def test_a_killed_supervisor_or_watchdog_leaves_no_process(state: Path, victim: str) -> None:
+    supervisor = SupervisorDriver(state)
     supervisor.spawn(
         daemon(after="import time; time.sleep(1000)"), daemon(stay="os.execve('/bin/sleep', ['sleep', '1000'], {})")
     )
     pids = [
         supervisor.pid(0),
         supervisor.pid(1),
-        a_process_prints_its_pid(supervisor, 0),
-        a_process_prints_its_pid(supervisor, 1),
+        printed_pid(supervisor, 0),
+        printed_pid(supervisor, 1),
     ]
     os.kill(getattr(supervisor, victim), signal.SIGKILL)
-    supervisor.hear_the_end()
-    await_that(lambda: all(is_gone(pid) for pid in [*pids, supervisor.supervisor]), "somebody outlived the supervisor")
+    supervisor.receive_all()
+    wait_until(lambda: all(is_gone(pid) for pid in [*pids, supervisor.supervisor]), "a process outlived the supervisor")
     os.waitpid(supervisor.watchdog, 0)
-    supervisor.leave()
+    supervisor.disconnect()
     supervisor.held.release()
 
 
-def test_when_supervisor_and_guard_are_killed_together_the_next_supervisor_sweeps(state: Path) -> None:
-    with hand(state) as supervisor:
+def test_the_next_supervisor_cleans_up_when_supervisor_and_watchdog_were_killed_together(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(daemon())
-        pid = a_process_prints_its_pid(supervisor)
+        pid = printed_pid(supervisor)
         for victim in (supervisor.watchdog, supervisor.supervisor):
             os.kill(victim, signal.SIGSTOP)  # so that neither can clean up after the other
         for victim in (supervisor.watchdog, supervisor.supervisor):
             os.kill(victim, signal.SIGKILL)
         os.waitpid(supervisor.watchdog, 0)
-        await_that(lambda: is_gone(supervisor.supervisor), "the supervisor is still there")
+        wait_until(lambda: is_gone(supervisor.supervisor), "the supervisor is still there")
         assert not is_gone(pid)
-        supervisor.leave()
+        supervisor.disconnect()
         supervisor.connect()
         assert is_gone(pid)
         assert supervisor.hello["gangs"] == []
 
 
-def test_a_supervisor_that_hangs_is_succeeded_by_another(state: Path) -> None:
-    with hand(state) as supervisor:
+def test_a_supervisor_that_hangs_is_replaced_by_another(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["sleep", "1000"])
         pid, hung = supervisor.pid(), (supervisor.watchdog, supervisor.supervisor)
         for process in hung:
             os.kill(process, signal.SIGSTOP)
-        supervisor.leave()
+        supervisor.disconnect()
         link = start_supervisor(supervisor.paths, fresh=True)
         link.socket.close()
         supervisor.connect()
@@ -384,9 +386,9 @@ def test_a_supervisor_that_hangs_is_succeeded_by_another(state: Path) -> None:
         supervisor.watchdog = link.watchdog
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_nobody_else_may_command(state: Path) -> None:
-    with hand(state) as supervisor:
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_may_not_send_messages(state: Path) -> None:
+    with drive_supervisor(state) as supervisor:
         state.chmod(0o755)
         supervisor.paths.supervisor_socket.chmod(0o777)
         folder = os.open(state, os.O_PATH)
@@ -394,9 +396,9 @@ def test_nobody_else_may_command(state: Path) -> None:
         if child == 0:
             os.setgid(65534)
             os.setuid(65534)
-            with socket.socket(socket.AF_UNIX) as stranger:
-                stranger.connect(f"/proc/self/fd/{folder}/supervisor.sock")
-                os._exit(0 if stranger.recv(100) == b"" else 1)
+            with socket.socket(socket.AF_UNIX) as other:
+                other.connect(f"/proc/self/fd/{folder}/supervisor.sock")
+                os._exit(0 if other.recv(100) == b"" else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         os.close(folder)
         supervisor.spawn(["true"])
@@ -406,7 +408,7 @@ def test_nobody_else_may_command(state: Path) -> None:
 def test_output_is_rotated_and_the_oldest_part_removed(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_LOG_PART", "1000")
     monkeypatch.setenv("WINDLASS_LOG_PARTS", "3")
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(python("for i in range(450): print(f'{i:09}')"))
         supervisor.until("exit", code=0)
         folder = supervisor.paths.generation_logs("job-1", 1)
@@ -416,24 +418,24 @@ def test_output_is_rotated_and_the_oldest_part_removed(state: Path, monkeypatch:
         assert kept == "".join(f"{i:09}\n" for i in range(200, 450))
 
 
-def test_output_that_cannot_be_written_is_dropped_and_the_rank_goes_on(state: Path) -> None:
+def test_output_that_cannot_be_written_is_dropped_and_the_rank_continues(state: Path) -> None:
     prints = "import os; [os.write(1, b'x' * 50000) for _ in range(20)]; print('done', file=__import__('sys').stderr)"
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         folder = supervisor.paths.generation_logs("job-1", 1)
         folder.mkdir(parents=True)
         (folder / "0.out").symlink_to("/dev/full")
         supervisor.spawn(python(prints))
         supervisor.until("exit", code=0)
-        lost = [report for report in supervisor.reports if report["tell"] == "output lost"]
-        assert [(report["rank"], report["stream"], report["why"]) for report in lost] == [
+        lost = [report for report in supervisor.reports if report["report"] == "output lost"]
+        assert [(report["rank"], report["stream"], report["error"]) for report in lost] == [
             (0, "out", os.strerror(errno.ENOSPC))
         ]
         assert supervisor.output(stream="err") == "done\n"
 
 
-def test_output_that_can_be_written_again_says_how_much_is_missing(state: Path) -> None:
+def test_output_that_can_be_written_again_states_the_lost_bytes(state: Path) -> None:
     prints = "import os\nfor word in (b'lost', b'kept'): os.write(1, word); os.read(0, 1)\n"
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         folder = supervisor.paths.generation_logs("job-1", 1)
         folder.mkdir(parents=True)
         (folder / "0.out").symlink_to("/dev/full")
@@ -449,10 +451,10 @@ def test_output_that_can_be_written_again_says_how_much_is_missing(state: Path) 
         assert supervisor.output() == text
 
 
-def test_paths_with_spaces_and_unicode_and_longer_than_a_socket_may_have(tmp_path: Path) -> None:
+def test_paths_may_have_spaces_and_unicode_and_exceed_the_limit_of_sockets(tmp_path: Path) -> None:
     state = tmp_path / "ein Ordner mit Ümläuten und 空白" / ("lang" * 30)
     assert len(bytes(state)) > 108
-    with hand(state) as supervisor:
+    with drive_supervisor(state) as supervisor:
         supervisor.spawn(["printf", "%s", "größe 漢字 'quoted'"], job="job ü-1", cwd=str(tmp_path))
         supervisor.until("exit", code=0)
         assert supervisor.output(job="job ü-1") == "größe 漢字 'quoted'"

@@ -1,4 +1,4 @@
-"""A script sees the same under torchrun, under Windlass's variables, and under a torchrun that they tell what to do."""
+"""A script sees equal variables under torchrun, under Windlass, and under a torchrun that Windlass configures."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 BASE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
-SAYS_ITS_ENVIRONMENT = """\
+WRITES_ITS_ENVIRONMENT = """\
 import json, os, sys
 with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as file:
     json.dump(dict(os.environ), file)
@@ -34,8 +34,8 @@ dist.all_reduce(total)
 open(f"{sys.argv[1]}/{dist.get_rank()}", "w").write(str(total.item()))
 dist.destroy_process_group()
 """
-ITS_OWN = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE"}
-"""Between torchrun's agent and itself or its workers; without such an agent they have no meaning."""
+AGENT_VARIABLES = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE"}
+"""Variables between torchrun's agent and its workers; without such an agent they have no meaning."""
 DIFFERENT = {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"}
 """torchrun's agent hosts the store, here rank 0 does; each run has its own id and port."""
 
@@ -57,19 +57,21 @@ def free_port():
 
 
 def gang(launcher, command, **role):
-    told = Role(procs=2, resources={"cpu": 2000}, command=command, **role)
-    return Job("digits", (told,), launcher=launcher)
+    described = Role(procs=2, resources={"cpu": 2000}, command=command, **role)
+    return Job("digits", (described,), launcher=launcher)
 
 
 def processes_of(job, port):
-    """One process for each rank, as a world would start it."""
+    """Yields command and variables of each rank's process, as a backend starts it."""
     for rank in ranks_of(job):
-        told = environment(job, rank, job_id="digits-1", generation=1, node="n1", store=StoreAddress("127.0.0.1", port))
-        yield job.roles[0].command, told
+        variables = environment(
+            job, rank, job_id="digits-1", generation=1, node="n1", store=StoreAddress("127.0.0.1", port)
+        )
+        yield job.roles[0].command, variables
 
 
 def run_all(processes):
-    """Start every (command, variables), wait for all; kill what is left when one fails."""
+    """Starts every (command, variables) and waits for all; kills the others when one fails."""
     with ExitStack() as stack:
         started = []
         for command, variables in processes:
@@ -77,18 +79,18 @@ def run_all(processes):
             started.append(stack.enter_context(process))
             stack.callback(process.kill)
         for process in started:
-            _, said = process.communicate(timeout=60)
-            assert process.returncode == 0, said
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
 
 
-def seen_in(folder: Path):
-    """What each rank's script saw beyond the environment that all were started from."""
+def variables_in(folder: Path):
+    """Returns the variables that each rank's script saw beyond the common environment."""
     files = sorted(folder.iterdir(), key=lambda path: int(path.name))
     return [{k: v for k, v in json.loads(file.read_text()).items() if k not in BASE} for file in files]
 
 
-def test_a_script_sees_what_it_sees_under_torchrun(script, tmp_path):
-    path = script(SAYS_ITS_ENVIRONMENT)
+def test_a_script_sees_the_variables_that_torchrun_sets(script, tmp_path):
+    path = script(WRITES_ITS_ENVIRONMENT)
     folders = {name: tmp_path / name for name in ("torchrun", "windlass", "both")}
     for folder in folders.values():
         folder.mkdir()
@@ -102,14 +104,14 @@ def test_a_script_sees_what_it_sees_under_torchrun(script, tmp_path):
     both = gang(Launcher.TORCHRUN, (*TORCHRUN, path, str(folders["both"])), replicas=2)
     run_all([*agents, *processes_of(plain, free_port()), *processes_of(both, free_port())])
 
-    reference, ours, told = (seen_in(folders[name]) for name in ("torchrun", "windlass", "both"))
-    assert [rank["RANK"] for rank in ours] == ["0", "1", "2", "3"]
-    for expected, alone, beneath in zip(reference, ours, told, strict=True):
-        names = expected.keys() - ITS_OWN
+    reference, plain_variables, variables = (variables_in(folders[name]) for name in ("torchrun", "windlass", "both"))
+    assert [rank["RANK"] for rank in plain_variables] == ["0", "1", "2", "3"]
+    for expected, alone, configured in zip(reference, plain_variables, variables, strict=True):
+        names = expected.keys() - AGENT_VARIABLES
         assert names <= alone.keys()
         same = names - DIFFERENT
         assert {name: alone[name] for name in same} == {name: expected[name] for name in same}
-        assert {name: beneath[name] for name in same} == {name: expected[name] for name in same}
+        assert {name: configured[name] for name in same} == {name: expected[name] for name in same}
 
 
 def test_ranks_find_each_other_without_an_agent(script, tmp_path):

@@ -1,4 +1,4 @@
-"""What has happened and was not told yet, and who waits for it to become durable."""
+"""Queue of events for the controller, with the futures of callers that wait until an event is durable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.backends.waiting import comes
 
 
 class Inbox:
-    """`put` and `wake` are for the loop's own thread."""
+    """Events in order of arrival. `put` and `wake` must be called in the event loop's thread."""
 
     def __init__(self) -> None:
         self._events: list[WorldEvent] = []
@@ -18,31 +18,31 @@ class Inbox:
         self._ready = asyncio.Event()
 
     def put(self, event: WorldEvent, promise: asyncio.Future[None] | None = None) -> None:
-        """To be taken next. `promise` is kept once the turn that took it is durable."""
+        """Adds an event. `promise` is resolved once the turn that took the event is durable."""
         self._events.append(event)
         if promise is not None:
             self._promises.append(promise)
         self._ready.set()
 
     def wake(self) -> None:
-        """Have `wait` return, even if there is nothing."""
+        """Makes `wait` return, even without an event."""
         self._ready.set()
 
     async def wait(self, seconds: float | None) -> None:
-        """Until there is something, or for so long."""
+        """Waits until there is an event, at most `seconds`; None: without limit."""
         if not self._ready.is_set() and (seconds is None or seconds > 0):
             await comes(self._ready, seconds)
         self._ready.clear()
 
     def take(self) -> tuple[Sequence[WorldEvent], list[asyncio.Future[None]]]:
-        """All of it."""
+        """Removes and returns all events and their promises."""
         events, promises = self._events, self._promises
         self._events, self._promises = [], []
         return events, promises
 
 
-def keep(promises: list[asyncio.Future[None]]) -> None:
-    """Whoever waited may go on."""
+def resolve(promises: list[asyncio.Future[None]]) -> None:
+    """Resolves futures that their callers have not cancelled."""
     for promise in promises:
         if not promise.done():
             promise.set_result(None)

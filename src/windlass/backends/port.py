@@ -1,12 +1,12 @@
-"""The port between the controller and a world.
+"""The port between the controller and a backend.
 
-The contract, which `tests/contract` checks for every world:
+The contract, which `tests/contract` checks for every backend:
 - `commit` is durable when it returns, and comes before the commands of the same turn are performed. After `recover` the
-  controller tells again every command whose outcome the recovered states do not show yet.
+  controller repeats every command whose outcome the recovered states do not show yet.
 - Commands are idempotent. A `Launch` is answered by `Started` and then one `MemberExited` per member, in the order
   in which they ended; a member that cannot be started is a `MemberExited` with its reason. A `Stop` is answered by
-  exactly one `GangGone`, at once if nothing is alive. A gang whose members all vanished unseen is a `GangGone`
-  unasked for.
+  exactly one `GangGone`, at once if nothing is alive. A gang whose members all
+  vanished unobserved is reported as `GangGone` without a `Stop`.
 - No event is lost: one that was returned by `wait` but not yet committed comes again after `recover`.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from windlass.backends.errors import BackendError as BackendError  # noqa: PLC0414 - part of the port, told onwards
+from windlass.backends.errors import BackendError as BackendError  # noqa: PLC0414 - part of the port
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import Event
 from windlass.core.model.job import Job
@@ -30,7 +30,7 @@ from windlass.core.model.status import JobState
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Something happened to one job."""
+    """An event of one job."""
 
     job_id: str
     event: Event
@@ -38,7 +38,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class JobArrived:
-    """A job was handed in under an id and a number that the world has reserved for it."""
+    """A job was submitted under an id and a number that the backend has reserved for it."""
 
     job_id: str
     number: int
@@ -47,7 +47,7 @@ class JobArrived:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """What a job asks for is this by now. Of a gang that has started it may have to wait for the next start."""
+    """The description of a job has changed. For a gang that has started, parts of it take effect at the next start."""
 
     job_id: str
     job: Job
@@ -81,45 +81,45 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one turn of the controller changed, to be made durable as one."""
+    """Changes of one turn of the controller, made durable as one."""
 
     states: tuple[JobState, ...] = ()
-    """Jobs as they are now; finished ones are in here one last time."""
+    """Current states; a job that has ended is included one last time."""
     transitions: tuple[Transition, ...] = ()
     forgotten: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
-    """To be performed after this commit."""
+    """Commands to perform after this commit."""
     past: Mapping[str, PastUsage] = field(default_factory=dict)
-    """By queue that has a half-life: its past use until now. For `Recovery`; only told with other changes."""
+    """Decayed usage up to now of each queue with a half-life, for `Recovery`; only passed with other changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a world knows when a controller starts on it.
+    """The state of a backend when a controller starts on it.
 
-    `states` has every job that has not ended, and every ended one whose ttl has still to run out.
+    `states` has every job that has not ended, and every ended job whose ttl has not expired.
     """
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()
     past: Mapping[str, PastUsage] = field(default_factory=dict)
-    """As last committed."""
+    """Usage as last committed."""
 
 
 class Backend(Protocol):
     """See the module's text for the contract."""
 
     def now(self) -> int:
-        """Milliseconds since the Unix epoch; never goes back, not even over a restart."""
+        """Returns milliseconds since the Unix epoch; never goes back, not even over a restart."""
 
     def recover(self) -> Recovery:
-        """Take over from whoever controlled this world before."""
+        """Takes over from the previous controller and returns the recovered state."""
 
     def finished(self, job_id: str) -> JobState | None:
-        """A job that has ended, by id, or None. For dependencies on jobs the controller no longer holds."""
+        """Returns a job that has ended, by id, or None: for dependencies on jobs that the controller has forgotten."""
 
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
-        """What happened; returns as soon as there is something, or empty at `until` (ms) or when `wake`d."""
+        """Returns events as soon as there are any; empty at `until` (ms), or after `wake`."""
 
     async def commit(self, changes: Changes) -> None:
         """Make one turn durable. Nothing else is asked of the world meanwhile.
@@ -128,4 +128,4 @@ class Backend(Protocol):
         """
 
     def perform(self, commands: Sequence[Command]) -> None:
-        """Carry out, without waiting for the outcome."""
+        """Carries out commands, without waiting for their outcome."""

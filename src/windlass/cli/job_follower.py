@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.backends.local.logs import Line
+from windlass.backends.local.logs import LogLine
 from windlass.backends.local.paths import StatePaths
 from windlass.cli import job_messages
 from windlass.cli.exit_codes import ExitCode
@@ -69,10 +69,10 @@ class JobController(Protocol):
 class LogSource(Protocol):
     """Output of the ranks of one job."""
 
-    def poll(self) -> list[Line]:
+    def poll(self) -> list[LogLine]:
         """Returns the new lines."""
 
-    def finish(self) -> list[Line]:
+    def finish(self) -> list[LogLine]:
         """Returns the remaining lines of a job that has ended."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from windlass.backends.local.logs import STREAMS, Cursor, Line, generations, log_files
+from windlass.backends.local.logs import STREAMS, Cursor, LogLine, generations, log_files
 from windlass.backends.local.paths import StatePaths
 
 
@@ -29,10 +29,10 @@ class LogTail:
         self._since = since
         self._cursors: dict[tuple[int, int, str], Cursor] = {}
 
-    def poll(self) -> list[Line]:
+    def poll(self) -> list[LogLine]:
         """Returns new whole lines, attempt by attempt, each attempt in order of time."""
         self._open_new_files()
-        lines: list[Line] = []
+        lines: list[LogLine] = []
         newest = max((key[0] for key in self._cursors), default=0)
         for generation in sorted({key[0] for key in self._cursors}):
             cursors = [cursor for key, cursor in self._cursors.items() if key[0] == generation]
@@ -43,7 +43,7 @@ class LogTail:
             lines += sorted(new, key=lambda line: line.at)
         return lines
 
-    def finish(self) -> list[Line]:
+    def finish(self) -> list[LogLine]:
         """Returns everything that is left, of a job that has ended."""
         lines = self.poll()
         for cursor in self._cursors.values():
@@ -68,6 +68,6 @@ class LogTail:
             self._cursors.pop(key).close()
 
 
-def _drain(cursor: Cursor) -> Iterator[Line]:
+def _drain(cursor: Cursor) -> Iterator[LogLine]:
     while lines := cursor.poll():
         yield from lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.backends.local.nodes import LocalCluster, declared_nodes, discovered_nodes, from_nodes, machine
+from windlass.backends.local.nodes import LocalCluster, cluster_from_nodes, declare_cluster, discover_cluster, machine
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.state_store import Notes, StateStore
@@ -56,11 +56,11 @@ def _nodes_of(wanted: ClusterOptions) -> LocalCluster:
         from windlass.jobs.cluster.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
 
         read = load_cluster(str(wanted.file))
-        nodes = from_nodes(machine(), read.nodes, read.queues, read.topology, str(wanted.file))
+        nodes = cluster_from_nodes(machine(), read.nodes, read.queues, read.topology, str(wanted.file))
         return replace(nodes, policy=read.policy, reservations=read.reservations)
     here = machine()
     if wanted.nodes is None and wanted.gpus is None:
-        return discovered_nodes(here)
+        return discover_cluster(here)
     count = wanted.nodes or 1
     devices = len(here.gpus) or here.cpu // 1000
-    return declared_nodes(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)
+    return declare_cluster(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)

@@ -76,7 +76,7 @@ class EmbeddedController:
             raise self._broken
 
     def _leave(self) -> None:
-        self._server.leave(self._server.backend.living())
+        self._server.leave(self._server.backend.has_living_jobs())
 
     def _call(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a coroutine in the controller's loop. Raises ApiError GONE if the controller has ended."""

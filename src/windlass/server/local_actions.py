@@ -145,7 +145,7 @@ class LocalActions:
         await self._commit([self._backend.inject(JobEvent(job_id, event)) for job_id in living])
         news = self._feed.join()
         try:
-            while self._backend.living():
+            while self._backend.has_living_jobs():
                 news.clear()
                 await news.wait()
         finally:

@@ -73,7 +73,7 @@ class LocalServer:
         finally:
             listener.close()  # waiting connections get an error at once
             # 3. release the folder for the next controller
-            self._ends_supervisor = self._ends_supervisor or not self.backend.living()
+            self._ends_supervisor = self._ends_supervisor or not self.backend.has_living_jobs()
             self.backend.close(end=self._ends_supervisor)
 
     @property

@@ -21,7 +21,7 @@ def test_the_first_reading_is_the_wall_clocks():
     assert Clock(machine.sources(), kept.offset).now() == 1_000_000
 
 
-def test_within_a_boot_a_jump_of_the_wall_clock_changes_nothing():
+def test_a_jump_of_the_wall_clock_within_a_boot_changes_nothing():
     machine = Machine()
     kept = boot_offset(machine.sources(), None, last=0)
     machine.up += 10
@@ -30,7 +30,7 @@ def test_within_a_boot_a_jump_of_the_wall_clock_changes_nothing():
         assert Clock(machine.sources(), kept.offset).now() == 1_000_010
 
 
-def test_after_a_new_boot_the_wall_clock_is_read_again():
+def test_a_new_boot_reads_the_wall_clock_again():
     machine = Machine()
     kept = boot_offset(machine.sources(), None, last=0)
     machine.boot, machine.up, machine.wall = "b", 7, 1_000_000 + HOUR
@@ -38,7 +38,7 @@ def test_after_a_new_boot_the_wall_clock_is_read_again():
     assert Clock(machine.sources(), again.offset).now() == 1_000_000 + HOUR
 
 
-def test_a_new_boot_with_a_wall_clock_that_fell_behind_goes_on_from_the_last_record():
+def test_a_new_boot_with_a_wall_clock_in_the_past_continues_from_the_last_record():
     machine = Machine()
     kept = BootOffset("a", 995_000)
     machine.boot, machine.up, machine.wall = "b", 7, 42

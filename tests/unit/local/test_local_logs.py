@@ -1,4 +1,4 @@
-"""What the supervisor's `LogFile` writes, `logs` reads: across parts, from a time on, and while it grows."""
+"""Reading of files that the supervisor's `LogWriter` writes: across parts, from a time on, and while they grow."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.supervisor import log_files as supervisor_logs
 
 
-class Rank:
-    """A stream that is written by hand, at times of one's choosing."""
+class WrittenStream:
+    """A stream of a rank; `write` takes the time of the output."""
 
     def __init__(self, root: Path, rank: int = 0, *, part_bytes: int = 100, parts: int = 3) -> None:
         self.now = 1_000
         path = StatePaths(root).generation_logs("job-1", 1) / f"{rank}.out"
         self.file = LogFile("job-1", 1, rank, "out", path)
-        self.writer = supervisor_logs.LogFile(str(path), supervisor_logs.Limits(part_bytes, parts), lambda: self.now)
+        self.writer = supervisor_logs.LogWriter(str(path), supervisor_logs.Limits(part_bytes, parts), lambda: self.now)
 
-    def say(self, text: str, at: int = 0) -> None:
+    def write(self, text: str, at: int = 0) -> None:
         self.now = at or self.now
         self.writer.write(text.encode())
 
 
-def texts(*ranks: Rank, since: int | None = None) -> list[str]:
+def texts(*ranks: WrittenStream, since: int | None = None) -> list[str]:
     return [line.text for line in read([rank.file for rank in ranks], since=since)]
 
 
 def test_lines_have_the_time_at_which_they_were_printed(tmp_path):
-    rank = Rank(tmp_path)
-    rank.say("one\n", at=1_000)
-    rank.say("two\nthr", at=5_000)
-    rank.say("ee\n", at=9_000)
+    rank = WrittenStream(tmp_path)
+    rank.write("one\n", at=1_000)
+    rank.write("two\nthr", at=5_000)
+    rank.write("ee\n", at=9_000)
     assert [(line.at, line.text) for line in read([rank.file])] == [(1_000, "one"), (5_000, "two"), (5_000, "three")]
 
 
-def test_a_line_may_run_over_the_edge_of_a_part(tmp_path):
-    rank = Rank(tmp_path, part_bytes=10)
-    rank.say("0123456\nabcdefgh\nlast")
+def test_a_line_may_continue_in_the_next_part(tmp_path):
+    rank = WrittenStream(tmp_path, part_bytes=10)
+    rank.write("0123456\nabcdefgh\nlast")
     assert texts(rank) == ["0123456", "abcdefgh", "last"]
     assert sorted(file.name for file in rank.file.path.parent.iterdir()) == [
         "0.out",
@@ -51,10 +51,10 @@ def test_a_line_may_run_over_the_edge_of_a_part(tmp_path):
     ]
 
 
-def test_what_rotation_has_removed_is_gone_and_the_rest_is_whole(tmp_path):
-    rank = Rank(tmp_path, part_bytes=10, parts=2)
+def test_parts_removed_by_rotation_are_missing_and_the_others_are_complete(tmp_path):
+    rank = WrittenStream(tmp_path, part_bytes=10, parts=2)
     for number in range(10):
-        rank.say(f"line {number:04}\n")
+        rank.write(f"line {number:04}\n")
     assert texts(rank) == ["line 0008", "line 0009"]
 
 
@@ -62,26 +62,26 @@ def test_what_rotation_has_removed_is_gone_and_the_rest_is_whole(tmp_path):
     ("since", "expected"),
     [(0, ["a", "b", "c", "d"]), (2_000, ["b", "c", "d"]), (2_500, ["c", "d"]), (4_000, ["d"]), (9_999, [])],
 )
-def test_since_a_time_in_any_part(tmp_path, since, expected):
-    rank = Rank(tmp_path, part_bytes=4)
+def test_lines_are_read_since_a_time_in_any_part(tmp_path, since, expected):
+    rank = WrittenStream(tmp_path, part_bytes=4)
     for at, text in ((1_000, "a"), (2_000, "b"), (3_000, "c"), (4_000, "d")):
-        rank.say(text + "\n", at=at)
+        rank.write(text + "\n", at=at)
     assert texts(rank, since=since) == expected
 
 
 def test_several_ranks_are_merged_by_time(tmp_path):
-    ranks = [Rank(tmp_path, 0), Rank(tmp_path, 1)]
+    ranks = [WrittenStream(tmp_path, 0), WrittenStream(tmp_path, 1)]
     for at, (rank, text) in enumerate([(0, "a\n"), (1, "b\n"), (1, "c\n"), (0, "d\n")], start=1):
-        ranks[rank].say(text, at=at * 1_000)
+        ranks[rank].write(text, at=at * 1_000)
     assert texts(*ranks) == ["a", "b", "c", "d"]
 
 
-def test_a_cursor_follows_through_rotations_without_losing_or_repeating(tmp_path):
-    rank = Rank(tmp_path, part_bytes=16, parts=3)
+def test_a_cursor_follows_rotations_without_losing_or_repeating_lines(tmp_path):
+    rank = WrittenStream(tmp_path, part_bytes=16, parts=3)
     cursor = Cursor(rank.file)
     seen: list[str] = []
     for number in range(30):
-        rank.say(f"line {number}\n", at=1_000 + 100 * number)
+        rank.write(f"line {number}\n", at=1_000 + 100 * number)
         seen += [line.text for line in cursor.poll()]
     while more := cursor.poll():
         seen += [line.text for line in more]
@@ -90,20 +90,20 @@ def test_a_cursor_follows_through_rotations_without_losing_or_repeating(tmp_path
 
 
 def test_a_cursor_waits_for_the_end_of_a_line_and_for_the_file_itself(tmp_path):
-    rank = Rank(tmp_path)
+    rank = WrittenStream(tmp_path)
     cursor = Cursor(rank.file)
     assert cursor.poll() == []
-    rank.say("begun")
+    rank.write("unfinished")
     assert cursor.poll() == []
-    rank.say(" and ended\r\nnext")
-    assert [line.text for line in cursor.poll()] == ["begun and ended"]
+    rank.write(" and ended\r\nnext")
+    assert [line.text for line in cursor.poll()] == ["unfinished and ended"]
     assert [line.text for line in cursor.rest()] == ["next"]
     assert cursor.rest() == []
     cursor.close()
 
 
-def test_bytes_that_are_no_text_and_lines_without_end_do_no_harm(tmp_path):
-    rank = Rank(tmp_path, part_bytes=1 << 22)
+def test_bytes_that_are_no_text_and_lines_without_end_are_returned_in_pieces(tmp_path):
+    rank = WrittenStream(tmp_path, part_bytes=1 << 22)
     rank.writer.write(b"\xff\xfe\n" + b"x" * (3 << 20))
     lines = texts(rank)
     assert lines[0] == "\N{REPLACEMENT CHARACTER}" * 2

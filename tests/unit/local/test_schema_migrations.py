@@ -25,7 +25,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def at_version(file: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> sqlite3.Connection:
-    """A database as an earlier version of Windlass has left it."""
+    """Returns a database of an earlier schema version."""
     connection = connect(file)
     with monkeypatch.context() as earlier:
         earlier.setattr(schema_migrations, "_SCRIPTS", schema_migrations._SCRIPTS[:version])

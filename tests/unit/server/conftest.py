@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windlass.backends.inbox import Inbox, keep
+from windlass.backends.inbox import Inbox, resolve
 from windlass.backends.local import reservation_notes
-from windlass.backends.local.nodes import LocalCluster, Machine, declared_nodes
+from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
 from windlass.backends.local.paths import prepare
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
@@ -66,7 +66,7 @@ class FakeBackend:
 
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
         if not self.full:
-            keep(self._promises)
+            resolve(self._promises)
         await self._inbox.wait(0 if until is not None and until <= self.clock else None)
         events, promises = self._inbox.take()
         self._promises += promises
@@ -77,7 +77,7 @@ class FakeBackend:
             raise BackendError(self.full)
         origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
         self.store.commit(changes, Notes(origins=origins))
-        keep(self._promises)
+        resolve(self._promises)
 
     def perform(self, commands: Sequence[Command]) -> None:
         self.performed += commands
@@ -133,7 +133,7 @@ class Daemon:
 
     def __init__(self, state: Path, kind: str = "up", gpus: int = 4, sharing: str = "") -> None:
         self.runner = asyncio.Runner()
-        cluster = declared_nodes(Machine(4000, 2**33), 2, gpus, QUEUES)
+        cluster = declare_cluster(Machine(4000, 2**33), 2, gpus, QUEUES)
         cluster = replace(cluster, nodes=tuple(replace(node, sharing=sharing) for node in cluster.nodes))
         self.backend = FakeBackend(state, cluster)
         self.feed = Feed()
@@ -197,7 +197,7 @@ class Daemon:
     def shrink(self, to: int) -> None:
         """Reduce the number of GPUs of each node."""
         self.backend.cluster = replace(
-            self.backend.cluster, nodes=declared_nodes(Machine(4000, 2**33), 2, to, QUEUES).nodes
+            self.backend.cluster, nodes=declare_cluster(Machine(4000, 2**33), 2, to, QUEUES).nodes
         )
         self.runner.run(self._tell(self.backend.cluster.changed(self.backend.reservations)))
 

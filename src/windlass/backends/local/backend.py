@@ -37,22 +37,22 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
 
-_PAST = "past use"
-_TOLD = "told by agents"
-_EARLIER = 0
+_PAST_USAGE = "past usage"
+_AGENT_RECORDS = "agent records"
+_EARLIER_CONTROLLER = 0
 """Connection number of gangs that an earlier controller launched; connections of this one count from 1."""
 _RUN_LINGER = 2.0
 """Seconds that jobs of a `windlass run` outlive a controller that was killed."""
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _PendingCommit:
     """A commit that is repeated unchanged until it succeeds."""
 
     changes: Changes
     notes: Notes
     gangs: list[LaunchedGang]
-    heard: Acknowledgements
+    reported: Acknowledgements
     promises: list[asyncio.Future[None]]
 
 
@@ -68,10 +68,8 @@ class LocalBackend:
     """Processes on this machine, controlled from one state folder.
 
     `held`: the folder's lock, acquired here if None. `link`: a supervisor started beforehand. `environment`: the base
-    of
-    the ranks' environment when the submission did not bring its client's. `on_trouble` is called with messages for
-    people
-    that belong to no job. Raises HeldError, CorruptError, BackendError.
+    of the ranks' environment when the submission did not bring its client's. `on_trouble` is called with messages for
+    people that belong to no job. Raises HeldError, CorruptError, BackendError.
     """
 
     def __init__(
@@ -111,15 +109,15 @@ class LocalBackend:
         self._unwritten = _Unwritten()
         self._has_agent_messages = False
         """Whether agents have sent messages since the last commit."""
-        self._attempt: _Attempt | None = None
+        self._pending: _PendingCommit | None = None
         self._next_number = int(self.store.meta("next_number") or 1)
         hello = {"linger": None if kind == "up" else _RUN_LINGER, "offset": self._clock.offset}
         self._supervisor = SupervisorClient(
             self.paths,
             link,
             hello,
-            hear=self._receive,
-            greeted=self._greeted,
+            on_report=self._receive,
+            on_hello=self._compare_gangs,
             on_trouble=on_trouble,
         )
 
@@ -131,17 +129,17 @@ class LocalBackend:
 
     def recover(self) -> Recovery:
         """Returns every job that has not ended or has a ttl, and restores the gangs that should be alive."""
-        states, told = self.store.recoverable(), self._earlier_messages()
-        supervisor, _, number = (self.store.meta("heard") or "").rpartition(" ")
+        states, records = self.store.recoverable(), self._earlier_records()
+        supervisor, _, number = (self.store.meta("acknowledged") or "").rpartition(" ")
         self._supervisor.remember(Acknowledgements(supervisor, int(number or 0)))
         for state in states:
             if state.status.phase not in TERMINAL:
                 self._jobs[state.id] = state.job
-                self._remember_gang(state, told)
+                self._remember_gang(state, records)
         for job_id, owner in self.store.owners().items():
             self._clients.add(job_id, owner)
         self._remove_logs(self.store.unremoved())
-        past = self.store.meta(_PAST)
+        past = self.store.meta(_PAST_USAGE)
         kept = msgspec.json.decode(past, type=dict[str, PastUsage]) if past else {}
         return Recovery(self.cluster.changed(self.reservations), tuple(states), kept)
 
@@ -154,8 +152,8 @@ class LocalBackend:
         """Returns events of the supervisor and of the API, or none at `until`."""
         self._supervisor.attach()
         self._clients.watch()
-        if self._attempt is None:  # the last turn is over, and changed nothing that had to be committed
-            inbox.keep(self._unwritten.promises)
+        if self._pending is None:  # the last turn has ended, and changed nothing that had to be committed
+            inbox.resolve(self._unwritten.promises)
             self._unwritten.promises.clear()
         await self._inbox.wait(None if until is None else (until - self.now()) / 1000)
         events, promises = self._inbox.take()
@@ -164,17 +162,17 @@ class LocalBackend:
 
     async def commit(self, changes: Changes) -> None:
         """Writes the turn with everything noted since the last one. Raises BackendError."""
-        attempt = self._attempt or self._begin(changes)
-        if attempt.changes is not changes:  # else reports of this turn would be acknowledged with the other
+        pending = self._pending or self._begin(changes)
+        if pending.changes is not changes:  # else reports of this turn would be acknowledged with the other
             raise BackendError("the turn before this one could not be written yet")
-        self._attempt = attempt
-        self.store.commit(changes, attempt.notes)
-        self._attempt = None
+        self._pending = pending
+        self.store.commit(changes, pending.notes)
+        self._pending = None
         # durable from here on
-        self._gangs.update((gang.key, gang) for gang in attempt.gangs)
+        self._gangs.update((gang.key, gang) for gang in pending.gangs)
         self._forget_ended(changes)
-        self._supervisor.acknowledge(attempt.heard)
-        inbox.keep(attempt.promises)
+        self._supervisor.acknowledge(pending.reported)
+        inbox.resolve(pending.promises)
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Sends commands to the supervisor, or removes logs."""
@@ -229,7 +227,7 @@ class LocalBackend:
         now = self.now()
         self._unwritten.notes.verdicts.update((job_id, (now, verdict)) for job_id, verdict in verdicts.items())
 
-    def living(self) -> bool:
+    def has_living_jobs(self) -> bool:
         """Tells whether any job has not ended."""
         return bool(self._jobs)
 
@@ -242,7 +240,7 @@ class LocalBackend:
 
     # --- commit --------------------------------------------------------------------------------------
 
-    def _begin(self, changes: Changes) -> _Attempt:
+    def _begin(self, changes: Changes) -> _PendingCommit:
         since, self._unwritten = self._unwritten, _Unwritten()
         for state in changes.states:
             if state.status.phase not in TERMINAL:
@@ -254,20 +252,20 @@ class LocalBackend:
         notes.tasks += [task for gang in gangs for task in tasks_of(gang)]
         if changes.states:
             notes.meta["next_number"] = str(self._next_number)
-        heard = self._supervisor.heard
+        reported = self._supervisor.reported
         if self._has_agent_messages:  # acknowledged messages are not repeated
-            told = {
+            records = {
                 _name(gang.key): gang.agent_record
                 for gang in self._gangs.values()
                 if not gang.gone and gang.agent_record != AgentRecord()
             }
-            notes.meta[_TOLD] = msgspec.json.encode(told).decode()
+            notes.meta[_AGENT_RECORDS] = msgspec.json.encode(records).decode()
             self._has_agent_messages = False
         if changes.past:
-            notes.meta[_PAST] = msgspec.json.encode(changes.past).decode()
-        if heard.number:
-            notes.meta["heard"] = f"{heard.supervisor} {heard.number}"
-        return _Attempt(changes, notes, gangs, heard, since.promises)
+            notes.meta[_PAST_USAGE] = msgspec.json.encode(changes.past).decode()
+        if reported.number:
+            notes.meta["acknowledged"] = f"{reported.supervisor} {reported.number}"
+        return _PendingCommit(changes, notes, gangs, reported, since.promises)
 
     def _prepare(self, launches: Iterable[Launch], statuses: Mapping[str, Status]) -> list[LaunchedGang]:
         """Assigns devices to every new gang."""
@@ -277,17 +275,17 @@ class LocalBackend:
             if key in self._gangs:  # repeated after a restart
                 continue
             gang = new_gang(key, self._jobs[launch.job_id], launch.placement)
-            gang.before = statuses.get(launch.job_id, gang.before)
+            gang.admission_status = statuses.get(launch.job_id, gang.admission_status)
             self._assign_devices(gang, launch, [*self._gangs.values(), *gangs])
             gangs.append(gang)
         return gangs
 
-    def _assign_devices(self, gang: LaunchedGang, launch: Launch, living: Sequence[LaunchedGang]) -> None:
-        taken = [device for other in living for device in other.taken()]
+    def _assign_devices(self, gang: LaunchedGang, launch: Launch, others: Sequence[LaunchedGang]) -> None:
+        held = [device for other in others for device in other.held_devices()]
         try:
-            gang.devices = devices.assign_devices(self._jobs[launch.job_id], launch.placement, self.cluster, taken)
+            gang.devices = devices.assign_devices(self._jobs[launch.job_id], launch.placement, self.cluster, held)
         except devices.NoDeviceError as error:
-            gang.cannot = str(error)
+            gang.launch_error = str(error)
 
     def _forget_ended(self, changes: Changes) -> None:
         for state in changes.states:
@@ -303,13 +301,13 @@ class LocalBackend:
         gang = self._gangs.get(key)
         if gang is None or gang.gone:
             return
-        gang.line = self._supervisor.line.number
+        gang.connection = self._supervisor.connection.number
         try:
             name = f"{self._state_id}.{key[0]}"  # another daemon on this machine may have a job of the same id
             gang.port = choose_port((name, key[1]), {other.port for other in self._gangs.values()}, is_free)
         except OSError as error:
-            gang.cannot = str(error)
-        if gang.cannot:
+            gang.launch_error = str(error)
+        if gang.launch_error:
             self._report(*gang.give_up())
             return
         inherited = self.store.environment(key[0])
@@ -325,8 +323,8 @@ class LocalBackend:
 
     def _stop(self, key: Key, grace: int) -> None:
         gang = self._gangs.setdefault(key, LaunchedGang(key))
-        if gang.line < 0:
-            gang.line = self._supervisor.line.number
+        if gang.connection < 0:
+            gang.connection = self._supervisor.connection.number
         self._supervisor.send({"do": "stop", "job": key[0], "generation": key[1], "grace": grace})
 
     def _remove_logs(self, job_ids: Iterable[str]) -> None:
@@ -343,7 +341,7 @@ class LocalBackend:
         gang = self._gangs.get(key)
         if gang is None:
             return
-        match report["tell"]:
+        match report["report"]:
             case "started":
                 rows = enumerate(report["pids"])
                 self._unwritten.notes.started += [(pid, ticks, *key, rank) for rank, (pid, ticks) in rows if pid]
@@ -357,39 +355,39 @@ class LocalBackend:
                 self._report(*events)
             case "agent":
                 self._has_agent_messages = True
-                self._report(*gang.receive_agent_message(report["rank"], report["said"]))
+                self._report(*gang.receive_agent_message(report["rank"], report["message"]))
             case "gone":
                 self._report_recovery(gang)
                 self._report(*gang.vanish())
             case "output lost":
-                self._on_trouble(f"{key[0]}: output of rank {report['rank']} is being lost: {report['why']}")
+                self._on_trouble(f"{key[0]}: output of rank {report['rank']} is being lost: {report['error']}")
             case "stuck":
                 pids = ", ".join(map(str, report["pids"]))
-                self._on_trouble(f"{key[0]}: SIGKILL does not end {pids}; its nodes stay taken until they end")
+                self._on_trouble(f"{key[0]}: SIGKILL does not end {pids}; its nodes stay occupied until they end")
 
-    def _greeted(self, line: int, gangs: set[Key]) -> None:
+    def _compare_gangs(self, connection: int, gangs: set[Key]) -> None:
         """Handles a supervisor's hello with its gangs: gangs launched before that it does not know have vanished."""
         for key, gang in self._gangs.items():
-            if _EARLIER <= gang.line < line and key not in gangs:
+            if _EARLIER_CONTROLLER <= gang.connection < connection and key not in gangs:
                 self._report_recovery(gang)
                 self._report(*gang.vanish())
         for job_id, generation in gangs - self._gangs.keys():
             self._supervisor.send({"do": "stop", "job": job_id, "generation": generation, "grace": 0})
 
-    def _earlier_messages(self) -> dict[str, AgentRecord]:
-        """Returns the agents' messages to the previous controller, by `_name` of their gangs."""
-        kept = self.store.meta(_TOLD)
+    def _earlier_records(self) -> dict[str, AgentRecord]:
+        """Returns the agents' records that the previous controller stored, by `_name` of their gangs."""
+        kept = self.store.meta(_AGENT_RECORDS)
         return msgspec.json.decode(kept, type=dict[str, AgentRecord]) if kept else {}
 
-    def _remember_gang(self, state: JobState, told: Mapping[str, AgentRecord]) -> None:
+    def _remember_gang(self, state: JobState, records: Mapping[str, AgentRecord]) -> None:
         status = state.status
         if status.gone or not status.generation:
             return
         key = (state.id, status.generation)
-        gang = remembered_gang(key, state.job, self.store.tasks(*key), told.get(_name(key)))
-        gang.before = status
-        told_again = status.phase is Phase.ADMITTED and status.target is None
-        gang.line = -1 if told_again else _EARLIER
+        gang = remembered_gang(key, state.job, self.store.tasks(*key), records.get(_name(key)))
+        gang.admission_status = status
+        is_repeated = status.phase is Phase.ADMITTED and status.target is None
+        gang.connection = -1 if is_repeated else _EARLIER_CONTROLLER
         self._gangs[key] = gang
 
     def _client_ended(self, job_id: str) -> None:

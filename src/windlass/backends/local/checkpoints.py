@@ -37,11 +37,10 @@ def checkpoint_places(paths: StatePaths, name: str) -> list[CheckpointPlace]:
 
 def _place(records: StateReader, paths: StatePaths, job_id: str, job: Job) -> str:
     """Returns the place that the first rank sees; it belongs to the first role."""
-    told = {
+    place = {
         wire.CHECKPOINTS: default_place(state_id(paths), job_id),
-        **(
-            records.environment(job_id) or {}
-        ),  # without one, ranks inherit the controller's environment, which is not recorded
+        # without an environment of their client, ranks inherit the controller's, which is not recorded
+        **(records.environment(job_id) or {}),
         **job.roles[0].env,
     }[wire.CHECKPOINTS]
-    return told if "://" in told else str(Path(job.workdir or Path.home(), Path(told).expanduser()))
+    return place if "://" in place else str(Path(job.workdir or Path.home(), Path(place).expanduser()))

@@ -26,10 +26,10 @@ def is_alive(owner: str) -> bool:
 
 
 class ClientWatch:
-    """Calls `gone(job_id)` once for each job whose client has ended."""
+    """Calls `on_end(job_id)` once for each job whose client has ended."""
 
-    def __init__(self, gone: Callable[[str], None]) -> None:
-        self._gone = gone
+    def __init__(self, on_end: Callable[[str], None]) -> None:
+        self._on_end = on_end
         self._jobs: dict[str, set[str]] = {}
         self._watched: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -54,25 +54,25 @@ class ClientWatch:
             try:
                 descriptor = os.pidfd_open(_pid(owner))
             except OSError:
-                self._ended(owner)
+                self._handle_end(owner)
                 continue
             if not is_alive(owner):  # after opening: the descriptor may belong to another process with the same pid
                 os.close(descriptor)
-                self._ended(owner)
+                self._handle_end(owner)
                 continue
             self._watched[owner] = descriptor
-            self._loop.add_reader(descriptor, self._ended, owner)
+            self._loop.add_reader(descriptor, self._handle_end, owner)
 
     def close(self) -> None:
         """Ends all watches."""
         for owner in list(self._jobs):
             self._forget(owner)
 
-    def _ended(self, owner: str) -> None:
+    def _handle_end(self, owner: str) -> None:
         jobs = sorted(self._jobs.get(owner, ()))
         self._forget(owner)
         for job_id in jobs:
-            self._gone(job_id)
+            self._on_end(job_id)
 
     def _forget(self, owner: str) -> None:
         self._jobs.pop(owner, None)

@@ -21,13 +21,13 @@ class NoDeviceError(RuntimeError):
     """A node has fewer free devices than the scheduler counted: a device is held that no living gang accounts for."""
 
 
-def assign_devices(job: Job, placement: Placement, cluster: LocalCluster, taken: Iterable[str]) -> Assigned:
+def assign_devices(job: Job, placement: Placement, cluster: LocalCluster, in_use: Iterable[str]) -> Assigned:
     """Returns the devices of each replica, in the gang's order. Raises NoDeviceError.
 
     Shared GPUs were chosen by the scheduler; others are the first free ones of the node. On a node without real devices
     a replica gets none and sees none.
     """
-    held = set(taken)
+    used = set(in_use)
     assigned: Assigned = {}
     for role in job.roles:
         chosen = placement.devices.get(role.name, ())
@@ -36,20 +36,20 @@ def assign_devices(job: Job, placement: Placement, cluster: LocalCluster, taken:
             if role.whole_node or (chosen and chosen[replica]):
                 ids = owned if role.whole_node else tuple(owned[number] for number in chosen[replica] if owned)
             else:
-                ids = tuple(_free(cluster, role, node, held, f"{role.name}/{replica}"))
-                held.update(ids)
+                ids = tuple(_free(cluster, role, node, used, f"{role.name}/{replica}"))
+                used.update(ids)
             assigned[role.name, replica] = ids
     return assigned
 
 
-def _free(cluster: LocalCluster, role: Role, node: str, held: set[str], who: str) -> Iterable[str]:
+def _free(cluster: LocalCluster, role: Role, node: str, used: set[str], name: str) -> Iterable[str]:
     for resource, wanted in role.resources.items():
         pool = _pool(cluster, node, resource)
         if not pool or not wanted:
             continue
-        free = [device for device in pool if device not in held]
+        free = [device for device in pool if device not in used]
         if len(free) < wanted:
-            raise NoDeviceError(f"{node} has {len(free)} free devices, {who} was promised {wanted}")
+            raise NoDeviceError(f"{node} has {len(free)} free devices, {name} needs {wanted}")
         yield from free[:wanted]
 
 

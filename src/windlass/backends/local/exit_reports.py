@@ -27,31 +27,33 @@ class RankName(NamedTuple):
     node: str
 
     def __str__(self) -> str:
-        what = "the agent" if self.rank is None else f"rank {self.rank}"
-        return f"{what} ({self.role}/{self.replica}) on {self.node}"
+        subject = "the agent" if self.rank is None else f"rank {self.rank}"
+        return f"{subject} ({self.role}/{self.replica}) on {self.node}"
 
 
-class ExitReport(NamedTuple):
+class RankCommand(NamedTuple):
     """The command of a rank, for explaining a failed start."""
 
-    command: tuple[str, ...]
+    argv: tuple[str, ...]
     workdir: str
 
 
-def exit_of(who: RankName, report: Mapping[str, Any], tried: ExitReport) -> Exit:
+def exit_of(name: RankName, report: Mapping[str, Any], command: RankCommand) -> Exit:
     """Returns the Exit of a report ("code" or "signal", "error" if the rank never ran)."""
     if "signal" in report:
         number = int(report["signal"])
-        return Exit(signal=number, detail=f"{who} killed by {signal_name(number)}")
+        return Exit(signal=number, detail=f"{name} killed by {signal_name(number)}")
     code = int(report["code"])
     if "error" in report:
         number, step = report["error"]
-        return Exit(code=code, detail=f"{who}: {_why_not_started(number, step, tried)}")
+        return Exit(code=code, detail=f"{name}: {_start_failure(number, step, command)}")
     if phrase := classify_end(code, None).phrase:
-        return Exit(code=code, detail=f"{who} {phrase} (exit code {code})")
+        return Exit(code=code, detail=f"{name} {phrase} (exit code {code})")
     if 128 < code <= 128 + 64:
-        return Exit(code=code, detail=f"{who} exited with code {code} ({signal_name(code - 128)}, by its shell's word)")
-    return Exit(code=code, detail=f"{who} exited with code {code}")
+        return Exit(
+            code=code, detail=f"{name} exited with code {code} ({signal_name(code - 128)}, according to its shell)"
+        )
+    return Exit(code=code, detail=f"{name} exited with code {code}")
 
 
 def signal_name(number: int) -> str:
@@ -62,14 +64,14 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _why_not_started(number: int, step: str, tried: ExitReport) -> str:
+def _start_failure(number: int, step: str, command: RankCommand) -> str:
     if step == "chdir":
-        return f"working directory {tried.workdir!r} {_fault_of_folder(number)}; name another one with --workdir"
+        return f"working directory {command.workdir!r} {_fault_of_folder(number)}; name another one with --workdir"
     if step == "fork":
         return f"could not be started: {os.strerror(number)}"
-    program = tried.command[0] if tried.command else ""
+    program = command.argv[0] if command.argv else ""
     if number == errno.ENOENT:
-        return _not_found(program, tried.workdir)
+        return _not_found(program, command.workdir)
     if number == errno.EACCES:
         return f"permission denied: {program!r} is not executable"
     return f"cannot run {program!r}: {_CANNOT_RUN.get(number) or os.strerror(number)}"

@@ -28,8 +28,8 @@ class HeldError(BackendError):
 
     def __init__(self, paths: StatePaths, holder: Holder | None) -> None:
         self.holder = holder
-        who = f"`windlass {holder.kind}` (pid {holder.pid})" if holder else "another windlass"
-        super().__init__(f"{who} already controls {paths.root}")
+        subject = f"`windlass {holder.kind}` (pid {holder.pid})" if holder else "another windlass"
+        super().__init__(f"{subject} already controls {paths.root}")
 
 
 @dataclass(slots=True)
@@ -56,25 +56,25 @@ def acquire(paths: StatePaths, kind: Kind) -> Lock:
     except BlockingIOError:
         os.close(descriptor)
         raise HeldError(paths, holder(paths)) from None
-    _sign(descriptor, kind)
+    _write_holder(descriptor, kind)
     return Lock(descriptor)
 
 
 def holder(paths: StatePaths) -> Holder | None:
     """Returns the process that holds the lock, or None."""
     try:
-        said = json.loads(paths.lock.read_bytes())
-        found = Holder(said["pid"], said["started"], said["kind"])
+        content = json.loads(paths.lock.read_bytes())
+        found = Holder(content["pid"], content["started"], content["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if proc.is_alive(found.pid, found.started) else None
 
 
-def _sign(descriptor: int, kind: Kind) -> None:
-    me = proc.stat(os.getpid())
-    said = {"pid": os.getpid(), "started": me.started if me else 0, "kind": kind}
+def _write_holder(descriptor: int, kind: Kind) -> None:
+    own = proc.stat(os.getpid())
+    content = {"pid": os.getpid(), "started": own.started if own else 0, "kind": kind}
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(said).encode(), 0)
+        os.pwrite(descriptor, json.dumps(content).encode(), 0)
     except OSError:  # full disk: the lock holds all the same, only its holder cannot be read
         return

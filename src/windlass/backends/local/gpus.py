@@ -39,7 +39,7 @@ def discover_gpus(load_nvml: Callable[[], ModuleType | None]) -> tuple[Gpu, ...]
 
 def _parts(nvml: Any, handle: Any) -> Iterator[Gpu]:
     product = _text(nvml.nvmlDeviceGetName(handle))
-    if not _is_cut(nvml, handle):
+    if not _is_in_mig_mode(nvml, handle):
         yield Gpu(_text(nvml.nvmlDeviceGetUUID(handle)), product)
         return
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
@@ -51,7 +51,7 @@ def _parts(nvml: Any, handle: Any) -> Iterator[Gpu]:
             yield Gpu(_text(nvml.nvmlDeviceGetUUID(part)), product, profile[1])
 
 
-def _is_cut(nvml: Any, handle: Any) -> bool:
+def _is_in_mig_mode(nvml: Any, handle: Any) -> bool:
     try:
         current, _pending = nvml.nvmlDeviceGetMigMode(handle)
     except nvml.NVMLError_NotSupported:
@@ -74,7 +74,7 @@ def _text(value: str | bytes) -> str:
 
 def load_nvml() -> ModuleType | None:
     """Returns NVML's module; None without its library."""
-    import ctypes  # noqa: PLC0415 - only machines with a driver pay for what follows
+    import ctypes  # noqa: PLC0415 - ctypes is needed on machines with a driver only
 
     try:
         ctypes.CDLL("libnvidia-ml.so.1")

@@ -79,8 +79,8 @@ def _rank(gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: 
     )
     if gang.job.launcher is not Launcher.AGENT:
         return {"argv": list(role.command), "env": variables}
-    crew = {"node": agent_name(rank.member), "first": first_rank(gang.job, rank), "ranks": role.procs}
-    return {"argv": agent_argv(role.command), "env": {**variables, **_of_agent(gang, role)}, "crew": crew}
+    agent = {"node": agent_name(rank.member), "first": first_rank(gang.job, rank), "ranks": role.procs}
+    return {"argv": agent_argv(role.command), "env": {**variables, **_agent_variables(gang, role)}, "agent": agent}
 
 
 def agent_argv(command: Sequence[str]) -> list[str]:
@@ -92,16 +92,16 @@ def agent_argv(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, root, *agent_words(command)]
 
 
-def _of_agent(gang: LaunchedGang, role: Role) -> dict[str, str]:
-    """Returns how ranks are run, how long they have to end, and how many failures the agents may still recover from."""
+def _agent_variables(gang: LaunchedGang, role: Role) -> dict[str, str]:
+    """Returns an agent's variables: interpreter of the ranks, time to end, failures it may still recover from."""
     assert gang.job is not None  # noqa: S101 - see spawn_message
-    policy, before = gang.job.restart, gang.before
+    policy, spent = gang.job.restart, gang.admission_status
     entry = entry_of(role.command)
     budget = wire.RestartBudget(
-        infrastructure=max(0, policy.infrastructure_limit - before.infrastructure_failures),
+        infrastructure=max(0, policy.infrastructure_limit - spent.infrastructure_failures),
         retryable=tuple(policy.retryable_exit_codes),
         fatal=tuple(policy.fatal_exit_codes),
-        generation=max(before.crew, gang.key[1] - 1),
+        generation=max(spent.crew, gang.key[1] - 1),
         backoff_base=policy.backoff_base / 1000,
         backoff_max=policy.backoff_max / 1000,
         healthy_after=policy.healthy_after / 1000,
@@ -109,7 +109,7 @@ def _of_agent(gang: LaunchedGang, role: Role) -> dict[str, str]:
     return {
         **({_PYTHON_OF_RANKS: entry.python} if entry else {}),
         _SHUTDOWN: f"{max(1, round(gang.job.grace / 1000))}",
-        "PET_MAX_RESTARTS": str(max(0, policy.user_limit - before.user_failures)),
+        "PET_MAX_RESTARTS": str(max(0, policy.user_limit - spent.user_failures)),
         wire.RESTART_BUDGET: budget.to_json(),
     }
 
@@ -123,8 +123,8 @@ def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> 
     wanted = role.resources.get(GPU, 0)
     if gpus and wanted:
         return cpu * min(wanted, gpus) // gpus
-    heads = Counter(name for names in placed.values() for name in names)
-    return cpu // heads[node.name]
+    replicas = Counter(name for names in placed.values() for name in names)
+    return cpu // replicas[node.name]
 
 
 def choose_port(key: tuple[str, int], avoid: Collection[int], is_free: Callable[[int], bool]) -> int:

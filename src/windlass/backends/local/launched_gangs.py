@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from windlass.backends.local.devices import Assigned
-from windlass.backends.local.exit_reports import ExitReport, RankName, exit_of
+from windlass.backends.local.exit_reports import RankCommand, RankName, exit_of
 from windlass.backends.local.state_reader import Task
 from windlass.backends.members import MemberTracker
 from windlass.backends.port import JobEvent
@@ -29,7 +29,7 @@ Key: TypeAlias = tuple[str, int]
 class RecoveryInPlace:
     """A recovery in place: the agents' own generation number, the cause, and the seconds that it took by member."""
 
-    crew: int
+    agent_generation: int
     exit: Exit
     seconds: dict[int, float] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class AgentRecord:
 
     fault: dict[str, Any] | None = None
     """The fault that no agent has recovered from yet, as `wire.RankFailure`."""
-    back: RecoveryInPlace | None = None
+    recovery: RecoveryInPlace | None = None
     """A recovery that not all agents have reported yet."""
 
 
@@ -57,69 +57,69 @@ class LaunchedGang:
     devices: Assigned = field(default_factory=dict)
     port: int = 0
     ranks: tuple[Rank, ...] = ()
-    line: int = -1
+    connection: int = -1
     """Number of the supervisor connection on which the launch was sent; -1: not sent yet."""
-    cannot: str = ""
+    launch_error: str = ""
     """The error that prevents its launch; "" for none."""
-    left: dict[int, set[int]] = field(default_factory=dict)
+    running_ranks: dict[int, set[int]] = field(default_factory=dict)
     """Member → its ranks that have not ended. Members that have ended are not included."""
     members: MemberTracker = field(init=False)
 
-    before: Status = field(default_factory=Status)
+    admission_status: Status = field(default_factory=Status)
     """The status at the time of this generation's admission: the used part of its restart limits."""
     agent_record: AgentRecord = field(default_factory=AgentRecord)
 
     def __post_init__(self) -> None:
         # the supervisor reports ends in the order in which they happened
-        self.members = MemberTracker(self.key[1], len(self.left), settling=0)
+        self.members = MemberTracker(self.key[1], len(self.running_ranks), settling=0)
 
     @property
     def gone(self) -> bool:
         """Tells whether the end of its last process was reported."""
         return self.members.gone
 
-    def who(self, rank: Rank) -> RankName:
+    def name_rank(self, rank: Rank) -> RankName:
         """Returns the rank as people refer to it."""
         by_agent = self.job is not None and self.job.launcher is Launcher.AGENT
         number = None if by_agent else rank.number
         return RankName(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
 
-    def receive_agent_message(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
+    def receive_agent_message(self, member: int, message: Mapping[str, Any]) -> list[JobEvent]:
         """Handles an agent's message: a fault, or a recovery, which counts once all agents have reported it."""
-        if said.get("type") == "failure":  # the first of several: the others then lost their peer
+        if message.get("type") == "failure":  # the first of several: the others then lost their peer
             fault = self.agent_record.fault
-            known = fault is not None and fault["generation"] == said["generation"]
-            self.agent_record.fault = fault if known else dict(said)
-        if said.get("type") != "recovery":
+            known = fault is not None and fault["generation"] == message["generation"]
+            self.agent_record.fault = fault if known else dict(message)
+        if message.get("type") != "recovery":
             return []
-        crew, events = int(said["generation"]), []
-        back = self.agent_record.back
-        if back is None or back.crew != crew:
+        agent_generation, events = int(message["generation"]), []
+        recovery = self.agent_record.recovery
+        if recovery is None or recovery.agent_generation != agent_generation:
             events = self.report_recovery()
-            lost = Exit(signal=signal.SIGKILL, detail=str(said["reason"]))
-            back = RecoveryInPlace(
-                crew, lost if self.agent_record.fault is None else self._exit_by(self.agent_record.fault)
+            lost = Exit(signal=signal.SIGKILL, detail=str(message["reason"]))
+            recovery = RecoveryInPlace(
+                agent_generation, lost if self.agent_record.fault is None else self._exit_by(self.agent_record.fault)
             )
-            self.agent_record = AgentRecord(back=back)
-        back.seconds[member] = float(said["seconds"])
-        return [*events, *self.report_recovery()] if set(self.left) <= set(back.seconds) else events
+            self.agent_record = AgentRecord(recovery=recovery)
+        recovery.seconds[member] = float(message["seconds"])
+        return [*events, *self.report_recovery()] if set(self.running_ranks) <= set(recovery.seconds) else events
 
     def report_recovery(self) -> list[JobEvent]:
         """Returns the event of a recovery, with the time of its slowest agent: all have reported, or no more will."""
-        back, self.agent_record.back = self.agent_record.back, None
-        if back is None:
+        recovery, self.agent_record.recovery = self.agent_record.recovery, None
+        if recovery is None:
             return []
-        took = round(max(back.seconds.values()) * 1000)
-        return [JobEvent(self.key[0], Recovered(self.key[1], back.crew, back.exit, took))]
+        took = round(max(recovery.seconds.values()) * 1000)
+        return [JobEvent(self.key[0], Recovered(self.key[1], recovery.agent_generation, recovery.exit, took))]
 
     def _exit_by(self, fault: Mapping[str, Any]) -> Exit:
         code, rank = int(fault["code"]), int(fault["rank"])
         member = next((each for each in self.ranks if self._has(each, rank)), None)
         if fault["kind"] == "hang" or member is None or self.job is None:
             return Exit(code=code, detail=str(fault["reason"]))
-        who = self.who(member)._replace(rank=rank)
-        tried = ExitReport((), self.job.workdir)
-        found = exit_of(who, {"signal": -code} if code < 0 else {"code": code}, tried)
+        name = self.name_rank(member)._replace(rank=rank)
+        command = RankCommand((), self.job.workdir)
+        found = exit_of(name, {"signal": -code} if code < 0 else {"code": code}, command)
         words = fault.get("message", "")
         return replace(found, detail=f"{found.detail}: {words}") if words else found
 
@@ -128,7 +128,7 @@ class LaunchedGang:
         first = first_rank(self.job, member)
         return first <= rank < first + role_named(self.job, member.role).procs
 
-    def taken(self) -> Iterable[str]:
+    def held_devices(self) -> Iterable[str]:
         """Returns the ids of the devices that the gang holds."""
         return () if self.gone else (device for devices in self.devices.values() for device in devices)
 
@@ -140,8 +140,8 @@ class LaunchedGang:
 
     def give_up(self) -> list[JobEvent]:
         """Returns the events of a gang that cannot be launched: its first member ends with the error."""
-        self.left.pop(0, None)
-        self.members.lose(0, self.cannot)
+        self.running_ranks.pop(0, None)
+        self.members.lose(0, self.launch_error)
         return self._events()
 
     def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[list[JobEvent], str]:
@@ -149,19 +149,19 @@ class LaunchedGang:
         if self.job is None or number >= len(self.ranks):
             return [], ""
         rank = self.ranks[number]
-        tried = ExitReport(role_named(self.job, rank.role).command, self.job.workdir)
-        exit = exit_of(self.who(rank), report, tried)
+        command = RankCommand(role_named(self.job, rank.role).command, self.job.workdir)
+        exit = exit_of(self.name_rank(rank), report, command)
         if (
             self.agent_record.fault is not None and "code" in report and not exit.ok
         ):  # its own rank, or a rank of another agent
             exit = self._exit_by(self.agent_record.fault)
-        waiting = self.left.get(rank.member)
-        if waiting is None:
+        running = self.running_ranks.get(rank.member)
+        if running is None:
             return [], exit.detail
-        waiting.discard(number)
-        if exit.ok and waiting:
+        running.discard(number)
+        if exit.ok and running:
             return [], exit.detail
-        del self.left[rank.member]
+        del self.running_ranks[rank.member]
         self.members.end(rank.member, exit)
         return self._events(), exit.detail
 
@@ -178,10 +178,10 @@ def new_gang(key: Key, job: Job, placement: Placement) -> LaunchedGang:
     """Creates a gang that is about to be launched, without devices."""
     job = sized(job, placement)
     ranks = ranks_of(job)
-    left: dict[int, set[int]] = {}
+    running_ranks: dict[int, set[int]] = {}
     for rank in ranks:
-        left.setdefault(rank.member, set()).add(rank.number)
-    return LaunchedGang(key, job, dict(placement.nodes), ranks=ranks, left=left)
+        running_ranks.setdefault(rank.member, set()).add(rank.number)
+    return LaunchedGang(key, job, dict(placement.nodes), ranks=ranks, running_ranks=running_ranks)
 
 
 def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], agent_record: AgentRecord | None = None) -> LaunchedGang:

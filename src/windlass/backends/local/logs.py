@@ -42,7 +42,7 @@ def agent_name(member: int) -> str:
     return f"{_AGENT}{member}"
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of output. `at`: time in ms, to within `INDEX_EVERY`. `text` has no line end."""
 
     file: LogFile
@@ -82,12 +82,12 @@ def _number(name: str) -> int | None:
     return -1 - int(member) if name != member and member.isdecimal() else None
 
 
-def read(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[Line]:
+def read(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[LogLine]:
     """Yields all lines of all files in order of time; lines of one file keep their order. `since` in ms."""
     return heapq.merge(*(_lines(file, since) for file in files), key=lambda line: line.at)
 
 
-def _lines(file: LogFile, since: int | None) -> Iterator[Line]:
+def _lines(file: LogFile, since: int | None) -> Iterator[LogLine]:
     cursor = Cursor(file, since=since)
     try:
         while lines := cursor.poll():
@@ -105,56 +105,56 @@ class Cursor:
         self.offset = 0
         """Offset of the next byte to read."""
         self._part: _Part | None = None
-        self._begun = b""
+        self._unfinished = b""
         """A line whose end was not read yet."""
-        self._begun_at = 0
+        self._unfinished_at = 0
         if since is not None:
             self.offset = offset_at(file.path, since)
 
-    def poll(self) -> list[Line]:
+    def poll(self) -> list[LogLine]:
         """Returns the next lines, bounded in number; empty if none is complete."""
-        lines: list[Line] = []
+        lines: list[LogLine] = []
         while not lines and (data := self._read()):
             lines = self._split(data)
         return lines
 
-    def rest(self) -> list[Line]:
+    def rest(self) -> list[LogLine]:
         """Returns the last line if it has no end. For a stream that has ended."""
-        begun, self._begun = self._begun, b""
-        return [self._line(begun)] if begun else []
+        unfinished, self._unfinished = self._unfinished, b""
+        return [self._line(unfinished)] if unfinished else []
 
     def close(self) -> None:
         """Closes the files."""
-        self._leave()
+        self._leave_part()
 
-    def _split(self, data: bytes) -> list[Line]:
+    def _split(self, data: bytes) -> list[LogLine]:
         start = self.offset - len(data)
         *whole, tail = data.split(b"\n")
-        lines: list[Line] = []
+        lines: list[LogLine] = []
         for piece in whole:
-            self._begin(piece, start)
+            self._continue_line(piece, start)
             start += len(piece) + 1
-            lines += self._cut()
-        self._begin(tail, start)
-        return lines + (self._cut() if len(self._begun) > _LONGEST_LINE else [])
+            lines += self._finish_line()
+        self._continue_line(tail, start)
+        return lines + (self._finish_line() if len(self._unfinished) > _LONGEST_LINE else [])
 
-    def _begin(self, piece: bytes, offset: int) -> None:
-        if not self._begun:
+    def _continue_line(self, piece: bytes, offset: int) -> None:
+        if not self._unfinished:
             assert self._part is not None  # noqa: S101 - something has been read from it
-            self._begun_at = self._part.times.at(offset - self._part.start)
-        self._begun += piece
+            self._unfinished_at = self._part.times.at(offset - self._part.start)
+        self._unfinished += piece
 
-    def _cut(self) -> list[Line]:
-        begun, self._begun = self._begun, b""
-        return [self._line(begun)]
+    def _finish_line(self) -> list[LogLine]:
+        unfinished, self._unfinished = self._unfinished, b""
+        return [self._line(unfinished)]
 
-    def _line(self, raw: bytes) -> Line:
-        return Line(self.file, self._begun_at, raw.decode(errors="replace").removesuffix("\r"))
+    def _line(self, raw: bytes) -> LogLine:
+        return LogLine(self.file, self._unfinished_at, raw.decode(errors="replace").removesuffix("\r"))
 
     def _read(self) -> bytes:
         """Returns the next bytes, from this part or the next; empty if there are none yet."""
-        while self._part is not None or self._enter():
-            assert self._part is not None  # noqa: S101 - _enter says so
+        while self._part is not None or self._enter_part():
+            assert self._part is not None  # noqa: S101 - set by _enter_part
             # before reading: afterwards more may be written and then rotated
             closed = self._part.is_closed(self.file.path)
             if data := os.pread(self._part.descriptor, _CHUNK, self.offset - self._part.start):
@@ -162,10 +162,10 @@ class Cursor:
                 return data
             if not closed:
                 return b""
-            self._leave()
+            self._leave_part()
         return b""
 
-    def _enter(self) -> bool:
+    def _enter_part(self) -> bool:
         """Opens the part that contains the offset, or the oldest remaining part after it."""
         part = _open_part(self.file.path, self.offset)
         if part is None:
@@ -174,7 +174,7 @@ class Cursor:
         self.offset = max(self.offset, part.start)
         return True
 
-    def _leave(self) -> None:
+    def _leave_part(self) -> None:
         if self._part is not None:
             self._part.close()
         self._part = None

@@ -63,24 +63,26 @@ def machine(*, load_nvml: Callable[[], ModuleType | None] | None = None) -> Mach
     return Machine(usable_cpu(), usable_memory(), hardware.discover_gpus(load_nvml or hardware.load_nvml))
 
 
-def discovered_nodes(here: Machine, queues: Sequence[Queue] = ()) -> LocalCluster:
+def discover_cluster(here: Machine, queues: Sequence[Queue] = ()) -> LocalCluster:
     """Returns one node: its real GPUs and MIG instances, or a slot for each usable core."""
     whole = tuple(gpu for gpu in here.gpus if not gpu.profile)
     parts = _by_profile(here.gpus)
     count = len(whole) if here.gpus else max(1, here.cpu // 1000)
-    plain = declared_nodes(here._replace(gpus=whole), 1, count, queues)
+    plain = declare_cluster(here._replace(gpus=whole), 1, count, queues)
     capacity = {**plain.nodes[0].capacity, **{name: len(ids) for name, ids in parts.items()}}
     node = replace(plain.nodes[0], capacity=capacity, labels=_labels(here.gpus))
-    return replace(plain, nodes=(node,), instances={node.name: parts} if parts else {}, text=_told(here.gpus, count))
+    return replace(
+        plain, nodes=(node,), instances={node.name: parts} if parts else {}, text=_describe(here.gpus, count)
+    )
 
 
-def declared_nodes(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ()) -> LocalCluster:
+def declare_cluster(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ()) -> LocalCluster:
     """Returns `count` nodes n1, n2, … with `gpus` each, and an equal share of the machine's CPU and memory.
 
     The gpus are real if the machine has that many in total, else slots.
     """
     capacity = {CPU: here.cpu // count, MEMORY: here.memory // count, GPU: gpus}
-    parts = _dealt(here, {f"n{number}": gpus for number in range(1, count + 1)})
+    parts = _real_gpus(here, {f"n{number}": gpus for number in range(1, count + 1)})
     nodes = tuple(Node(name, capacity, _labels(part)) for name, part in parts.items())
     real = any(parts.values())
     each = f"{gpus} real GPU{'s' * (gpus != 1)}" if real else _slots(gpus)
@@ -88,14 +90,14 @@ def declared_nodes(here: Machine, count: int, gpus: int, queues: Sequence[Queue]
     return LocalCluster(nodes, tuple(queues), devices=_ids(parts), text=text)
 
 
-def from_nodes(
+def cluster_from_nodes(
     here: Machine, nodes: Sequence[Node], queues: Sequence[Queue], topology: Topology, source: str
 ) -> LocalCluster:
     """Returns the nodes of a cluster file; their gpus are real if the machine has that many in total, else slots.
 
     `source` names the file. GPUs shared by MIG profiles are slots: only an administrator can create real instances.
     """
-    parts = _dealt(here, {node.name: node.capacity.get(GPU, 0) for node in nodes if node.sharing != "mig"})
+    parts = _real_gpus(here, {node.name: node.capacity.get(GPU, 0) for node in nodes if node.sharing != "mig"})
     labelled = tuple(replace(node, labels={**_labels(parts.get(node.name, ())), **node.labels}) for node in nodes)
     gpus = "real GPUs" if any(parts.values()) else "slots for gpus"
     count = f"{len(nodes)} node{'s' * (len(nodes) != 1)}"
@@ -104,7 +106,7 @@ def from_nodes(
     )
 
 
-def _dealt(here: Machine, wanted: Mapping[str, int]) -> dict[str, tuple[Gpu, ...]]:
+def _real_gpus(here: Machine, wanted: Mapping[str, int]) -> dict[str, tuple[Gpu, ...]]:
     """Returns node → its real GPUs: the requested number, if there are enough for all nodes."""
     whole = [gpu for gpu in here.gpus if not gpu.profile]
     real = len(whole) >= sum(wanted.values())
@@ -128,7 +130,7 @@ def _labels(gpus: Sequence[Gpu]) -> dict[str, str]:
     return {DEVICE_LABEL: "gpu", PRODUCT_LABEL: product, GPU_TYPE: product.removeprefix("NVIDIA-")}
 
 
-def _told(gpus: Sequence[Gpu], count: int) -> str:
+def _describe(gpus: Sequence[Gpu], count: int) -> str:
     if not gpus:
         return f"no GPU found: 1 node with {_slots(count)}, one a core"
     products = " + ".join(dict.fromkeys(gpu.product for gpu in gpus if not gpu.profile))

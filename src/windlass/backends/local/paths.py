@@ -86,14 +86,14 @@ def state_id(paths: StatePaths) -> str:
             return found
     except FileNotFoundError:
         pass
-    drawn = os.urandom(8).hex()
-    half = file.with_suffix(".new")
+    new_id = os.urandom(8).hex()
+    temporary = file.with_suffix(".new")
     try:
-        half.write_text(drawn)
-        half.replace(file)
+        temporary.write_text(new_id)
+        temporary.replace(file)
     except OSError as error:
         raise BackendError(f"state folder {paths.root}: {error.strerror}") from error
-    return drawn
+    return new_id
 
 
 def socket_address(path: Path) -> tuple[str, int | None]:

@@ -22,20 +22,20 @@ Json = dict[str, Any]
 def rank_activity(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]:
     """Returns, for each rank of the newest generation: rank, node, pid, printed_at (ms, or None), and heartbeats.
 
-    Heartbeats come from an agent's rank status file: step, phase, at (ms), values, reported_step, reported_at, code,
-    env.
+    Heartbeats come from an agent's rank status file: step, phase, at (ms), values, reported_step,
+    reported_at, code, env.
     """
     newest = max((task.generation for task in tasks), default=0)
     latest = sorted((task for task in tasks if task.generation == newest), key=lambda task: task.rank)
     if not latest:
         return []
     logs = paths.generation_logs(latest[0].job_id, newest)
-    boards: dict[int, Json] = {}
+    heartbeats: dict[int, Json] = {}
     if job.launcher is Launcher.AGENT:
         for task in latest:
-            boards |= _board(logs / agent_name(task.rank) / wire.STATUS_FILE)
+            heartbeats |= _read_status_file(logs / agent_name(task.rank) / wire.STATUS_FILE)
     return [
-        {**seen, **boards.get(seen["rank"], {}), "printed_at": _printed(logs, seen["rank"])}
+        {**seen, **heartbeats.get(seen["rank"], {}), "printed_at": _last_output_time(logs, seen["rank"])}
         for seen in _ranks(job, latest)
     ]
 
@@ -50,14 +50,14 @@ def _ranks(job: Job, tasks: Sequence[Task]) -> Iterator[Json]:
             number += 1
 
 
-def _board(path: Path) -> dict[int, Json]:
+def _read_status_file(path: Path) -> dict[int, Json]:
     try:
         return {int(rank["rank"]): rank for rank in json.loads(path.read_bytes())["ranks"]}
     except (OSError, ValueError, KeyError, TypeError):  # no status file yet
         return {}
 
 
-def _printed(logs: Path, rank: int) -> int | None:
+def _last_output_time(logs: Path, rank: int) -> int | None:
     times = []
     for stream in STREAMS:
         try:

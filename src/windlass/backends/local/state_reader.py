@@ -123,7 +123,7 @@ class StateReader:
 
     def _unknown(self, text: str) -> str:
         rows = self._rows("SELECT DISTINCT name, id FROM jobs ORDER BY number DESC LIMIT ?", (_NAMES_LOOKED_AT,))
-        import difflib  # noqa: PLC0415 - only for those who mistype
+        import difflib  # noqa: PLC0415 - only for a misspelled name
 
         known = dict.fromkeys(word for row in rows for word in row)
         near = difflib.get_close_matches(text, known, n=3)

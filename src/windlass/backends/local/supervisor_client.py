@@ -15,14 +15,14 @@ from windlass.backends.local.supervisor_connection import Report, SupervisorConn
 from windlass.backends.local.supervisor_start import Link, start_supervisor
 from windlass.backends.port import BackendError
 
-_PATIENCE = 30.0
-"""Seconds that a supervisor may take to say hello. A successor waits until its predecessor's processes have ended."""
-_FAREWELL = 5.0
-"""Seconds that a watchdog gets to end after its supervisor."""
-_DYING = 0.01
+_HELLO_TIMEOUT_S = 30.0
+"""Seconds for the answer to hello: a new supervisor first waits until the processes of the old one have ended."""
+_WATCHDOG_TIMEOUT_S = 5.0
+"""Seconds that a watchdog has to end after its supervisor."""
+_RECONNECT_DELAY_S = 0.01
 """Seconds before the next try when the supervisor found was just ending: its socket outlives it for a moment."""
-_PAUSE = 1.0
-"""Seconds before a supervisor that could not say hello is replaced."""
+_RESTART_DELAY_S = 1.0
+"""Seconds before a supervisor that did not answer hello is replaced."""
 
 
 class Acknowledgements(NamedTuple):
@@ -33,7 +33,7 @@ class Acknowledgements(NamedTuple):
 
 
 class SupervisorClient:
-    """Calls `hear` with each report once, in order; `greeted` with the connection's number and existing gangs."""
+    """Calls `on_report` with each report once, in order; `on_hello` with the connection's number and the gangs."""
 
     def __init__(
         self,
@@ -41,37 +41,37 @@ class SupervisorClient:
         link: Link,
         hello: Mapping[str, Any],
         *,
-        hear: Callable[[Report], None],
-        greeted: Callable[[int, set[Key]], None],
+        on_report: Callable[[Report], None],
+        on_hello: Callable[[int, set[Key]], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.heard = Acknowledgements()
+        self.reported = Acknowledgements()
         self._paths = paths
         self._hello = hello
-        self._hear = hear
-        self._greeted = greeted
+        self._on_report = on_report
+        self._on_hello = on_hello
         self._on_trouble = on_trouble
-        self._remembered = Acknowledgements()
+        self._reported_before = Acknowledgements()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._guards: set[int] = set()
-        self.line = self._open(link, 1)
+        self._watchdogs: set[int] = set()
+        self.connection = self._open(link, 1)
 
     # --- sending --------------------------------------------------------------------------------------
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Sends a message, now or as soon as the connection takes it."""
-        if self.line.send(message) and self._loop is not None:
-            self._loop.add_writer(self.line, self._write)
+        if self.connection.send(message) and self._loop is not None:
+            self._loop.add_writer(self.connection, self._write)
 
-    def acknowledge(self, heard: Acknowledgements) -> None:
+    def acknowledge(self, reported: Acknowledgements) -> None:
         """Tells the supervisor that everything up to this report is durable, so that it may forget it."""
-        if heard.number and heard.supervisor == self.line.supervisor:
-            self.send({"do": "ack", "seq": heard.number})
+        if reported.number and reported.supervisor == self.connection.supervisor:
+            self.send({"do": "ack", "seq": reported.number})
 
-    def remember(self, heard: Acknowledgements) -> None:
+    def remember(self, reported: Acknowledgements) -> None:
         """Sets the last report that an earlier controller processed; reports up to it are not delivered again."""
-        self._remembered = heard
+        self._reported_before = reported
 
     # --- receiving ------------------------------------------------------------------------------------
 
@@ -86,111 +86,111 @@ class SupervisorClient:
         self._stop_listening()
         self._loop = None
         if not end:
-            self.line.close()
-        elif not self.line.end():
+            self.connection.close()
+        elif not self.connection.end():
             self._kill()
-        until = time.monotonic() + (_FAREWELL if end else 0)
-        while self._unreaped_guards() and time.monotonic() < until:
+        until = time.monotonic() + (_WATCHDOG_TIMEOUT_S if end else 0)
+        while self._has_living_watchdogs() and time.monotonic() < until:
             time.sleep(0.002)
 
     def _open(self, link: Link, number: int) -> SupervisorConnection:
         if link.watchdog:
-            self._guards.add(link.watchdog)
-        line = SupervisorConnection(link, number)
-        line.send({"do": "hello", **self._hello})
-        return line
+            self._watchdogs.add(link.watchdog)
+        connection = SupervisorConnection(link, number)
+        connection.send({"do": "hello", **self._hello})
+        return connection
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.add_reader(self.line, self._read)
-        if self.line.flush():
-            loop.add_writer(self.line, self._write)
-        self._timer = loop.call_later(_PATIENCE, self._replace, True)
+        loop.add_reader(self.connection, self._read)
+        if self.connection.flush():
+            loop.add_writer(self.connection, self._write)
+        self._timer = loop.call_later(_HELLO_TIMEOUT_S, self._replace, True)
 
     def _stop_listening(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self.line)
-            self._loop.remove_writer(self.line)
+            self._loop.remove_reader(self.connection)
+            self._loop.remove_writer(self.connection)
 
     def _write(self) -> None:
-        if not self.line.flush() and self._loop is not None:
-            self._loop.remove_writer(self.line)
+        if not self.connection.flush() and self._loop is not None:
+            self._loop.remove_writer(self.connection)
 
     def _read(self) -> None:
-        reports = self.line.read()
+        reports = self.connection.read()
         if reports is None:
-            self._gone()
+            self._handle_disconnect()
             return
         for report in reports:
-            if report["tell"] == "hello":
-                self._welcome(report)
-            elif report["seq"] > self.heard.number:
-                self.heard = Acknowledgements(self.line.supervisor, report["seq"])
-                self._hear(report)
+            if report["report"] == "hello":
+                self._handle_hello(report)
+            elif report["seq"] > self.reported.number:
+                self.reported = Acknowledgements(self.connection.supervisor, report["seq"])
+                self._on_report(report)
 
-    def _welcome(self, hello: Report) -> None:
+    def _handle_hello(self, hello: Report) -> None:
         assert self._timer is not None  # noqa: S101 - set by _listen
         self._timer.cancel()
-        self.line.supervisor = hello["supervisor"]
-        same = self._remembered.supervisor == self.line.supervisor
-        self.heard = self._remembered if same else Acknowledgements(self.line.supervisor, 0)
-        self.acknowledge(self.heard)
-        self._greeted(self.line.number, {(job_id, generation) for job_id, generation in hello["gangs"]})
+        self.connection.supervisor = hello["supervisor"]
+        same = self._reported_before.supervisor == self.connection.supervisor
+        self.reported = self._reported_before if same else Acknowledgements(self.connection.supervisor, 0)
+        self.acknowledge(self.reported)
+        self._on_hello(self.connection.number, {(job_id, generation) for job_id, generation in hello["gangs"]})
 
     # --- a supervisor that died -----------------------------------------------------------------------------
 
-    def _gone(self) -> None:
-        if self.line.supervisor:
+    def _handle_disconnect(self) -> None:
+        if self.connection.supervisor:
             self._replace(False)
             return
         self._stop_listening()
-        pause = _DYING
-        if self.line.link.watchdog:  # it was started and never became ready
-            pause = _PAUSE
-            self._on_trouble(f"the process supervisor does not start: {self._last_words()}")
+        pause = _RECONNECT_DELAY_S
+        if self.connection.link.watchdog:  # it was started and never became ready
+            pause = _RESTART_DELAY_S
+            self._on_trouble(f"the process supervisor does not start: {self._last_log_line()}")
         if self._loop is not None:
             self._timer = self._loop.call_later(pause, self._replace, False)
 
     def _replace(self, fresh: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
         """Starts another supervisor, which first waits for the old one's processes to end, or kills them."""
         self._stop_listening()
-        self.line.close()
-        if self.line.link.watchdog and not self.line.supervisor:
+        self.connection.close()
+        if self.connection.link.watchdog and not self.connection.supervisor:
             # it may still wait for the lock, and would start too late
-            process_cleanup.kill([self.line.link.watchdog])
-        self._unreaped_guards()
-        self._remembered = self.heard
+            process_cleanup.kill([self.connection.link.watchdog])
+        self._has_living_watchdogs()
+        self._reported_before = self.reported
         try:
-            self.line = self._open(start_supervisor(self._paths, fresh=fresh), self.line.number + 1)
+            self.connection = self._open(start_supervisor(self._paths, fresh=fresh), self.connection.number + 1)
         except BackendError as trouble:
             self._on_trouble(str(trouble))
             if self._loop is not None:
-                self._timer = self._loop.call_later(_PAUSE, self._replace, fresh)
+                self._timer = self._loop.call_later(_RESTART_DELAY_S, self._replace, fresh)
             return
         if self._loop is not None:
             self._listen(self._loop)
 
     def _kill(self) -> None:
         """Kills a supervisor that hangs: its ranks die with it, and the watchdog cleans up the rest."""
-        pid, _, started = self.line.supervisor.partition(":")
+        pid, _, started = self.connection.supervisor.partition(":")
         if pid and proc.is_alive(int(pid), int(started)):
             process_cleanup.kill([int(pid)])
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         try:
             lines = self._paths.supervisor_log.read_text(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else f"it left no word in {self._paths.supervisor_log}"
+        return lines[-1] if lines else f"nothing is logged in {self._paths.supervisor_log}"
 
-    def _unreaped_guards(self) -> bool:
+    def _has_living_watchdogs(self) -> bool:
         """Reaps the watchdogs that have ended. Returns whether some have not."""
-        for watchdog in list(self._guards):
+        for watchdog in list(self._watchdogs):
             try:
                 ended = os.waitpid(watchdog, os.WNOHANG)[0] != 0
             except ChildProcessError:
                 ended = True
             if ended:
-                self._guards.discard(watchdog)
-        return bool(self._guards)
+                self._watchdogs.discard(watchdog)
+        return bool(self._watchdogs)

@@ -11,8 +11,8 @@ from windlass.backends.local.supervisor_start import Link
 Report: TypeAlias = dict[str, Any]
 
 _CHUNK = 1 << 18
-_LAST_WAIT = 15.0
-"""Seconds that a supervisor gets to kill every process below it."""
+_END_TIMEOUT_S = 15.0
+"""Seconds that a supervisor has to kill every process below it."""
 
 
 class SupervisorConnection:
@@ -22,7 +22,7 @@ class SupervisorConnection:
         self.link = link
         self.number = number
         self.supervisor = ""
-        """Pid and start of the supervisor; "" until it has said hello."""
+        """Pid and start of the supervisor; "" until it has answered hello."""
         self._unread = b""
         self._unsent = bytearray()
         link.socket.setblocking(False)
@@ -68,7 +68,7 @@ class SupervisorConnection:
 
     def end(self) -> bool:
         """Ends the supervisor and waits for it, for a bounded time, then closes. Returns whether it has ended."""
-        self.link.socket.settimeout(_LAST_WAIT)
+        self.link.socket.settimeout(_END_TIMEOUT_S)
         ended = False
         try:
             self.link.socket.sendall(bytes(self._unsent) + b'{"do": "end"}\n')

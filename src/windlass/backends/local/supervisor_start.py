@@ -19,11 +19,11 @@ _PROGRAM = Path(__file__).parent / "supervisor" / "start.py"
 _LISTENER = 3
 _RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 """Signals that are reset for ranks: a controller's parents may have ignored some (nohup ignores SIGHUP)."""
-_LINGER_OF_A_RUN = "2"
+_RUN_LINGER_S = "2"
 
 _PART, _PARTS = "WINDLASS_LOG_PART", "WINDLASS_LOG_PARTS"
-"""Environment variables for the kept part of each stream of each rank: bytes of a part, and number of parts."""
-_PART_DEFAULT, _PARTS_DEFAULT = "64Mi", "4"
+"""Environment variables for the part of each rank's streams that is kept: bytes of a part, and number of parts."""
+_DEFAULT_PART, _DEFAULT_PARTS = "64Mi", "4"
 
 
 class Link(NamedTuple):
@@ -51,15 +51,15 @@ def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> Link:
 
 def log_limits(environment: Mapping[str, str]) -> tuple[int, int]:
     """Returns bytes of a log part, and parts of a stream, from the environment. Raises BackendError."""
-    part, parts = environment.get(_PART, _PART_DEFAULT), environment.get(_PARTS, _PARTS_DEFAULT)
+    part, parts = environment.get(_PART, _DEFAULT_PART), environment.get(_PARTS, _DEFAULT_PARTS)
     try:
         part_bytes = parse_quantity(MEMORY, part)
     except QuantityError as error:
         raise BackendError(f"{_PART}: {error}") from error
     if not part_bytes:
-        raise BackendError(f"{_PART}={part}: a part of a log needs a size, for example {_PART_DEFAULT}")
+        raise BackendError(f"{_PART}={part}: a part of a log needs a size, for example {_DEFAULT_PART}")
     if not parts.isdecimal() or not int(parts):
-        raise BackendError(f"{_PARTS}={parts}: expected a number from 1, for example {_PARTS_DEFAULT}")
+        raise BackendError(f"{_PARTS}={parts}: expected a number from 1, for example {_DEFAULT_PARTS}")
     return part_bytes, int(parts)
 
 
@@ -95,10 +95,10 @@ def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
                 os.close(folder)
         listener.listen(8)
         watchdog = _spawn(
-            paths, listener.fileno(), [str(paths.root), marker, _LINGER_OF_A_RUN, str(part_bytes), str(parts)]
+            paths, listener.fileno(), [str(paths.root), marker, _RUN_LINGER_S, str(part_bytes), str(parts)]
         )
         connection = _connect(paths)
-    assert connection is not None  # noqa: S101 - somebody listens: this process does
+    assert connection is not None  # noqa: S101 - this process listens
     return Link(connection, watchdog)
 
 

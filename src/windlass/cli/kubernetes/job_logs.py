@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windlass.backends.local.logs import Line, LogFile
+from windlass.backends.local.logs import LogFile, LogLine
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.job_objects import JobObject
@@ -27,7 +27,7 @@ _MIN_POLL_S, _MAX_POLL_S = 0.05, 0.5
 class LogSelection:
     """The selected lines. `attempt` None: the latest, 0: all; `since` in ms; `tail` None: all."""
 
-    matches: Callable[[Line], bool]
+    matches: Callable[[LogLine], bool]
     ranks: Collection[int] | None = None
     attempt: int | None = None
     since: int | None = None
@@ -104,13 +104,13 @@ def _is_selected(key: tuple[int, int], ranks: Collection[int] | None, attempts: 
     return (ranks is None or rank in ranks) and (attempts is None or generation in attempts)
 
 
-def _lines_of(job_id: str, log: Mapping[str, Any], screen: Screen) -> Iterator[Line]:
+def _lines_of(job_id: str, log: Mapping[str, Any], screen: Screen) -> Iterator[LogLine]:
     """Yields the lines of a stored log. Their times are not stored."""
     if log["missing"]:
         screen.say(f"rank {log['rank']} of attempt {log['generation']}: {log['missing']}")
     file = LogFile(job_id, log["generation"], log["rank"], "out", Path(log["pod"]))
     for text in log["text"].splitlines():
-        yield Line(file, 0, text)
+        yield LogLine(file, 0, text)
 
 
 def _follow(
@@ -142,12 +142,12 @@ class _LinePrinter:
         """Adds nodes of ranks, by (generation, rank)."""
         self._nodes.update(nodes)
 
-    def print_matching(self, source: PodLogs, lines: Iterable[Line], selection: LogSelection) -> bool:
+    def print_matching(self, source: PodLogs, lines: Iterable[LogLine], selection: LogSelection) -> bool:
         """Prints the matching new lines of one job; returns whether there were any."""
         self._nodes |= source.nodes
         return self.print_lines(line for line in lines if selection.matches(line))
 
-    def print_lines(self, lines: Iterable[Line]) -> bool:
+    def print_lines(self, lines: Iterable[LogLine]) -> bool:
         """Prints lines; returns whether there were any. Raises BrokenPipeError if the reader has closed its pipe."""
         printed = False
         for line in lines:

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.kubernetes.client.retries import pause
-from windlass.backends.local.logs import Line, LogFile
+from windlass.backends.local.logs import LogFile, LogLine
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_finder import belongs_to_job, pod_selector
 from windlass.cli.kubernetes.job_objects import JobObject
@@ -45,7 +45,7 @@ class PodLogs:
         self._session, self._job = session, job
         self._ranks, self._attempts, self._since = ranks, attempts, since
         self._follow = follow
-        self._lines: list[Line] = []
+        self._lines: list[LogLine] = []
         self._nodes: dict[tuple[int, int], str] = {}
         self._pods: dict[str, PodRank] = {}
         self._streams: dict[str, asyncio.Task[None]] = {}
@@ -57,12 +57,12 @@ class PodLogs:
         """Returns the node of each rank, by generation and rank."""
         return self._nodes
 
-    def poll(self) -> list[Line]:
+    def poll(self) -> list[LogLine]:
         """Returns new lines in order of time."""
         lines, self._lines = self._lines, []
         return sorted(lines, key=lambda line: line.at)
 
-    def finish(self) -> list[Line]:
+    def finish(self) -> list[LogLine]:
         """Returns all remaining lines of a job that has ended or is not followed."""
         self._session.run(self._read_rest())
         return self.poll()
@@ -139,7 +139,7 @@ class PodLogs:
         """Appends one line, which begins with its timestamp; skips lines up to `after`, which are sent again."""
         at, _, text = line.decode(errors="replace").partition(" ")
         if at > after:
-            self._lines.append(Line(file, _parse_timestamp(at), text.rstrip("\r")))
+            self._lines.append(LogLine(file, _parse_timestamp(at), text.rstrip("\r")))
         return at
 
 

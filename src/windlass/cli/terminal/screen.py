@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from windlass.backends.local.logs import Line
+from windlass.backends.local.logs import LogLine
 
 _COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
 """SGR foreground codes of ranks, in turn."""
@@ -51,7 +51,7 @@ class Screen:
         width = _columns()
         self._write(sys.stderr, _CLEAR_LINE + (text if len(text) < width else text[: width - 2] + "…"))
 
-    def rank(self, line: Line, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
+    def rank(self, line: LogLine, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
         """Writes a line of a rank with its rank and node: "[r0 n1] …". `nodes`: by (generation, rank)."""
         self._clear()
         stream = sys.stdout if line.file.stream == "out" else sys.stderr
@@ -62,7 +62,7 @@ class Screen:
             prefix = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{prefix}\x1b[0m"
         self._write(stream, f"{prefix} {line.text}\n")
 
-    def bare(self, line: Line) -> None:
+    def bare(self, line: LogLine) -> None:
         """Writes a line of a rank as it was printed."""
         self._clear()
         self._write(sys.stdout if line.file.stream == "out" else sys.stderr, f"{line.text}\n")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from windlass.backends.local.logs import STREAMS, Line, generations
+from windlass.backends.local.logs import STREAMS, LogLine, generations
 from windlass.backends.local.paths import StatePaths
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
@@ -131,7 +131,7 @@ class _LinePrinter:
         self._bare = bare
         self._nodes: dict[tuple[str, int], dict[tuple[int, int], str]] = {}
 
-    def print_lines(self, lines: Iterable[Line]) -> bool:
+    def print_lines(self, lines: Iterable[LogLine]) -> bool:
         """Prints lines; returns whether there were any."""
         printed = False
         for line in lines:
@@ -160,7 +160,7 @@ class _LinePrinter:
         return self._nodes[key]
 
 
-def _follow(watch: JobEndWatch, tails: list[LogTail], print_lines: Callable[[Iterator[Line]], bool]) -> None:
+def _follow(watch: JobEndWatch, tails: list[LogTail], print_lines: Callable[[Iterator[LogLine]], bool]) -> None:
     pause = _MIN_POLL_S
     while not watch.poll(pause):
         printed = [print_lines(iter(tail.poll())) for tail in tails]
@@ -169,7 +169,7 @@ def _follow(watch: JobEndWatch, tails: list[LogTail], print_lines: Callable[[Ite
         print_lines(iter(tail.finish()))
 
 
-def _filter(pattern: str) -> Callable[[Line], bool]:
+def _filter(pattern: str) -> Callable[[LogLine], bool]:
     try:
         found = re.compile(pattern)
     except re.error as error:

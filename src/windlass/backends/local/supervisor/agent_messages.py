@@ -10,15 +10,15 @@ from typing import Any
 from .event_loop import Poll
 
 _CHUNK = 65536
-_LONGEST = 1 << 20
+_MAX_LINE = 1 << 20
 """Bytes after which a line without an end is discarded."""
 
 
 class AgentMessages:
-    """Calls `hear` with each object. `write_end` is for the agent; the process that starts it closes it here."""
+    """Calls `on_message` with each object. `write_end` is for the agent; the process that starts it closes it here."""
 
-    def __init__(self, poll: Poll, hear: Callable[[Any], None]) -> None:
-        self._poll, self._hear = poll, hear
+    def __init__(self, poll: Poll, on_message: Callable[[Any], None]) -> None:
+        self._poll, self._on_message = poll, on_message
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_end, False)
         self._begun = b""
@@ -35,9 +35,9 @@ class AgentMessages:
                 self.close()
                 return
             *lines, self._begun = (self._begun + data).split(b"\n")
-            self._begun = b"" if len(self._begun) > _LONGEST else self._begun
+            self._begun = b"" if len(self._begun) > _MAX_LINE else self._begun
             for line in lines:
-                self._take(line)
+                self._parse(line)
 
     def close(self) -> None:
         """Closes the reading end."""
@@ -46,8 +46,8 @@ class AgentMessages:
             os.close(self._read_end)
         self._read_end = -1
 
-    def _take(self, line: bytes) -> None:
+    def _parse(self, line: bytes) -> None:
         try:
-            self._hear(json.loads(line))
+            self._on_message(json.loads(line))
         except ValueError:  # a rank inherited the pipe and writes other data
             return

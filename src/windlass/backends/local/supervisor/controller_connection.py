@@ -24,11 +24,11 @@ _CHUNK = 1 << 18
 class ControllerConnection:
     """Connection to at most one controller at a time; the newest wins, since it holds the lock."""
 
-    def __init__(self, poll: Poll, listener: socket.socket, obey: Callable[[Message], None]) -> None:
+    def __init__(self, poll: Poll, listener: socket.socket, on_message: Callable[[Message], None]) -> None:
         self.connected = False
         self._poll = poll
         self._listener = listener
-        self._obey = obey
+        self._on_message = on_message
         self._peer: socket.socket | None = None
         self._unread = b""
         self._unsent = bytearray()
@@ -40,8 +40,8 @@ class ControllerConnection:
 
     # --- sending -----------------------------------------------------------------------------------------
 
-    def tell(self, report: Message) -> None:
-        """Numbers and keeps a report, and sends it as soon as a controller listens."""
+    def report(self, report: Message) -> None:
+        """Numbers and keeps a report, and sends it as soon as a controller has said hello."""
         self._number += 1
         line = json.dumps({"seq": self._number, **report}).encode() + b"\n"
         self._unacknowledged.append((self._number, line, report))
@@ -50,12 +50,12 @@ class ControllerConnection:
 
     def greet(self, hello: Message) -> None:
         """Answers a controller's hello, and repeats all unacknowledged reports."""
-        self._unsent += json.dumps({"tell": "hello", **hello}).encode() + b"\n"
+        self._unsent += json.dumps({"report": "hello", **hello}).encode() + b"\n"
         for _, line, _ in self._unacknowledged:
             self._unsent += line
         self._greeted = True
 
-    def acknowledged(self, number: int) -> list[Message]:
+    def forget_acknowledged(self, number: int) -> list[Message]:
         """Forgets all reports up to this number and returns them."""
         done = []
         while self._unacknowledged and self._unacknowledged[0][0] <= number:
@@ -71,7 +71,7 @@ class ControllerConnection:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self.hang_up()
+            self.disconnect()
             return
         del self._unsent[:sent]
         self._poll.change(self._peer.fileno(), READ | WRITE if self._unsent else READ)
@@ -86,7 +86,7 @@ class ControllerConnection:
         if not _may_command(peer):
             peer.close()
             return
-        self.hang_up()
+        self.disconnect()
         peer.setblocking(False)
         self._peer, self.connected = peer, True
         self._poll.watch(peer.fileno(), self._read)
@@ -100,13 +100,13 @@ class ControllerConnection:
         except OSError:
             data = b""
         if not data:
-            return self.hang_up()
+            return self.disconnect()
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            self._obey(json.loads(line))
+            self._on_message(json.loads(line))
         return None
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Closes the connection: the controller has ended, or another one has connected."""
         if self._peer is not None:
             self._poll.forget(self._peer.fileno())

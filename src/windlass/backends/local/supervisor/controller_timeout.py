@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_MOST = 60.0
+_CLIENT_TIMEOUT_S = 60.0
 """Seconds for such a client: one that lives and has not become the controller by then may be stopped (Ctrl-Z)."""
 
 
@@ -16,16 +16,16 @@ class ControllerTimeout:
     def begin(self, now: float) -> None:
         """Starts the timeout: the controller has disconnected."""
         self._since = now
-        self.look_at = now + self._linger
+        self.check_at = now + self._linger
         """Time of the next check."""
 
-    def lengthen(self, linger: float) -> None:
+    def extend(self, linger: float) -> None:
         """Extends the time: a `run` that takes over from an `up` must not end that one's jobs."""
         self._linger = max(self._linger, linger)
-        self.look_at = max(self.look_at, self._since + self._linger)
+        self.check_at = max(self.check_at, self._since + self._linger)
 
-    def over(self, now: float, *, awaited: bool) -> bool:
+    def has_expired(self, now: float, *, has_client: bool) -> bool:
         """Tells whether to stop waiting. `awaited`: a client lives, which may take long to become the controller."""
-        ends = self._since + max(self._linger, _MOST)
-        self.look_at = min(now + self._linger, ends)
-        return not awaited or now >= ends
+        ends = self._since + max(self._linger, _CLIENT_TIMEOUT_S)
+        self.check_at = min(now + self._linger, ends)
+        return not has_client or now >= ends

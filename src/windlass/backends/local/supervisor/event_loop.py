@@ -33,7 +33,7 @@ class Poll:
         if self._calls.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 
-    def turn(self, until: float | None) -> None:
+    def wait(self, until: float | None) -> None:
         """Waits until a descriptor is ready, or until `until` (monotonic seconds); calls back for all ready ones."""
         timeout = -1.0 if until is None else max(0.0, until - time.monotonic())
         for descriptor, mask in self._epoll.poll(timeout):

@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     parts: int = 4
 
 
-class LogFile:
+class LogWriter:
     """One stream on disk. Created on the first write; data that cannot be written is dropped and counted."""
 
     def __init__(self, path: str, limits: Limits, now: Callable[[], int]) -> None:
@@ -45,7 +45,7 @@ class LogFile:
 
     def write(self, data: bytes) -> None:
         """Writes `data`, or counts it as lost."""
-        pending = self._obituary() + data if self.lost else data
+        pending = self._loss_notice() + data if self.lost else data
         done = 0
         try:
             if self._file < 0:
@@ -66,7 +66,7 @@ class LogFile:
                 os.close(descriptor)
         self._file = self._index = -1
 
-    def _obituary(self) -> bytes:
+    def _loss_notice(self) -> bytes:
         return f"\n[windlass: {self.lost} bytes of output were lost here: {self.trouble}]\n".encode()
 
     def _write_some(self, data: bytes) -> int:
@@ -114,7 +114,7 @@ class LogFile:
 class Stream:
     """The reading end of a rank's stdout or stderr, and its file."""
 
-    def __init__(self, pipe: int, log: LogFile) -> None:
+    def __init__(self, pipe: int, log: LogWriter) -> None:
         self.pipe = pipe
         self.log = log
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from . import proc
 
-_PATIENCE = 10.0
-"""Seconds after which a process that SIGKILL does not end (it hangs in the kernel) is given up."""
-_PAUSE = 0.005
+_TIMEOUT_S = 10.0
+"""Seconds after which a process that SIGKILL does not end (it hangs in the kernel) is ignored."""
+_PAUSE_S = 0.005
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
@@ -29,23 +29,23 @@ def kill_marked(marker: bytes) -> None:
     The caller and its ancestors are excluded: a controller may itself have been started inside a rank.
     """
     name, _, value = marker.partition(b"=")
-    spared = proc.ancestors(os.getpid())
-    until = time.monotonic() + _PATIENCE
+    excluded = proc.ancestors(os.getpid())
+    until = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < until:
-        everyone = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal())
-        strays = [pid for pid in everyone if pid not in spared and proc.environment(pid).get(name) == value]
+        pids = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal())
+        strays = [pid for pid in pids if pid not in excluded and proc.environment(pid).get(name) == value]
         if not strays:
             return
         kill(strays)
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_S)
 
 
 def kill_descendants() -> None:
     """Kills and reaps every descendant of this process. A subreaper has none left afterwards."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT_S
     while not _reap_all() and time.monotonic() < until:
         kill(proc.descendants([os.getpid()], proc.all_stats()))
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_S)
 
 
 def _reap_all() -> bool:

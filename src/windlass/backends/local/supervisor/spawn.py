@@ -17,7 +17,7 @@ class Program(NamedTuple):
     argv: list[str]
     env: dict[str, str]
     cwd: str
-    crew: AgentRanks | None = None
+    agent: AgentRanks | None = None
     """The ranks that the program starts, if it is an agent."""
 
 
@@ -34,7 +34,7 @@ class Spawner:
 
     def __init__(self) -> None:
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        self._errors, self._say_error = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._errors, self._error_pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._failed: dict[int, tuple[int, str]] = {}
         # the supervisor holds up to six files per rank; ranks get their original limit back
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -47,21 +47,21 @@ class Spawner:
         if pid == 0:
             for descriptor in inherited:
                 os.set_inheritable(descriptor, True)
-            self._become(program, stdout, stderr, parent)
+            self._execute(program, stdout, stderr, parent)
         return pid
 
     def failure(self, pid: int) -> tuple[int, str] | None:
         """Returns (errno, "chdir" or "exec") of a child that could not start; known once the child can be reaped."""
         try:
-            while said := os.read(self._errors, 65536):
-                for line in said.decode().splitlines():
+            while errors := os.read(self._errors, 65536):
+                for line in errors.decode().splitlines():
                     child, errno, step = line.split()
                     self._failed[int(child)] = (int(errno), step)
         except BlockingIOError:
             pass
         return self._failed.pop(pid, None)
 
-    def _become(self, program: Program, stdout: int, stderr: int, parent: int) -> NoReturn:
+    def _execute(self, program: Program, stdout: int, stderr: int, parent: int) -> NoReturn:
         step = "fork"
         try:
             os.setsid()
@@ -76,7 +76,7 @@ class Spawner:
             step = "exec"
             os.execvpe(program.argv[0], program.argv, program.env)  # noqa: S606 - no shell, on purpose
         except OSError as error:
-            os.write(self._say_error, f"{os.getpid()} {error.errno} {step}\n".encode())
+            os.write(self._error_pipe, f"{os.getpid()} {error.errno} {step}\n".encode())
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
         finally:
             os._exit(126)

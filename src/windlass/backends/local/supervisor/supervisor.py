@@ -1,4 +1,4 @@
-"""The supervisor's main loop: obeys the controller, reports ends, kills after a grace period, ends when unused.
+"""The supervisor's main loop: carries out messages, reports ends, kills after a grace period, ends when unused.
 
 Messages from the controller, by their "do":
 - hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the
@@ -6,12 +6,12 @@ Messages from the controller, by their "do":
           every report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
           becomes the controller if there is none; with both gone the gang ends), ranks: [{argv, env}], of an agent
-          also crew: {node, first, ranks}. Answered by "started" (pids: [[pid, ticks]]).
+          also agent: {node, first, ranks}. Answered by "started" (pids: [[pid, ticks]]).
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are durable.
 - end     kill everything, and end.
-Reports, by their "tell": started, exit (rank and code or signal; error: [errno, step] if it could not start), gone,
-agent (rank, said: a message of the agent in this rank's place, see `windlass.wire`), output lost (rank, stream, why;
+Reports, by their "report": started, exit (rank and code or signal; error: [errno, step] if it could not start), gone,
+agent (rank, message: of the agent in this rank's place, see `windlass.wire`), output lost (rank, stream, error;
 once per rank), stuck (pids that SIGKILL does not end).
 """
 
@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 from . import event_loop, proc, process_cleanup
 from .controller_connection import ControllerConnection
 from .controller_timeout import ControllerTimeout
-from .gangs import Gangs
+from .gangs import SupervisedGangs
 from .log_files import Limits
 from .spawn import AgentRanks, Program
 
@@ -38,8 +38,8 @@ class Supervisor:
 
     def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: Limits) -> None:
         self._poll = event_loop.Poll()
-        self._line = ControllerConnection(self._poll, listener, self._obey)
-        self._gangs = Gangs(self._poll, self._line.tell, self._now, limits)
+        self._connection = ControllerConnection(self._poll, listener, self._handle)
+        self._gangs = SupervisedGangs(self._poll, self._connection.report, self._now, limits)
         self._timeout = ControllerTimeout(linger, time.monotonic())
         self._controlled = False
         self._offset = 0
@@ -51,26 +51,26 @@ class Supervisor:
     def run(self) -> None:
         """Runs until told to end, or without a controller for too long. No process started here lives afterwards."""
         while not self._ended:
-            self._poll.turn(self._next())
+            self._poll.wait(self._next())
             self._gangs.tick(time.monotonic())
-            self._line.flush()
-            self._mind_the_controller()
-        self._line.stop_listening()
+            self._connection.flush()
+            self._check_controller()
+        self._connection.stop_listening()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         process_cleanup.kill_descendants()
 
     def _next(self) -> float | None:
-        lonely = None if self._line.connected else self._timeout.look_at
-        times = [at for at in (lonely, self._gangs.next_tick()) if at is not None and at != float("inf")]
+        without_controller = None if self._connection.connected else self._timeout.check_at
+        times = [at for at in (without_controller, self._gangs.next_tick()) if at is not None and at != float("inf")]
         return min(times, default=None)
 
-    def _mind_the_controller(self) -> None:
+    def _check_controller(self) -> None:
         now = time.monotonic()
-        if self._controlled and not self._line.connected:
+        if self._controlled and not self._connection.connected:
             self._timeout.begin(now)
-        self._controlled = self._line.connected
-        if not self._controlled and now >= self._timeout.look_at:
-            self._ended = self._timeout.over(now, awaited=self._gangs.awaited())
+        self._controlled = self._connection.connected
+        if not self._controlled and now >= self._timeout.check_at:
+            self._ended = self._timeout.has_expired(now, has_client=self._gangs.has_waiting_client())
             if not self._ended:
                 self._gangs.stop_abandoned()
 
@@ -87,7 +87,7 @@ class Supervisor:
 
     # --- messages of the controller ----------------------------------------------------------------------
 
-    def _obey(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         match message["do"]:
             case "hello":
                 self._hello(message)
@@ -97,18 +97,20 @@ class Supervisor:
             case "stop":
                 self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)
             case "ack":
-                for report in self._line.acknowledged(message["seq"]):
-                    if report["tell"] == "gone":
+                for report in self._connection.forget_acknowledged(message["seq"]):
+                    if report["report"] == "gone":
                         self._gangs.drop((report["job"], report["generation"]))
             case "end":
                 self._ended = True
 
     def _hello(self, message: Message) -> None:
-        wanted = float("inf") if message["linger"] is None else message["linger"]
-        self._timeout.lengthen(wanted)
+        linger = float("inf") if message["linger"] is None else message["linger"]
+        self._timeout.extend(linger)
         self._offset = message["offset"]
-        me = proc.stat(os.getpid())
-        self._line.greet({"supervisor": f"{os.getpid()}:{me.started if me else 0}", "gangs": list(self._gangs.book)})
+        own = proc.stat(os.getpid())
+        self._connection.greet(
+            {"supervisor": f"{os.getpid()}:{own.started if own else 0}", "gangs": list(self._gangs.by_key)}
+        )
 
     def _now(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000 + self._offset
@@ -121,7 +123,7 @@ def _programs(message: Message) -> list[Program]:
             rank["argv"],
             {**common, **rank["env"]},
             message["cwd"],
-            AgentRanks(**rank["crew"]) if "crew" in rank else None,
+            AgentRanks(**rank["agent"]) if "agent" in rank else None,
         )
         for rank in message["ranks"]
     ]

@@ -1,7 +1,7 @@
 """Starts the supervisor, and is its watchdog: waits for the supervisor's end and cleans up after it.
 
-The controller has bound the socket and listens on it already (descriptor 3), so it may speak before this program runs:
-what it says waits in the socket.
+The controller has bound the socket and listens on it already (descriptor 3). Messages that it sends before this program
+runs wait in the socket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .log_files import Limits
 from .supervisor import Supervisor
 
 _LISTENER = 3
-_PATIENCE = 5.0
+_CLEANUP_TIMEOUT_S = 5.0
 """Seconds that an earlier watchdog and supervisor may take to clean up before they are killed."""
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     os.umask(0o077)
     os.closerange(_LISTENER + 1, os.sysconf("SC_OPEN_MAX"))  # descriptors that the controller's own parents left open
     # 1. every process of an earlier supervisor ends before one of ours starts
-    lock = _succeed(f"{state}/supervisor.lock")
+    lock = _acquire_lock(f"{state}/supervisor.lock")
     process_cleanup.kill_marked(b"WINDLASS_STATE_ID=" + os.fsencode(state_id))
     # 2. the watchdog stays, the supervisor is its child
     kernel.adopt_orphans()
@@ -37,8 +37,8 @@ def main() -> None:
     supervisor = os.fork()
     if supervisor == 0:
         os.close(held_by_watchdog)
-        _sign(lock, watchdog, os.getpid())
-        _keep(f"{state}/supervisor.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
+        _write_holders(lock, watchdog, os.getpid())
+        _run_supervisor(f"{state}/supervisor.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
         return
     # 3. the watchdog kills the processes of a supervisor that was killed
     os.close(_LISTENER)
@@ -47,7 +47,7 @@ def main() -> None:
     process_cleanup.kill_descendants()
 
 
-def _keep(path: str, lifeline: int, linger: float, limits: Limits) -> None:
+def _run_supervisor(path: str, lifeline: int, linger: float, limits: Limits) -> None:
     kernel.adopt_orphans()
     own = os.stat(path).st_ino
     listener = socket.socket(fileno=_LISTENER)
@@ -60,30 +60,30 @@ def _keep(path: str, lifeline: int, linger: float, limits: Limits) -> None:
         pass
 
 
-def _succeed(path: str) -> int:
+def _acquire_lock(path: str) -> int:
     """Takes the lock that an earlier watchdog or supervisor holds while either lives. Never releases it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _CLEANUP_TIMEOUT_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
-                _kill_signatories(lock)
+                _kill_holders(lock)
             time.sleep(0.005)
         else:
             return lock
 
 
-def _sign(lock: int, *pids: int) -> None:
+def _write_holders(lock: int, *pids: int) -> None:
     """Writes the holders of the lock: pid and start, which identify a process uniquely."""
     started = [(pid, seen.started) for pid in pids if (seen := proc.stat(pid))]
-    said = " ".join(f"{pid}:{since}" for pid, since in started).encode()
-    os.pwrite(lock, said, 0)
-    os.ftruncate(lock, len(said))
+    text = " ".join(f"{pid}:{since}" for pid, since in started).encode()
+    os.pwrite(lock, text, 0)
+    os.ftruncate(lock, len(text))
 
 
-def _kill_signatories(lock: int) -> None:
+def _kill_holders(lock: int) -> None:
     for entry in os.pread(lock, 256, 0).decode().split():
         pid, since = map(int, entry.split(":"))
         if proc.is_alive(pid, since):

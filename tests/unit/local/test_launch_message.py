@@ -10,7 +10,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.status import Placement
 
 
-def test_a_port_is_chosen_by_the_generation_and_is_nobody_elses():
+def test_a_port_is_chosen_by_the_generation_and_avoids_ports_in_use():
     first = choose_port(("job-1", 1), [], lambda _port: True)
     assert first == choose_port(("job-1", 1), [], lambda _port: True)
     assert first != choose_port(("job-1", 2), [], lambda _port: True)
@@ -18,36 +18,36 @@ def test_a_port_is_chosen_by_the_generation_and_is_nobody_elses():
     assert 20_000 <= first < 32_000
 
 
-def test_how_much_of_a_log_is_kept_is_said_by_the_environment():
+def test_the_environment_sets_the_kept_amount_of_a_log():
     assert log_limits({}) == (64 << 20, 4)
     assert log_limits({"WINDLASS_LOG_PART": "1Mi", "WINDLASS_LOG_PARTS": "9"}) == (1 << 20, 9)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "message"),
     [
         ("WINDLASS_LOG_PART", "much", "WINDLASS_LOG_PART: 'much' is no amount of memory"),
         ("WINDLASS_LOG_PART", "0", "WINDLASS_LOG_PART=0: a part of a log needs a size"),
         ("WINDLASS_LOG_PARTS", "-1", "WINDLASS_LOG_PARTS=-1: expected a number from 1"),
     ],
 )
-def test_nonsense_about_logs_is_named(name, value, words):
-    with pytest.raises(BackendError, match=words):
+def test_an_invalid_amount_of_a_log_is_an_error_with_the_variable(name, value, message):
+    with pytest.raises(BackendError, match=message):
         log_limits({name: value})
 
 
-def test_no_port_at_all_is_an_error():
+def test_a_machine_without_a_free_port_is_an_error():
     with pytest.raises(OSError, match="no port is free between 20000 and 32000"):
         choose_port(("job-1", 1), [], lambda _port: False)
 
 
 @pytest.mark.parametrize(("gpus", "share"), [({"gpu": 2}, 4_000), ({}, 8_000), ({"gpu": 99}, 16_000)])
-def test_a_replicas_share_of_the_cpu(gpus, share):
+def test_a_replica_gets_its_share_of_the_cpu(gpus, share):
     node = Node("n1", {"cpu": 16_000, "gpu": 8})
     assert cpu_share({"worker": ("n1", "n1", "n2")}, Role(resources=gpus), node) == share
 
 
-def test_agents_are_told_the_waits_of_their_job(tmp_path):
+def test_agents_get_the_backoff_of_their_job(tmp_path):
     policy = RestartPolicy(backoff_base=2_500, backoff_max=60_000, healthy_after=30_000)
     job = Job("job", (Role(command=("train",)),), launcher=Launcher.AGENT, restart=policy)
     gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
@@ -57,7 +57,7 @@ def test_agents_are_told_the_waits_of_their_job(tmp_path):
     assert (budget.backoff_base, budget.backoff_max, budget.healthy_after) == (2.5, 60, 30)
 
 
-def test_the_supervisor_is_told_commands_environments_and_where_the_output_goes(tmp_path):
+def test_a_spawn_message_has_commands_environments_and_the_log_folder(tmp_path):
     job = Job("job", (Role(procs=2, command=("train", "--lr", "1")),), workdir="/data")
     gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
     gang.port = 29_500

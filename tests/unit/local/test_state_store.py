@@ -40,33 +40,33 @@ def state(number: int, name: str = "digits", finished: int | None = None, **fiel
     return replace(new, status=replace(new.status, phase=Phase.SUCCEEDED, finished_at=finished))
 
 
-def put(store: StateStore, *states: JobState) -> None:
+def commit_states(store: StateStore, *states: JobState) -> None:
     store.commit(Changes(states=states), Notes())
 
 
-def test_a_job_comes_back_as_it_went_in(store):
-    whole = state(
+def test_a_job_is_read_as_it_was_written(store):
+    full = state(
         1,
         restart=RestartPolicy(user_limit=3, fatal_exit_codes=(9,)),
         labels={"größe": "漢字"},
         array=ArrayMember("digits-1", 3, 2),
     )
-    role = replace(whole.job.roles[0], tolerations=(Toleration("gpu"),), node_selector={"zone": "a"}, env={"A": "b"})
+    role = replace(full.job.roles[0], tolerations=(Toleration("gpu"),), node_selector={"zone": "a"}, env={"A": "b"})
     status = replace(
-        whole.status,
+        full.status,
         placement=Placement({"worker": ("n1", "n2")}),
         done=2**70,
         last_failure=Failure(FailureClass.USER, "ExitCode", "rank 0", 5, exit_code=1),
     )
-    whole = replace(whole, job=replace(whole.job, roles=(role,)), status=status)
-    put(store, whole)
-    assert store.job("digits-1") == whole
+    full = replace(full, job=replace(full.job, roles=(role,)), status=status)
+    commit_states(store, full)
+    assert store.job("digits-1") == full
     assert store.job("digits-2") is None
 
 
-def test_later_states_replace_earlier_ones(store):
-    put(store, state(1))
-    put(store, state(1, finished=900))
+def test_a_later_state_replaces_the_earlier_one(store):
+    commit_states(store, state(1))
+    commit_states(store, state(1, finished=900))
     assert store.count() == 1
     assert store.alive() == []
     found = store.job("digits-1")
@@ -80,17 +80,17 @@ def test_a_turn_is_written_whole_or_not_at_all(store):
         store.commit(Changes(states=(state(1),), transitions=(Transition("digits-1", 5, "A", "", "B", ""),)), broken)
     assert store.job("digits-1") is None
     assert store.transitions("digits-1") == []
-    put(store, state(1))
+    commit_states(store, state(1))
     assert store.count() == 1
 
 
-def test_what_matters_after_a_restart(store):
-    put(store, state(1), state(2, finished=300), state(3, finished=400, ttl=1_000), state(4))
+def test_unfinished_jobs_and_jobs_with_a_ttl_are_recoverable(store):
+    commit_states(store, state(1), state(2, finished=300), state(3, finished=400, ttl=1_000), state(4))
     assert [found.id for found in store.recoverable()] == ["digits-1", "digits-3", "digits-4"]
 
 
-def test_a_forgotten_job_leaves_only_a_reminder_of_its_logs(store):
-    put(store, state(1, ttl=0, finished=5))
+def test_a_forgotten_job_leaves_only_a_note_to_remove_its_logs(store):
+    commit_states(store, state(1, ttl=0, finished=5))
     notes = Notes(
         tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")], verdicts={"digits-1": (5, Verdict(Reason.ON_HOLD, ""))}
     )
@@ -104,7 +104,7 @@ def test_a_forgotten_job_leaves_only_a_reminder_of_its_logs(store):
     assert store.unremoved() == []
 
 
-def test_ranks_with_their_start_and_end(store):
+def test_ranks_are_stored_with_their_start_and_end(store):
     rows = [Task("digits-1", 2, rank, "worker", rank, "n1", (f"GPU-{rank}",)) for rank in range(2)]
     store.note(Notes(tasks=rows))
     store.note(Notes(started=[(500, 77, "digits-1", 2, 1)], ended=[(None, 9, "killed", "digits-1", 2, 1)]))
@@ -113,26 +113,26 @@ def test_ranks_with_their_start_and_end(store):
     assert store.tasks("digits-1", 1) == []
 
 
-def test_where_a_job_came_from(store):
+def test_a_submission_origin_is_stored_with_its_job(store):
     origin = SubmissionOrigin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
     store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin, "digits-2": origin}))
     assert store.environment("digits-2") == origin.environment
     assert store.owners() == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
     assert store._connection.execute("SELECT count(*) FROM environments").fetchone() == (1,)
-    put(store, state(1, finished=900), state(3))
+    commit_states(store, state(1, finished=900), state(3))
     assert store.owners() == {"digits-2": "12:34:boot"}
     assert store.environment("digits-3") is None
 
 
-def test_verdicts_are_kept_for_those_who_ask_later(store):
+def test_verdicts_are_stored(store):
     verdict = Verdict(Reason.WAITING_FOR_QUOTA, "needs 2", "gpu", 2, 1, 3, 2, (Count("full", 4),), eta=99)
     store.note(Notes(verdicts={"digits-1": (5, verdict)}))
     assert store.verdict("digits-1") == verdict
 
 
-def test_listings(store):
+def test_jobs_are_listed_by_name_phase_user_and_queue(store):
     mine, other = state(2, user="me"), state(3, "gpt", queue="research")
-    put(store, state(1, finished=700), mine, other, state(4, finished=600))
+    commit_states(store, state(1, finished=700), mine, other, state(4, finished=600))
 
     def ids(**filters: object) -> list[str]:
         return [found.id for found in store.jobs(**filters)]
@@ -153,7 +153,9 @@ def test_listings(store):
 
 def test_jobs_that_failed_for_a_reason_are_found_behind_any_number_of_others(store):
     ends = [Status(Phase.FAILED, reason, finished_at=500) for reason in ("Cancelled", "ExitCode", "Cancelled", "")]
-    put(store, *(replace(state(number), status=status) for number, status in enumerate(ends, start=1)), state(5))
+    commit_states(
+        store, *(replace(state(number), status=status) for number, status in enumerate(ends, start=1)), state(5)
+    )
 
     def ids(**filters: object) -> list[str]:
         return [found.id for found in store.jobs(**filters)]
@@ -162,8 +164,8 @@ def test_jobs_that_failed_for_a_reason_are_found_behind_any_number_of_others(sto
     assert ids(phases={Phase.CREATED}, failed_for={"Cancelled"}) == ["digits-5", "digits-3", "digits-1"]
 
 
-def test_what_a_person_types_is_an_id_a_name_or_an_array(store):
-    put(store, state(1), state(2), state(3, "sweep", array=ArrayMember("sweep-3", 0)))
+def test_a_text_resolves_to_an_id_a_name_or_an_array(store):
+    commit_states(store, state(1), state(2), state(3, "sweep", array=ArrayMember("sweep-3", 0)))
     store.commit(
         Changes(states=(replace(state(4, "sweep", array=ArrayMember("sweep-3", 1)), id="sweep-3_1"),)),
         Notes(),
@@ -178,19 +180,19 @@ def test_what_a_person_types_is_an_id_a_name_or_an_array(store):
         store.resolve("zzz")
 
 
-def test_reading_beside_a_writer(paths, store):
-    put(store, state(1))
+def test_a_reader_works_beside_a_writer(paths, store):
+    commit_states(store, state(1))
     reader = StateReader.open(paths)
     assert reader is not None
     assert reader.job("digits-1") == store.job("digits-1")
-    put(store, state(2))
+    commit_states(store, state(2))
     assert reader.count() == 2
     with pytest.raises(BackendError):
         reader._rows("DELETE FROM jobs")
     reader.close()
 
 
-def test_before_the_first_job_there_is_nothing_to_read(tmp_path):
+def test_a_folder_without_jobs_has_no_reader(tmp_path):
     assert StateReader.open(StatePaths(tmp_path / "nowhere")) is None
 
 

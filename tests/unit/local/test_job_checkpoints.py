@@ -1,4 +1,4 @@
-"""Where the checkpoints of a job are, as its record tells."""
+"""The checkpoint places of jobs, as read from their records."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ JOB = Job("digits", (Role(command=("train",)),), workdir="/w")
 
 @pytest.fixture
 def submit(tmp_path):
-    """Put a job on record, its first role with variables, from where others are."""
+    """Records a job: variables of its first role, environment of its client, other fields of the job."""
     store = open_store(prepare(tmp_path))
 
     def put(number=1, env=None, inherited=None, **fields):
@@ -43,7 +43,7 @@ def submit(tmp_path):
         ({wire.CHECKPOINTS: "s3://bucket/run"}, {}, "s3://bucket/run"),
     ],
 )
-def test_what_its_ranks_are_told_is_known_afterwards(submit, tmp_path, env, inherited, place):
+def test_a_checkpoint_place_is_the_one_that_the_ranks_were_given(submit, tmp_path, env, inherited, place):
     submit(env=env, inherited=inherited)
     paths = StatePaths(tmp_path)
     expected = place.replace("ID", state_id(paths))
@@ -54,7 +54,7 @@ def test_what_its_ranks_are_told_is_known_afterwards(submit, tmp_path, env, inhe
     )
 
 
-def test_it_is_what_the_supervisor_tells_them(submit, tmp_path):
+def test_a_checkpoint_place_is_the_one_in_the_spawn_message(submit, tmp_path):
     submit()
     paths = StatePaths(tmp_path)
     gang = new_gang(("digits-1", 1), JOB, Placement({"worker": ("n1",)}))
@@ -62,7 +62,7 @@ def test_it_is_what_the_supervisor_tells_them(submit, tmp_path):
     assert checkpoint_places(paths, "digits")[0].place == f"{message['cwd']}/{message['env'][wire.CHECKPOINTS]}"
 
 
-def test_a_name_means_the_latest_job_of_it(submit, tmp_path):
+def test_a_name_refers_to_its_latest_job(submit, tmp_path):
     submit(1)
     submit(2)
     assert [kept.job_id for kept in checkpoint_places(StatePaths(tmp_path), "digits")] == ["digits-2"]
@@ -74,12 +74,12 @@ def test_each_job_of_an_array_has_a_place(submit, tmp_path):
     assert [kept.job_id for kept in checkpoint_places(StatePaths(tmp_path), "digits-7")] == ["digits-7_0", "digits-7_1"]
 
 
-def test_an_unknown_job_is_told_with_the_nearest(submit, tmp_path):
+def test_an_unknown_job_is_an_error_with_the_nearest_names(submit, tmp_path):
     submit()
     with pytest.raises(UnknownJobError, match="did you mean digits"):
         checkpoint_places(StatePaths(tmp_path), "digitz")
 
 
-def test_where_nothing_is_on_record_no_job_is_known(tmp_path):
+def test_a_folder_without_records_knows_no_job(tmp_path):
     with pytest.raises(UnknownJobError, match="no job is called 'digits'; there is none on record in"):
         checkpoint_places(StatePaths(tmp_path / "nowhere"), "digits")

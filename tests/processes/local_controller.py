@@ -1,4 +1,4 @@
-"""A controller on a local world inside the test: jobs go in, their states are waited for."""
+"""A controller on a local backend in the test's process: submits jobs and waits for their states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import strays
 from windlass.backends.local import logs
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.nodes import LocalCluster, Machine, declared_nodes
+from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
@@ -22,50 +22,50 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState, Phase
 
 MACHINE = Machine(cpu=4000, memory=2**33)
-BARE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 
 
 def job(*command: str, replicas: int = 1, procs: int = 1, name: str = "job", **fields: Any) -> Job:
-    """A job of one role that asks for one slot a replica."""
+    """Returns a job of one role that requests one slot per replica."""
     role = Role(replicas=replicas, procs=procs, resources={"gpu": 1}, command=command)
     return Job(name, (role,), **{"workdir": "/", "grace": 5_000, **fields})
 
 
 def two_nodes(gpus: int = 2) -> LocalCluster:
-    return declared_nodes(MACHINE, 2, gpus)
+    return declare_cluster(MACHINE, 2, gpus)
 
 
-async def soon(condition: Callable[[], object], failure: str) -> None:
-    """Wait for a condition; fail with this text when it does not come."""
+async def await_condition(condition: Callable[[], object], failure: str) -> None:
+    """Waits for a condition; fails with this text after a timeout."""
     until = time.monotonic() + strays.PATIENCE
     while not condition():
         assert time.monotonic() < until, failure
         await asyncio.sleep(0.005)
 
 
-class Home:
-    """See `at_home`."""
+class RunningController:
+    """A running controller, made by `run_controller`. `troubles`: its messages for people."""
 
-    def __init__(self, world: LocalBackend, controller: Controller, troubles: list[str]) -> None:
-        self.world = world
+    def __init__(self, backend: LocalBackend, controller: Controller, troubles: list[str]) -> None:
+        self.backend = backend
         self.controller = controller
         self.troubles = troubles
 
     async def submit(self, job: Job, origin: SubmissionOrigin | None = None) -> str:
-        """Hand a job in; returns its id once that is durable."""
-        number = self.world.reserve()
+        """Submits a job; returns its id once the submission is durable."""
+        number = self.backend.reserve()
         job_id = f"{job.name}-{number}"
-        await self.world.inject(JobArrived(job_id, number, job), origin)
+        await self.backend.inject(JobArrived(job_id, number, job), origin)
         return job_id
 
-    async def happen(self, job_id: str, event: Event) -> None:
-        await self.world.inject(JobEvent(job_id, event))
+    async def inject(self, job_id: str, event: Event) -> None:
+        await self.backend.inject(JobEvent(job_id, event))
 
     def state(self, job_id: str) -> JobState | None:
-        return self.world.store.job(job_id)
+        return self.backend.store.job(job_id)
 
     async def until(self, job_id: str, wanted: Callable[[JobState], bool]) -> JobState:
-        """The job once it is as wanted."""
+        """Waits until a job satisfies `wanted`, and returns it."""
         until = time.monotonic() + strays.PATIENCE
         while (state := self.state(job_id)) is None or not wanted(state):
             assert time.monotonic() < until, f"still {state}"
@@ -78,40 +78,40 @@ class Home:
     async def end(self, job_id: str) -> JobState:
         return await self.phase(job_id, *TERMINAL)
 
-    async def trouble(self) -> str:
-        """The first thing that people are told."""
-        await soon(lambda: self.troubles, "no trouble came")
+    async def first_trouble(self) -> str:
+        """Waits for the first message for people, and returns it."""
+        await await_condition(lambda: self.troubles, "no message for people")
         return self.troubles[0]
 
     async def until_gone(self, job_id: str) -> None:
-        """The job is not on record any more."""
-        await soon(lambda: self.state(job_id) is None, "it is still on record")
+        """Waits until the record of a job is deleted."""
+        await await_condition(lambda: self.state(job_id) is None, "its record still exists")
 
     def printed(self, job_id: str, generation: int = 1, ranks: Iterable[int] | None = None) -> list[str]:
-        """What these ranks have printed by now, in the order of time."""
-        files = logs.log_files(self.world.paths, job_id, generation, ranks=ranks, streams=("out",))
+        """Returns the output of these ranks up to now, in order of time."""
+        files = logs.log_files(self.backend.paths, job_id, generation, ranks=ranks, streams=("out",))
         return [line.text for line in logs.read(files)]
 
     async def lines(self, job_id: str, count: int, generation: int = 1) -> list[str]:
-        """The job's output once it has so many lines."""
-        await soon(lambda: len(self.printed(job_id, generation)) >= count, "fewer lines than expected")
+        """Waits until a job has printed this many lines, and returns them."""
+        await await_condition(lambda: len(self.printed(job_id, generation)) >= count, "fewer lines than expected")
         return self.printed(job_id, generation)
 
 
 @asynccontextmanager
-async def at_home(
+async def run_controller(
     state: Path, cluster: LocalCluster | None = None, *, end: bool = True, **options: Any
-) -> AsyncIterator[Home]:
-    """A controller that runs until the block is left; `end`: and takes the supervisor with it."""
+) -> AsyncIterator[RunningController]:
+    """Runs a controller during the block. `end`: the supervisor ends with it."""
     troubles: list[str] = []
-    options = {"kind": "up", "environment": BARE, **options}
-    world = LocalBackend(state, cluster or two_nodes(), on_trouble=troubles.append, **options)
+    options = {"kind": "up", "environment": PATH_ONLY, **options}
+    backend = LocalBackend(state, cluster or two_nodes(), on_trouble=troubles.append, **options)
     try:
-        controller = Controller(world.recover(), world.finished)
-        running = asyncio.create_task(run(controller, world, on_trouble=troubles.append))
-        yield Home(world, controller, troubles)
+        controller = Controller(backend.recover(), backend.finished)
+        running = asyncio.create_task(run(controller, backend, on_trouble=troubles.append))
+        yield RunningController(backend, controller, troubles)
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
     finally:
-        world.close(end=end)
+        backend.close(end=end)

@@ -2,19 +2,19 @@ import errno
 
 import pytest
 
-from windlass.backends.local.exit_reports import ExitReport, RankName, exit_of, signal_name
+from windlass.backends.local.exit_reports import RankCommand, RankName, exit_of, signal_name
 from windlass.core.lifecycle.failure import classify_exit
 from windlass.core.model.job import RestartPolicy
 
-WHO = RankName(3, "worker", 1, "n2")
-TRIED = ExitReport(("python", "train.py"), "/work dir")
+RANK = RankName(3, "worker", 1, "n2")
+COMMAND = RankCommand(("python", "train.py"), "/work dir")
 
 
 @pytest.mark.parametrize(
-    ("report", "words"),
+    ("report", "detail"),
     [
         ({"code": 1}, "rank 3 (worker/1) on n2 exited with code 1"),
-        ({"code": 137}, "rank 3 (worker/1) on n2 exited with code 137 (SIGKILL, by its shell's word)"),
+        ({"code": 137}, "rank 3 (worker/1) on n2 exited with code 137 (SIGKILL, according to its shell)"),
         ({"code": 255}, "rank 3 (worker/1) on n2 exited with code 255"),
         ({"signal": 11}, "rank 3 (worker/1) on n2 killed by SIGSEGV"),
         (
@@ -42,17 +42,17 @@ TRIED = ExitReport(("python", "train.py"), "/work dir")
         ),
     ],
 )
-def test_an_end_in_words(report, words):
-    exit = exit_of(WHO, report, TRIED)
-    assert exit.detail == words
+def test_an_end_is_described_with_rank_node_and_cause(report, detail):
+    exit = exit_of(RANK, report, COMMAND)
+    assert exit.detail == detail
     assert (exit.code, exit.signal) == (report.get("code"), report.get("signal"))
 
 
 @pytest.mark.parametrize(
     ("code", "reason"), [(1, "ExitCode"), (83, "Preempted"), (84, "AskedForRetry"), (85, "AskedForNoRetry")]
 )
-def test_agreed_codes_are_classed_by_the_common_table(code, reason):
-    assert classify_exit(exit_of(WHO, {"code": code}, TRIED), RestartPolicy()).reason == reason
+def test_agreed_exit_codes_are_classified_by_the_common_table(code, reason):
+    assert classify_exit(exit_of(RANK, {"code": code}, COMMAND), RestartPolicy()).reason == reason
 
 
 def test_a_signal_without_a_name_has_its_number():

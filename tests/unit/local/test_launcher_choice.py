@@ -1,4 +1,4 @@
-"""By what its scripts import, a job's ranks are started by agents or not."""
+"""The choice of the launcher of a job by the imports of its scripts."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ PATH = os.environ["PATH"]
 
 @pytest.fixture
 def chosen(tmp_path):
-    """The launcher for these files and this command."""
+    """Returns a function: the launcher for a command in a folder with these files."""
 
     def choose(command, procs=2, **files):
         for name, text in files.items():
@@ -36,7 +36,7 @@ def chosen(tmp_path):
         "from pytorch_lightning import Trainer",
     ],
 )
-def test_scripts_that_import_torch_have_agents(chosen, text):
+def test_scripts_that_import_torch_get_agents(chosen, text):
     assert chosen("python train.py --lr 1", train=text) is Launcher.AGENT
 
 
@@ -59,11 +59,11 @@ def test_modules_beside_the_script_are_read_too(chosen):
         ("python3.99 train.py", "import torch"),
     ],
 )
-def test_anything_else_stays_plain(chosen, command, text):
+def test_other_commands_get_the_plain_launcher(chosen, command, text):
     assert chosen(command, train=text) is Launcher.PLAIN
 
 
-def test_one_rank_alone_has_an_agent_only_if_it_tells_something(chosen):
+def test_a_single_rank_gets_an_agent_only_if_it_sends_heartbeats(chosen):
     assert chosen("python train.py", procs=1, train="import torch") is Launcher.PLAIN
     assert chosen("python train.py", procs=1, train="import windlass.train") is Launcher.AGENT
 

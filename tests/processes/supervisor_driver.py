@@ -1,4 +1,4 @@
-"""A controller's end of the line, by hand: what is said to a supervisor is written out, what it reports is kept."""
+"""Drives a supervisor in place of a controller: sends single messages and records all reports."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Report = dict[str, Any]
 
 
 def python(text: str) -> list[str]:
-    """A rank's command: this program, without site packages, so that it starts fast."""
+    """Returns a rank's command that runs this program, without site packages, so that it starts fast."""
     return [sys.executable, "-I", "-S", "-c", text]
 
 
-class Hand:
-    """`gang` and the others speak of generation 1 of a job unless told otherwise."""
+class SupervisorDriver:
+    """A connection to the supervisor of a state folder. Methods refer to generation 1 of job-1 by default."""
 
     def __init__(self, state: Path, *, linger: float | None = 2.0) -> None:
         self.paths = paths.prepare(state)
@@ -37,7 +37,7 @@ class Hand:
         self.watchdog = 0
         self.connect()
 
-    # --- speaking ------------------------------------------------------------------------------------
+    # --- sending -- ------------------------------------------------------------------------------------
 
     def connect(self) -> None:
         link = start_supervisor(self.paths)
@@ -45,11 +45,11 @@ class Hand:
         self.socket: socket.socket = link.socket
         self.socket.settimeout(strays.PATIENCE)
         self.unread = b""
-        self.say(do="hello", linger=self.linger, offset=0)
-        self.hello = self.hear()
+        self.send(do="hello", linger=self.linger, offset=0)
+        self.hello = self.receive()
         self.supervisor = int(self.hello["supervisor"].split(":")[0])
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def spawn(
@@ -70,17 +70,17 @@ class Hand:
         ranks = [{"argv": command, "env": {"RANK": str(number)}} for number, command in enumerate(commands)]
         logs = str(self.paths.generation_logs(job, generation))
         client = proc.stat(owner) if owner else None
-        whose = [owner, client.started] if client else None
-        what = {"job": job, "generation": generation, "logs": logs, "cwd": cwd, "owner": whose}
-        self.say(do="spawn", **what, env={**marks, **env}, ranks=ranks)
+        client_identity = [owner, client.started] if client else None
+        description = {"job": job, "generation": generation, "logs": logs, "cwd": cwd, "owner": client_identity}
+        self.send(do="spawn", **description, env={**marks, **env}, ranks=ranks)
 
     def stop(self, job: str = "job-1", generation: int = 1, grace: int = 10_000) -> None:
-        self.say(do="stop", job=job, generation=generation, grace=grace)
+        self.send(do="stop", job=job, generation=generation, grace=grace)
 
-    # --- hearing -------------------------------------------------------------------------------------
+    # --- reports -- -------------------------------------------------------------------------------------
 
-    def hear(self) -> Report:
-        """The next report; raises EOFError when the supervisor is gone."""
+    def receive(self) -> Report:
+        """Returns the next report; raises EOFError when the supervisor has ended."""
         while b"\n" not in self.unread:
             data = self.socket.recv(65536)
             if not data:
@@ -91,22 +91,22 @@ class Hand:
         self.reports.append(report)
         return report
 
-    def hear_the_end(self) -> None:
-        """Whatever comes, until the supervisor is gone."""
+    def receive_all(self) -> None:
+        """Receives reports until the supervisor has ended."""
         with suppress(EOFError):
             while True:
-                self.hear()
+                self.receive()
 
-    def until(self, tell: str, **fields: Any) -> Report:
-        """The first report of this kind with these fields, heard already or still to come."""
+    def until(self, kind: str, **fields: Any) -> Report:
+        """Returns the first report of this kind with these fields, received already or awaited now."""
 
         def fits(report: Report) -> bool:
-            return report["tell"] == tell and all(report.get(key) == value for key, value in fields.items())
+            return report["report"] == kind and all(report.get(key) == value for key, value in fields.items())
 
         for report in self.reports:
             if fits(report):
                 return report
-        while not fits(report := self.hear()):
+        while not fits(report := self.receive()):
             pass
         return report
 
@@ -114,26 +114,26 @@ class Hand:
         return int(self.until("started", job=job, generation=generation)["pids"][rank][0])
 
     def output(self, rank: int = 0, stream: str = "out", job: str = "job-1", generation: int = 1) -> str:
-        """What is in the log file by now; "" if there is none."""
+        """Returns the current content of a log file; "" if there is none."""
         file = self.paths.generation_logs(job, generation) / f"{rank}.{stream}"
         return file.read_text(errors="surrogateescape") if file.exists() else ""
 
     def printed(self, found: Callable[[str], bool] = bool, rank: int = 0, job: str = "job-1") -> str:
-        """What the rank has printed, once it is as wanted."""
-        await_that(lambda: found(self.output(rank, job=job)), "output that never came")
+        """Waits until a rank's output satisfies `found`, and returns it."""
+        wait_until(lambda: found(self.output(rank, job=job)), "the expected output is missing")
         return self.output(rank, job=job)
 
-    # --- leaving -------------------------------------------------------------------------------------
+    # --- disconnecting -------------------------------------------------------------------------------------
 
-    def leave(self) -> None:
-        """Hang up without a word, as a controller that is killed."""
+    def disconnect(self) -> None:
+        """Closes the connection without a message, like a controller that is killed."""
         self.socket.close()
 
     def close(self) -> None:
-        """End the supervisor and wait for it."""
+        """Ends the supervisor and waits for it."""
         with suppress(OSError):
-            self.say(do="end")
-            self.hear_the_end()
+            self.send(do="end")
+            self.receive_all()
         self.socket.close()
         self.held.release()
         if self.watchdog:
@@ -141,16 +141,16 @@ class Hand:
 
 
 @contextmanager
-def hand(state: Path, **options: Any) -> Iterator[Hand]:
-    made = Hand(state, **options)
+def drive_supervisor(state: Path, **options: Any) -> Iterator[SupervisorDriver]:
+    driver = SupervisorDriver(state, **options)
     try:
-        yield made
+        yield driver
     finally:
-        made.close()
+        driver.close()
 
 
-def await_that(condition: Callable[[], object], failure: str) -> None:
-    """Wait for a condition; fail with this text when it does not come."""
+def wait_until(condition: Callable[[], object], failure: str) -> None:
+    """Waits for a condition; fails with this text after a timeout."""
     until = time.monotonic() + strays.PATIENCE
     while not condition():
         assert time.monotonic() < until, failure
@@ -158,7 +158,7 @@ def await_that(condition: Callable[[], object], failure: str) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """No such process, or one that only waits to be reaped."""
+    """Tells whether a process has ended, reaped or not."""
     seen = proc.stat(pid)
     return seen is None or seen.state in "ZX"
 
