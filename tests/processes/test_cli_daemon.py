@@ -78,7 +78,7 @@ def test_jobs_continue_without_their_daemon_and_their_end_is_recorded(state: Pat
         crash(state)
         go.touch()
         wait_until(gone.exists, "the job did not go on")
-        assert facts(state, "status", "six")["phase"] == "Running"  # on record: nobody has heard of the end yet
+        assert facts(state, "status", "six")["phase"] == "Running"  # as recorded: no controller has seen the end yet
         ok(state, "up", "-d")
         scenario = phase(state, "six", "Failed")
         assert (scenario["exit_code"], scenario["attempts"]) == (6, 1)

@@ -149,7 +149,7 @@ def test_a_killed_run_takes_its_job_with_it(state: Path):
     with terminal(state, "run", "--", "sh", "-c", WAITS) as screen:
         screen.expect("ready")
         screen.kill()
-    ok(state, "run", "--", "true")  # the next controller finds the job, and that nobody waits for it
+    ok(state, "run", "--", "true")  # the next controller finds the job, and no client that waits for it
     assert facts(state, "status", "echo-1")["message"] == "cancelled by the end of its terminal"
 
 

@@ -32,7 +32,7 @@ def crowded(up: Path) -> Path:
     return up
 
 
-def test_why_prints_exact_counts_and_holders(crowded: Path):
+def test_the_verb_why_prints_exact_counts_and_holders(crowded: Path):
     said = ok(crowded, "why", "two")
     assert "two-2 Queued, position 1: needs 3 gpu on one node: 1 free on 1 node" in said
     assert re.search(r"^n1 +1/4 +0 replicas", said, re.MULTILINE)

@@ -98,7 +98,7 @@ def test_a_supervisor_that_hangs_is_replaced(state: Path, monkeypatch: pytest.Mo
         return start_supervisor(*args, **options)
 
     monkeypatch.setattr(supervisor_client, "start_supervisor", start_another)
-    monkeypatch.setattr(supervisor_client, "_PATIENCE", 0.5)
+    monkeypatch.setattr(supervisor_client, "_HELLO_TIMEOUT_S", 0.5)
 
     async def scenario() -> None:
         async with run_controller(state, end=False) as local:

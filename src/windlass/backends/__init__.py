@@ -1,5 +1,5 @@
-"""Where jobs really run: one adapter per kind of place, all behind the port in `worlds.port`.
+"""Backends run jobs: on this machine, on Kubernetes, or in virtual time, all behind the port in `backends.port`.
 
 Belongs here: carrying out commands and reporting events. Does not belong here: decisions.
-The adapters never import one another.
+Backends never import one another.
 """

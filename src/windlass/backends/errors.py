@@ -1,5 +1,5 @@
-"""The error that every world raises, apart from the port: whoever only reads a folder need not load the core."""
+"""The error of every backend; apart from the port, so that readers of a state folder need not import the core."""
 
 
 class BackendError(Exception):
-    """The world cannot do what was asked for now (disk full, state unreadable); the text is for people."""
+    """The backend cannot do what was requested (disk full, state unreadable); the text is for people."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.port import WorldEvent
-from windlass.backends.waiting import comes
 
 
 class Inbox:
@@ -31,7 +31,7 @@ class Inbox:
     async def wait(self, seconds: float | None) -> None:
         """Waits until there is an event, at most `seconds`; None: without limit."""
         if not self._ready.is_set() and (seconds is None or seconds > 0):
-            await comes(self._ready, seconds)
+            await wait_for_event(self._ready, seconds)
         self._ready.clear()
 
     def take(self) -> tuple[Sequence[WorldEvent], list[asyncio.Future[None]]]:

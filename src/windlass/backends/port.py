@@ -122,9 +122,9 @@ class Backend(Protocol):
         """Returns events as soon as there are any; empty at `until` (ms), or after `wake`."""
 
     async def commit(self, changes: Changes) -> None:
-        """Make one turn durable. Nothing else is asked of the world meanwhile.
+        """Makes one turn durable. No other method is called meanwhile.
 
-        Raises WorldError if it cannot; nothing of it has happened then.
+        Raises BackendError if it could not be written; then none of it took effect.
         """
 
     def perform(self, commands: Sequence[Command]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.port import Backend, Changes, Recovery, WorldEvent
-from windlass.backends.waiting import comes
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.status import JobState
 
@@ -42,7 +42,7 @@ class ObservedBackend:
 
     async def wait_for_commit(self) -> None:
         """Wait until no commit is under way, for at most a second: the API server may not answer."""
-        await comes(self._idle, _COMMIT_TIMEOUT_S)
+        await wait_for_event(self._idle, _COMMIT_TIMEOUT_S)
 
     def now(self) -> int:
         """Time of the backend's clock, in ms."""

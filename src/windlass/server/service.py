@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 import windlass
-from windlass.backends.waiting import comes
+from windlass.backends.event_timeout import wait_for_event
 from windlass.controller import Controller
 from windlass.core.model.queue import Queue
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, called
@@ -218,7 +218,7 @@ class Service:
                 if ids and ended == ids:
                     yield {"type": "all ended"}
                     return
-                if not await comes(news, _HEARTBEAT_S):
+                if not await wait_for_event(news, _HEARTBEAT_S):
                     yield {"type": "quiet"}
         finally:
             self._feed.leave(news)

@@ -1,4 +1,4 @@
-"""The member tracker: which events follow from which reports, in which order, and how often."""
+"""The member tracker: the events that follow from reports, their order, and their number."""
 
 import random
 import signal
@@ -170,7 +170,7 @@ def test_a_gang_without_living_members_is_not_gone_until_it_is_stopped() -> None
     assert tracker.succeeded
 
 
-def test_a_gang_that_vanishes_is_gone_unasked() -> None:
+def test_a_gang_that_vanishes_is_gone_without_a_stop() -> None:
     tracker = running(2)
     tracker.end(1, CRASH, 4)
     tracker.vanish()

@@ -8,10 +8,10 @@ import re
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
+from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.kubernetes.client import access, api_errors
 from windlass.backends.kubernetes.client.access import Access, AccessError
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.waiting import comes
 from windlass.server.errors import ApiError, Code
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class ApiSession:
 
     def wait(self, seconds: float, event: asyncio.Event | None = None) -> None:
         """Runs the started tasks for a time, or until the event is set."""
-        self.run(comes(event or asyncio.Event(), seconds))
+        self.run(wait_for_event(event or asyncio.Event(), seconds))
 
     def close(self) -> None:
         """Cancels every task and closes all connections. Closing again does nothing."""

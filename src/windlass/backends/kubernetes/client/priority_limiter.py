@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from windlass.backends.waiting import comes
+from windlass.backends.event_timeout import wait_for_event
 
 
 class PriorityLimiter:
@@ -45,7 +45,7 @@ class PriorityLimiter:
 
     async def quiet(self, longest: float) -> None:
         """Waits until no request with priority is active or waiting; at most `longest` seconds."""
-        await comes(self._clear, longest)
+        await wait_for_event(self._clear, longest)
 
     def _enter(self) -> None:
         self._here += 1

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.port import Transition
-from windlass.backends.waiting import comes
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.operator.history import databases, queries, tables
 from windlass.server.operator.history.databases import Database, HistoryError
@@ -120,7 +120,7 @@ class JobHistory:
         clean_at = loop.time()
         while True:
             # 1. wait for an entry or for the next cleanup
-            await comes(self._came, clean_at - loop.time())
+            await wait_for_event(self._came, clean_at - loop.time())
             self._came.clear()
             # 2. write the queue, with retries
             while self._queue:
