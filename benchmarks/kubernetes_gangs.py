@@ -75,7 +75,7 @@ async def measured(plane: ControlPlane) -> dict[str, Figures]:
     """By contestant: pods/s of a burst that was there before, and of one that comes; ms of one gang."""
     found: dict[str, Figures] = {each.name: {"before": [], "online": [], "one": []} for each in CONTESTANTS}
     async with plane.api() as api:
-        await each_of(range(NODES), lambda number: api.post("/api/v1/nodes", node(number)))
+        await each_of(range(NODES), lambda number: add_node(api, node(number)))
         for _ in range(ROUNDS):
             for who in CONTESTANTS:
                 figures = found[who.name]
@@ -219,6 +219,12 @@ def node(number: int) -> dict[str, Any]:
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is ready"}
     status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+async def add_node(api: Api, body: dict[str, Any]) -> None:
+    await api.post("/api/v1/nodes", body)
+    # the node is ready, and a node controller takes off the taint of new nodes
+    await api.patch(f"/api/v1/nodes/{body['metadata']['name']}", {"spec": {"taints": None}})
 
 
 async def clear(api: Api) -> None:

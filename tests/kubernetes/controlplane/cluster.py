@@ -152,12 +152,28 @@ async def launch(plane: ControlPlane) -> None:
     plane.apiserver.start()  # it waits for etcd by itself
     await _until_ready(plane.admin, "/readyz", [plane.etcd, plane.apiserver])
     await _until_ready(plane.admin, "/api/v1/namespaces/default", [plane.etcd, plane.apiserver])
+    if not plane.controllers:
+        await _create_service_accounts(plane.admin)
     plane.took["API server"] = time.monotonic() - began
     if plane.controllers and plane.scheduler:
         plane.controllers.start()
         plane.scheduler.start()
         await plane.ready()
         plane.took["controller-manager"] = time.monotonic() - began - plane.took["API server"]
+
+
+async def _create_service_accounts(admin: Access) -> None:
+    """The account that every pod uses unless it names another one; kube-controller-manager creates it elsewhere."""
+    async with Api(admin) as api:
+        for namespace in ("default", "kube-system"):
+            await _until_ready(admin, f"/api/v1/namespaces/{namespace}", [])
+            await add_default_account(api, namespace)
+
+
+async def add_default_account(api: Api, namespace: str) -> None:
+    """Let pods be created in a namespace of a cluster without controllers."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    await api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
 
 
 async def _until_ready(admin: Access, path: str, servers: Sequence[Server]) -> None:
@@ -202,8 +218,6 @@ def _apiserver(
     names = ["localhost", "127.0.0.1", f"{settings.services}.1", "kubernetes.default.svc", *settings.addresses]
     pair = authority.server(folder, "apiserver", names)
     to_kubelets = authority.client(folder, "kube-apiserver", ["system:masters"])
-    # Alone, nobody makes service accounts, and nobody takes the taint off again that a new node gets.
-    disabled = "" if settings.controllers else "TaintNodesByCondition,ServiceAccount"
     flags = _flags(
         etcd_servers=etcd_url,
         bind_address=settings.bind,
@@ -218,7 +232,6 @@ def _apiserver(
         kubelet_client_key=to_kubelets.key,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
-        disable_admission_plugins=disabled,
         service_account_issuer="https://kubernetes.default.svc",
         service_account_signing_key_file=tokens.key,
         service_account_key_file=tokens.certificate,

@@ -129,6 +129,8 @@ class FakeKubelets:
             body = status.node(name, now(), node.address, allocatable, labels(index), taints)
             async with self._room:
                 await self.api.post("/api/v1/nodes", body)
+                # the node is ready, and a node controller takes off the taint of new nodes
+                await self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": list(taints) or None}})
                 await self._renew(name)
             self._answer(node)
 

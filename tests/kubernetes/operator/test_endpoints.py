@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from controlplane.cluster import add_default_account
 from kubernetes_place import JOBS, NAMESPACE, inside
 from operator_place import OperatorPlace
 from place import Behaviour
@@ -163,6 +164,7 @@ def test_another_job_of_the_same_name_has_a_history_of_its_own(tell):
 def test_an_ambiguous_name_is_refused_with_the_candidates(tell):
     async def story(place: OperatorPlace) -> None:
         await place.api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        await add_default_account(place.api, "team")
         await place.submit("digits")
         path = "/apis/windlass.dev/v1alpha1/namespaces/{}/trainingjobs"
         manifest = await place.api.get(f"{path.format('default')}/digits")

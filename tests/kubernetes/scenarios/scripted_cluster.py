@@ -74,7 +74,9 @@ class ScriptedCluster:
         labels |= {"zone": options["zone"]} if "zone" in options else {}
         body = fake_status.node(name, stamp(), "10.0.0.1", allocatable, labels)
         if name not in self._book.picture.objects:
-            await self._seen(await self._api.post(NODES, body))
+            await self._api.post(NODES, body)
+            # the node is ready, and a node controller takes off the taint of new nodes
+            await self._seen(await self._api.patch(f"{NODES}/{name}", {"spec": {"taints": None}}))
             return
         await self._api.patch(f"{NODES}/{name}", {"metadata": body["metadata"], "spec": {"unschedulable": None}})
         await self._seen(await self._api.patch(f"{NODES}/{name}/status", {"status": body["status"]}))

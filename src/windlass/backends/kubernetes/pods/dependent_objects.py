@@ -18,7 +18,6 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.owners import owner_uid
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.gangs.run import Run
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 
@@ -36,10 +35,13 @@ RESOURCES = {
         r.named("scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup"),
     )
 }
+_ALL = frozenset(kind for _, kind in RESOURCES)
 ASK_WHO_RUNS = ("MPIJob",)
 """Kinds of which a config map tells the pods that run."""
 _LATE = ("Secret", "RoleBinding", "Job")
 """Made when all else is there: a binding is refused without its role, and a Job makes pods that mount the rest."""
+_REQUIRED = ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
+"""Created before pods. Services are not: gangs would start later by a request each."""
 _UNREAD = ("Secret",)
 """Made and never read: nobody grants that for a name. By then whatever went with an earlier job is gone."""
 _SSH = "kubernetes.io/ssh-auth"
@@ -49,22 +51,45 @@ _GARBAGE_COLLECTED = 15.0
 """Seconds within which what belonged to a job that was deleted goes too; what is there then stays, and serves."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The generation for which dependent objects are created."""
+
+    generation: int
+    sizes: Mapping[str, int]
+    """Replicas by role."""
+    is_wanted: Callable[[], bool]
+    """False: what is missing need not be created any more."""
+
+
 @dataclass(slots=True)
 class DependentObjects:
-    """Makes them; those that are there stay, but for data that has changed."""
+    """Creates the dependent objects of gangs. An object that exists stays, but its data is updated."""
 
     connection: Connection
     at_once: asyncio.Semaphore
-    hear_job: Callable[[dict[str, Any]], None]
-    """Hears of each Job that was made."""
+    see_job: Callable[[dict[str, Any]], None]
+    """Called with each launcher's Job that was created."""
 
-    async def make(self, gang: Gang, run: Run, running: Collection[str]) -> None:
-        """All that are missing, or not as they should be, while the run is wanted. Raises ApiError, Unreachable."""
-        wanted = [_of_run(each, run) for each in registry.companions(gang.parsed, running, run.sizes)]
-        missing = [each for each in wanted if gang.dependents.made.get(_name_of(each)) != each]
+    async def make_required(self, gang: Gang, wanted: Wanted) -> None:
+        """Create the objects that pods refer to: a pod is refused without its service account.
+
+        Raises ApiError, Unreachable.
+        """
+        await self._make_missing(gang, wanted, (), _REQUIRED)
+
+    async def make(self, gang: Gang, wanted: Wanted, running: Collection[str]) -> None:
+        """Create or update all of them. `running`: names of the pods that run. Raises ApiError, Unreachable."""
+        await self._make_missing(gang, wanted, running, _ALL)
+
+    async def _make_missing(self, gang: Gang, wanted: Wanted, running: Collection[str], kinds: Collection[str]) -> None:
+        objects = [_of_generation(each, wanted) for each in registry.companions(gang.parsed, running, wanted.sizes)]
+        missing = [
+            each for each in objects if each["kind"] in kinds and gang.dependents.made.get(_name_of(each)) != each
+        ]
         for late in (False, True):
-            stage = [self._make(gang, run, each) for each in missing if (each["kind"] in _LATE) is late]
-            # none goes on by itself when another one fails: a Job would be made when nobody expects it any more
+            stage = [self._make(gang, wanted, each) for each in missing if (each["kind"] in _LATE) is late]
+            # none goes on by itself when another one fails: a Job would be created when it is not expected any more
             for failed in [end for end in await asyncio.gather(*stage, return_exceptions=True) if end is not None]:
                 raise failed
 
@@ -84,18 +109,18 @@ class DependentObjects:
             if not (error.is_missing or (error.is_conflict and uid)):  # another of that name by now
                 raise
 
-    async def _make(self, gang: Gang, run: Run, manifest: Mapping[str, Any]) -> None:
+    async def _make(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
         name = _name_of(manifest)
         known = gang.dependents.made.get(name)
         give_up = time.monotonic() + _GARBAGE_COLLECTED
-        while not run.stopping:
-            if await self._is_made(run, manifest, known, wait=time.monotonic() < give_up):
+        while wanted.is_wanted():
+            if await self._is_made(wanted, manifest, known, wait=time.monotonic() < give_up):
                 gang.dependents.made[name] = manifest
                 return
             await asyncio.sleep(_PAUSE)
 
     async def _is_made(
-        self, run: Run, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
+        self, wanted: Wanted, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
     ) -> bool:
         """Try once. False, if `wait`: what has this name belongs to a job that was deleted, and is to go with it."""
         resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
@@ -113,10 +138,10 @@ class DependentObjects:
             if manifest["kind"] == "ConfigMap":
                 await self._change(manifest)
             elif manifest["kind"] == "Job":
-                await self._replace(run, manifest)
+                await self._replace(wanted, manifest)
         else:
             if manifest["kind"] == "Job":
-                self.hear_job(made)
+                self.see_job(made)
         return True
 
     async def _is_anothers(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
@@ -140,19 +165,19 @@ class DependentObjects:
         async with self.at_once:
             await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
 
-    async def _replace(self, run: Run, manifest: Mapping[str, Any]) -> None:
+    async def _replace(self, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
         """A launcher's Job of an earlier generation goes, with its pods, before the new one comes."""
         about = manifest["metadata"]
-        while not run.stopping:
+        while wanted.is_wanted():
             there = await self._there(r.JOBS, manifest)
             if there is None:
                 async with self.at_once:
-                    self.hear_job(await self.connection.create(r.JOBS, manifest))
+                    self.see_job(await self.connection.create(r.JOBS, manifest))
                 return
             if owner_uid(there) != owner_uid(manifest):
                 raise ApiError(409, "AlreadyExists", f"the Job {about['name']} is there, and not this job's")
             if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
-                self.hear_job(there)
+                self.see_job(there)
                 return
             await self.end_job(there["metadata"])
             await asyncio.sleep(_PAUSE)
@@ -162,12 +187,12 @@ def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
     return manifest["kind"], manifest["metadata"]["name"]
 
 
-def _of_run(manifest: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+def _of_generation(manifest: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
     """A launcher's Job belongs to one generation, and so do its pods; anything else serves them all."""
     if manifest["kind"] != "Job":
         return manifest
     template = manifest["spec"]["template"]
-    label = {GENERATION: str(run.generation)}
+    label = {GENERATION: str(wanted.generation)}
     marked = {**template, "metadata": _labelled(template.get("metadata") or {}, label)}
     about = _labelled(manifest["metadata"], label)
     return {**manifest, "metadata": about, "spec": {**manifest["spec"], "template": marked}}

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.client.persistent_request import request_until
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
-from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects
+from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, bind_gang
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.pods.pod_store import PodStore
@@ -110,12 +110,7 @@ class PodExecutor:
         await self.deletion.close()
 
     async def _prepare(self, gang: Gang, generation: int, put_away: int) -> None:
-        members = gang.members(generation, gang.sizes)
-        made = [
-            request_until_answered(partial(self._ready, gang, member, generation, put_away))
-            for member in members.values()
-        ]
-        troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
+        troubles = await self._prepare_pods(gang, generation, put_away)
         before, gang.notes.trouble = gang.notes.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
         gang.notes.stale |= before != gang.notes.trouble
         self._mark(gang)
@@ -125,6 +120,20 @@ class PodExecutor:
             gang.standby.creating = None
             gang.standby.generation = 0 if troubles else gang.standby.generation  # the next look retries
             self._mark(gang)
+
+    async def _prepare_pods(self, gang: Gang, generation: int, put_away: int) -> Sequence[BaseException]:
+        """Create the objects that pods refer to, then the pods. Returns the errors."""
+        wanted = Wanted(generation, gang.sizes, lambda: gang.standby.discards == put_away)
+        try:
+            await request_until_answered(partial(self._dependents.make_required, gang, wanted))
+        except ApiError as error:
+            return [error]
+        members = gang.members(generation, gang.sizes)
+        made = [
+            request_until_answered(partial(self._ready, gang, member, generation, put_away))
+            for member in members.values()
+        ]
+        return [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
 
     async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
         """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
@@ -145,9 +154,12 @@ class PodExecutor:
             claims = tuple(_nodes_of_claims(gang, places))
             connection, namespace = self.binding.connection, gang.home.namespace
             await request_until_answered(lambda: choose_volumes(connection, namespace, claims))
+            await request_until_answered(partial(self._dependents.make_required, gang, _wanted_by(run)))
             await bind_gang(self.binding, run, places)
         except ApiError as error:
-            run.failed[0] = Exit(lost=True, end_class=REJECTED, detail=f"its volumes cannot be had: {error}")
+            run.failed[0] = Exit(
+                lost=True, end_class=REJECTED, detail=f"its volumes or dependent objects cannot be written: {error}"
+            )
         finally:
             run.busy = False
             self._mark(gang)
@@ -155,7 +167,7 @@ class PodExecutor:
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
             await self.binding.at_once.quiet(_BEHIND)
-            await request_until_answered(lambda: self._dependents.make(gang, run, running))
+            await request_until_answered(lambda: self._dependents.make(gang, _wanted_by(run), running))
         except ApiError as error:
             gang.notes.trouble, gang.notes.stale = f"what stands beside its pods cannot be made: {error}", True
             self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
@@ -180,6 +192,10 @@ class PodExecutor:
         except CannotBindError as error:
             run.failed[slot.number] = error.exit
         self._mark(gang)
+
+
+def _wanted_by(run: Run) -> Wanted:
+    return Wanted(run.generation, run.sizes, lambda: not run.stopping)
 
 
 def _nodes_of_claims(gang: Gang, places: Sequence[tuple[Slot, Member]]) -> Iterator[tuple[str, str]]:

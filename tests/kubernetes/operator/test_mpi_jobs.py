@@ -1,0 +1,54 @@
+"""MPIJobs v1 on an API server with Kubernetes' default admission plugins."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from controlplane.tidy import clear
+from operator_place import OperatorPlace
+
+import strays
+
+MPIJOBS = "/apis/kubeflow.org/v1/mpijobs"
+MINE = "/apis/kubeflow.org/v1/namespaces/default/mpijobs"
+PODS = "/api/v1/namespaces/default/pods"
+pytestmark = pytest.mark.apiserver
+
+
+def mpi_job() -> dict:
+    """As training-operator's samples are: without a service account of its own."""
+    limits = {"cpu": 1, "nvidia.com/gpu": 1}
+    worker = {"name": "mpi", "image": "horovod:1", "command": ["python", "worker.py"], "resources": {"limits": limits}}
+    launcher = {"name": "mpi", "image": "horovod:1", "command": ["python", "train.py"]}
+    replicas = {
+        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
+        "Worker": {"replicas": 2, "template": {"spec": {"containers": [worker]}}},
+    }
+    spec = {"slotsPerWorker": 1, "runPolicy": {"cleanPodPolicy": "None"}, "mpiReplicaSpecs": replicas}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": {"name": "horovod"}, "spec": spec}
+
+
+def test_an_mpijob_v1_starts_where_its_launcher_has_a_service_account_of_its_own(tell):
+    async def story(place: OperatorPlace) -> None:
+        try:
+            await place.api.post(MINE, mpi_job())
+            give_up = time.monotonic() + strays.PATIENCE
+            while len(phases := await running(place)) < 3:
+                await asyncio.sleep(0.05)
+                assert time.monotonic() < give_up, (
+                    f"{await place.ask('/v1/jobs/mpijob/horovod')} {(await place.api.get(PODS))['items']}"
+                )
+            assert sorted(phases) == ["horovod-launcher", "horovod-worker-0", "horovod-worker-1"]
+            found = await place.phase("mpijob/horovod", "Running")
+            assert found["attempts"] == 1
+        finally:
+            await clear(place.api, MPIJOBS)
+
+    tell(story)
+
+
+async def running(place: OperatorPlace) -> list[str]:
+    listed = (await place.api.get(PODS))["items"]
+    return [pod["metadata"]["name"] for pod in listed if pod["status"]["phase"] == "Running"]
