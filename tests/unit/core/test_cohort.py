@@ -214,11 +214,11 @@ def test_parents_that_are_not_there_and_circles_are_told():
 
 def test_limits_without_anything_to_limit_are_told():
     (alone,) = faults(Queue("a", {"gpu": 4}, borrowing={"gpu": 2}))
-    assert alone.message == "it has no parent, so there is nobody to borrow from; give it one, or leave borrowing out"
+    assert alone.message == "it has no parent, so there is no queue to borrow from; give it one, or leave borrowing out"
     (none,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", lending={"gpu": 2}))
     assert none.message == "limits gpu, of which it has no quota; give it one, or leave it out"
     (nobody,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", borrowing={"cpu": 2}))
-    assert nobody.message == "limits cpu, of which nobody in its tree has a quota; give it one, or leave it out"
+    assert nobody.message == "limits cpu, of which no queue of its tree has a quota; give it one, or leave it out"
 
 
 def test_nothing_starts_in_a_queue_under_a_broken_tree():

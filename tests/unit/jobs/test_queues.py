@@ -85,7 +85,7 @@ def test_a_queue_may_stand_under_the_default_queue():
         ),
         (
             "queues: [{name: a, quota: {gpu: 1}, lending: {gpu: 1}}]",
-            "cluster.yaml:2:37: it has no parent, so there is nobody to lend to; give it one, or leave lending out",
+            "cluster.yaml:2:37: it has no parent, so there is no queue to lend to; give it one, or leave lending out",
         ),
         (
             "queues: [{name: lab}, {name: a, parent: lab, lending: {gpu: 1}}]",

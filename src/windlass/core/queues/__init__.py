@@ -1,4 +1,4 @@
 """Queues: the quota tree, usage, limits, fair share, and the order in which waiting gangs are considered.
 
-Belongs here: which gang is next and what its queue may use. Does not belong here: nodes.
+Belongs here: the choice of the next gang, and what its queue may use. Does not belong here: nodes.
 """

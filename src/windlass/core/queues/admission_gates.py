@@ -1,4 +1,4 @@
-"""What keeps a gang from being looked at: its backoff, the jobs it waits for, its array's limit."""
+"""Admission gates: backoff, dependencies on other jobs, and the limit of a job array."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.model.reasons import Reason, Verdict
 
 
 def is_gated(gang: PendingGang, arrays: Mapping[str, int], now: int) -> bool:
-    """Whether any gate is shut. `arrays`: members that hold nodes, by array."""
+    """Tells whether any gate is closed. `arrays`: number of members that hold nodes, by array."""
     return (
         bool(gang.waits_for)
         or (gang.not_before is not None and now < gang.not_before)
@@ -18,7 +18,7 @@ def is_gated(gang: PendingGang, arrays: Mapping[str, int], now: int) -> bool:
 
 
 def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], now: int) -> Verdict | None:
-    """The answer of the first gate that is shut, or None if all are open."""
+    """Returns the verdict of the first closed gate, or None if all are open."""
     if gang.not_before is not None and now < gang.not_before:
         return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure")
     if gang.waits_for:

@@ -1,4 +1,4 @@
-"""The first gangs of several classes, by turn."""
+"""Heap of the next gangs of several equivalence classes, by turn."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from numpy.typing import NDArray
 from windlass.core.model.gang import EquivalenceClass, PendingGang, Turn
 
 NO_WALLTIME = -1
-"""No walltime is so short."""
+"""Bound on the walltime that no gang meets."""
 
 _Entry: TypeAlias = tuple[Turn, int, EquivalenceClass, int | None]
-"""Turn and place of a eq_class's head, the eq_class, and the bound on the walltimes that it has been given."""
+"""Turn and position of a class's next gang, the class, and the bound on the walltimes of its remaining gangs."""
 
 _NEVER_ENDS = np.iinfo(np.int64).max
 
 
 class NextGang(NamedTuple):
-    """A gang at the head of its eq_class."""
+    """The next gang of a class."""
 
     gang: PendingGang
     turn: Turn
 
 
 class ClassHeap:
-    """One heap over the classes. `backfill`: by the order in which gangs backfill gaps.
+    """One heap over the classes. `backfill`: by the order of backfilling.
 
-    Most plans ask few classes, for which a heap is best. Once an eighth of them are through, all the others are sorted:
-    it is likely that these are asked too, and the next of a sorted list is there without a comparison.
+    Most plans ask few classes, for which a heap is fastest. Once an eighth of them is exhausted, all others are sorted:
+    these will probably be asked too, and the next entry of a sorted list needs no comparison.
     """
 
     def __init__(self, classes: Iterable[EquivalenceClass], *, backfill: bool) -> None:
@@ -42,12 +42,12 @@ class ClassHeap:
         ]
         heapify(self._heap)
         self._sorted: list[_Entry] = []
-        """Those that the heap has no longer, the first of them last."""
+        """Entries that have left the heap, in descending order."""
         self._few = len(self._heap) - len(self._heap) // 8
         self._top = self._heap[0] if self._heap else None
 
     def first(self) -> NextGang | None:
-        """Whose turn it is; None: nobody is left."""
+        """Returns the next gang; None: no gang is left."""
         if self._top is None:
             return None
         turn, place, eq_class, _ = self._top
@@ -55,11 +55,11 @@ class ClassHeap:
 
     @property
     def eq_class(self) -> EquivalenceClass:
-        """Of the first."""
+        """The class of the next gang."""
         return self._winner()[2]
 
     def advance(self, longest: int | None) -> None:
-        """Pass on the first gang; of its class, gangs go on whose walltime is at most `longest` ms (None: all)."""
+        """Passes over the next gang; of its class, only gangs with a walltime up to `longest` ms remain (None: all)."""
         top = self._winner()
         _, place, eq_class, bound = top
         if bound is None or (longest is not None and longest < bound):
@@ -69,11 +69,11 @@ class ClassHeap:
             turn = (eq_class.backfill_turns if self._backfill else eq_class.turns)[place]
             self._replace(top, (turn, place, eq_class, bound))
         else:
-            self._leave(top)
+            self._remove(top)
         self._top = self._find_top()
 
     def _winner(self) -> _Entry:
-        assert self._top is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
+        assert self._top is not None, "no gang is left"  # noqa: S101 - called after `first` only
         return self._top
 
     def _replace(self, top: _Entry, by: _Entry) -> None:
@@ -83,7 +83,7 @@ class ClassHeap:
         else:
             heapreplace(self._heap, by)
 
-    def _leave(self, top: _Entry) -> None:
+    def _remove(self, top: _Entry) -> None:
         if self._sorted and top is self._sorted[-1]:
             self._sorted.pop()
             return
@@ -99,7 +99,7 @@ class ClassHeap:
 
 
 def _next(eq_class: EquivalenceClass, place: int, longest: int | None, *, backfill: bool) -> int:
-    """The first place from this one on whose gang lasts no longer; the eq_class's length if there is none."""
+    """Returns the first position from `place` on with a walltime up to `longest`; the class's length if none."""
     if longest is None or place >= len(eq_class.gangs):
         return place
     if longest == NO_WALLTIME:
@@ -111,6 +111,6 @@ def _next(eq_class: EquivalenceClass, place: int, longest: int | None, *, backfi
 
 @lru_cache(maxsize=1024)
 def _walltimes(eq_class: EquivalenceClass, *, backfill: bool) -> NDArray[np.int64]:
-    """int64[n]: of the gangs of a eq_class, in ms; kept, because few classes change from one plan to the next."""
+    """int64[n]: walltimes of a class's gangs, in ms; cached, because few classes change from one plan to the next."""
     gangs = eq_class.backfill if backfill else eq_class.gangs
     return np.array([_NEVER_ENDS if gang.walltime is None else gang.walltime for gang in gangs], dtype=np.int64)

@@ -1,7 +1,7 @@
-"""What a queue has held of late: an average in which the past counts half after each half-life.
+"""Decayed usage of a queue: an average in which past usage counts half after each half-life.
 
-Integers throughout, so that every machine reckons the same. The average moves towards what is held:
-`average · 2^(-t/half-life) + held · (1 - 2^(-t/half-life))`; held for ever, it is what is held.
+Integers throughout, so that every machine computes the same. The average moves towards the current usage:
+`average · 2^(-t/half-life) + held · (1 - 2^(-t/half-life))`; for constant usage it converges to that usage.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from math import isqrt
 from windlass.core.model.snapshot import PastUsage
 
 SCALE = 1 << 40
-"""`PastUse.amounts` count 2^-40 of a resource's unit: 1 ms of one GPU shows in a half-life of years."""
+"""`PastUsage.amounts` count 2^-40 of a resource's unit: 1 ms of one GPU is visible in a half-life of years."""
 
 _ONE = 1 << 62
 _BITS = 6
 _STEPS = 1 << _BITS
 _DIGITS = 4
-"""Time is cut into half-lives, 64ths, 64ths of those and so on, four times: 2^-24 of a half-life (36 ms of a week)."""
+"""Time is split into half-lives, 64ths, 64ths of those and so on, four times: 2^-24 of a half-life (36 ms of a week).
+"""
 
 
 def advance_usage(past: PastUsage | None, held: Mapping[str, int], half_life: int, now: int) -> PastUsage:
-    """The past use at `now`, if `held` has been held since `past.at`. Times in ms; None: there is no past.
+    """Returns the decayed usage at `now`, if `held` was constant since `past.at`. Times in ms; None: no past.
 
-    In two steps or in one comes to the same, but for a rounding of 2^-24. A clock that goes back changes nothing.
+    Two steps give the same as one, except for a rounding of 2^-24. A clock that goes back changes nothing.
     """
     if past is None:
         return PastUsage(now, {})
@@ -33,18 +34,18 @@ def advance_usage(past: PastUsage | None, held: Mapping[str, int], half_life: in
         return past
     factor = decay(now - past.at, half_life)
     names = past.amounts.keys() | held.keys()
-    after = {name: _moved(past.amounts.get(name, 0), held.get(name, 0) * SCALE, factor) for name in sorted(names)}
+    after = {name: _approach(past.amounts.get(name, 0), held.get(name, 0) * SCALE, factor) for name in sorted(names)}
     return PastUsage(now, {name: amount for name, amount in after.items() if amount})
 
 
 def average(past: PastUsage) -> dict[str, int]:
-    """In the resources' own units, rounded."""
+    """Returns the average in the resources' own units, rounded."""
     return {name: (amount + SCALE // 2) // SCALE for name, amount in past.amounts.items()}
 
 
 @lru_cache(maxsize=256)
 def decay(time: int, half_life: int) -> int:
-    """2^(-time/half_life), in 2^-62. Between two entries of the last table it is a straight line."""
+    """Returns 2^(-time/half_life), in 2^-62; linear between two entries of the last table."""
     whole, rest = divmod(time, half_life)
     if whole >= 62:
         return 0
@@ -56,14 +57,14 @@ def decay(time: int, half_life: int) -> int:
     return factor - (factor * (step * rest // half_life) >> 62)
 
 
-def _moved(average: int, towards: int, factor: int) -> int:
-    """Rounded to the nearest, so that no small step is lost for good."""
+def _approach(average: int, towards: int, factor: int) -> int:
+    """Rounds to the nearest, so that repeated small steps do not get lost."""
     return towards + ((average - towards) * factor + (_ONE >> 1) >> 62)
 
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[tuple[int, ...], ...]:
-    """Table d holds 2^(-k / 64^(d+1)) for k = 0 … 63, in 2^-62, from square roots of integers alone."""
+    """Returns tables: table d holds 2^(-k / 64^(d+1)) for k = 0 … 63, in 2^-62, from integer square roots alone."""
     root = _ONE >> 1
     tables = []
     for _ in range(_DIGITS):

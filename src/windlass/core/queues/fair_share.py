@@ -1,7 +1,7 @@
-"""Fair share: whose turn it is between queues, and who may take back what from whom. One measure for both.
+"""Fair share: the order between queues, and the right to reclaim. Both use the same measure.
 
-At each level of the tree siblings are compared: whoever stays within his own quota goes before whoever borrows, and
-of two such the one with the lower share. A share is the largest, over all resources, of (held + past use) to
+At each level of the tree, siblings are compared: a queue that stays within its own quota goes before one that borrows,
+and of two such the one with the lower share. A share is the largest, over all resources, of (usage + past usage) /
 (capacity · weight), as an integer in millionths (dominant resource fairness, Ghodsi et al., NSDI 2011, weighted).
 """
 
@@ -22,39 +22,39 @@ from windlass.core.queues.usage import NOTHING, QueueUsage
 MILLIONTHS = 1_000_000
 
 Standing: TypeAlias = tuple[bool, int]
-"""Of a side that asks for something: whether it borrows with it, and its share before. The smaller goes first.
+"""For a request: whether it makes the queue borrow, and the queue's share before it. The smaller goes first.
 
-The share is the one *before* it takes the request. By the one after it a queue of large gangs would go last for ever,
-as long as its siblings have small ones.
+The share is the one *before* the request. By the share after it, a queue of large gangs would always go last as long as
+its siblings have small ones.
 """
 
 
 class Shares:
-    """The shares of queues and of everything below them; follows the usage, and so the plan."""
+    """The shares of queues, each with everything below it; they follow the usage, and so the plan."""
 
     def __init__(self, usage: QueueUsage, capacity: Amounts, past: Mapping[str, PastUsage]) -> None:
         self.usage = usage
         self.tree = usage.tree
         self.capacity = capacity
-        """Of the whole cluster, as `cohort.charge` counts it."""
+        """Capacity of the whole cluster, in the units of `queue_tree.charge`."""
         self._past = past_usage_by_queue(self.tree, past)
 
     def follow(self, usage: QueueUsage) -> Shares:
-        """The same, by other books of the same queues."""
+        """Returns the shares by another usage of the same queues."""
         other = Shares(usage, self.capacity, {})
         other._past = self._past
         return other
 
     def share(self, queue: str) -> int:
-        """In millionths of the cluster for each unit of weight, of the queue and all below it."""
+        """Returns the share of the queue and all below it, in millionths of the cluster per unit of weight."""
         return self._share(self.usage.total(queue), self._past.get(queue, NOTHING), self._weight(queue))
 
     def own_share(self, queue: str) -> int:
-        """The same of the queue's own jobs alone, with a weight of 1: how they stand against the queues below it."""
+        """Returns the share of the queue's own jobs alone, with weight 1, which ranks them against the queues below."""
         return self._share(self.usage.own(queue), NOTHING, 1)
 
     def within(self, queue: str, level: str, request: Amounts) -> bool:
-        """Whether `level` holds no more than its own quota once the queue, at or below it, has taken the request."""
+        """Tells whether `level` holds at most its own quota after the queue, at or below it, takes the request."""
         path = self.tree.path.get(queue, ())
         if not path or level == path[-1]:
             return True
@@ -69,17 +69,17 @@ class Shares:
         return True
 
     def own_within(self, queue: str, request: Amounts) -> bool:
-        """The same of the own jobs of a queue that has children."""
+        """Tells the same for the own jobs of a queue that has children."""
         own, nominal = self.usage.own(queue), self.tree.queues[queue].nominal
         asked = {name: charge(request, name) for name in self.tree.disputed[queue]}
         return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
 
     def borrows(self, level: str, resource: str) -> bool:
-        """Whether a queue and all below it hold more of a resource than their quota."""
+        """Tells whether a queue and all below it hold more of a resource than their quota."""
         return self.usage.charged(level).get(resource, 0) > self.tree.quota[level].get(resource, 0)
 
     def own_borrows(self, queue: str, resource: str) -> bool:
-        """Whether the own jobs of a queue with children hold more of it than its own nominal quota."""
+        """Tells whether the own jobs of a queue with children hold more of a resource than its own nominal quota."""
         return self.usage.own(queue).get(resource, 0) > charge(self.tree.queues[queue].nominal, resource)
 
     def _weight(self, queue: str) -> int:
@@ -97,33 +97,36 @@ class Shares:
 
 
 def can_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim: Amounts | None = None) -> bool:
-    """Whether a gang of queue `loser` may be stopped so that one of queue `taker` gets `request`.
+    """Tells whether a gang of queue `loser` may be stopped so that one of queue `taker` gets `request`.
 
-    `shares` as they are with this victim, and without those chosen before it. `victim` is what it holds; None: not
-    looked at. Where the paths of the two queues part, the taker's branch stays within its quota with the request, and
-    the loser's branch, as every queue from there down to the loser, borrows something that is asked for and that the
+    `shares` include this victim, and exclude those chosen before it. `victim` is its holdings; None: not checked.
+    Where the paths of the two queues part, the taker's branch must stay within its quota with the request, and the
+    loser's branch, as every queue from there down to the loser, must borrow a resource that is requested and that the
     victim holds. So the taker's branch goes before the loser's, now and afterwards.
     """
     tree = shares.tree
-    mine, theirs, meeting = _branches(tree, taker, loser)
+    taker_path, loser_path, meeting = _branches(tree, taker, loser)
     if not meeting or taker == loser:
         return False
-    stays = shares.within(taker, mine[-1], request) if mine else shares.own_within(taker, request)
+    stays = shares.within(taker, taker_path[-1], request) if taker_path else shares.own_within(taker, request)
     return stays and any(
         charge(request, name) > 0
         and (victim is None or charge(victim, name) > 0)
-        and (all(shares.borrows(level, name) for level in theirs) if theirs else shares.own_borrows(loser, name))
+        and (
+            all(shares.borrows(level, name) for level in loser_path) if loser_path else shares.own_borrows(loser, name)
+        )
         and _borrows_itself(shares, loser, name)
         for name in tree.disputed[meeting]
     )
 
 
 def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Sequence[tuple[str, str, Amounts]]) -> bool:
-    """Whether all these gangs (queue, user, what it holds) may be stopped, in this order, for one that is to start.
+    """Tells whether all these gangs (queue, user, holdings) may be stopped, in this order, for one that is to start.
 
-    Beyond `may_reclaim` for each, nobody above the two sides may come to borrow more than before. So the amounts
-    borrowed, summed up level by level, become smaller at the highest level that a reclaim touches, and grow at
-    none above it: no sequence of reclaims comes back to where it began.
+    In addition to `can_reclaim` for each, no queue above both sides may borrow more than before. So the borrowed
+    amounts,
+    summed level by level, shrink at the highest level that a reclaim touches, and grow at none above it: no sequence of
+    reclaims returns to its beginning.
     """
     tree, before = shares.tree, shares.usage
     after = before.copy()
@@ -142,7 +145,7 @@ def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Seque
 
 
 def total_capacity(table: NodeTable) -> dict[str, int]:
-    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has or pays for."""
+    """Returns the capacity of all nodes, up or not, of resources in fair share, in the units of `queue_tree.charge`."""
     key = ("capacity of all",)
     found: dict[str, int] | None = table.derived.get(key)
     if found is None:
@@ -154,7 +157,7 @@ def total_capacity(table: NodeTable) -> dict[str, int]:
 def _sums(table: NodeTable) -> Mapping[str, int]:
     if table.devices is None:
         return {name: sum(table.capacity[:, column].tolist()) for column, name in enumerate(table.axis)}
-    # as declared: of a GPU that is shared the table has the whole, its parts and its profiles side by side
+    # by declaration: for a shared GPU the table has the whole, its parts and its profiles in different columns
     sums: Counter[str] = Counter()
     for node in table.nodes:
         sums.update(node.capacity)
@@ -162,7 +165,7 @@ def _sums(table: NodeTable) -> Mapping[str, int]:
 
 
 def past_usage_by_queue(tree: Tree, past: Mapping[str, PastUsage]) -> dict[str, dict[str, int]]:
-    """The past use of every queue and all below it, in 1/SCALE of what `cohort.charge` counts."""
+    """Returns the past usage of every queue and all below it, in 1/SCALE of the units of `queue_tree.charge`."""
     sums: dict[str, dict[str, int]] = {}
     for name, use in past.items():
         for level in tree.path.get(name, ()):
@@ -173,17 +176,17 @@ def past_usage_by_queue(tree: Tree, past: Mapping[str, PastUsage]) -> dict[str, 
 
 
 def _branches(tree: Tree, one: str, other: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """The paths of two queues below the one where they meet, and that one; "" if they are in different trees.
+    """Returns the paths of two queues below their common ancestor, and that ancestor; "" if in different trees.
 
-    A path is empty if its queue is where they meet: its own jobs are the branch.
+    A path is empty if its queue is the ancestor itself: then its own jobs are the branch.
     """
-    mine, theirs, meeting = list(tree.path.get(one, ())), list(tree.path.get(other, ())), ""
-    while mine and theirs and mine[-1] == theirs[-1]:
-        meeting = mine.pop()
-        theirs.pop()
-    return tuple(mine), tuple(theirs), meeting
+    first, second, meeting = list(tree.path.get(one, ())), list(tree.path.get(other, ())), ""
+    while first and second and first[-1] == second[-1]:
+        meeting = first.pop()
+        second.pop()
+    return tuple(first), tuple(second), meeting
 
 
 def _borrows_itself(shares: Shares, loser: str, resource: str) -> bool:
-    """Of a queue with children the own jobs lose nothing that is within its own nominal quota."""
+    """Tells whether own jobs may lose a resource: those of a queue with children only beyond its own nominal quota."""
     return loser not in shares.tree.children or shares.own_borrows(loser, resource)

@@ -1,10 +1,10 @@
-"""Whose turn it is between queues: down the tree, at each level the sibling that stands first.
+"""Selects the next queue by weighted dominant share: at each level of the tree, the child that ranks first.
 
-Who stays within his own quota goes before who would borrow, whatever their priorities: he could take it back from them
-anyway, and so no two gangs take the same nodes from each other in turns. Then, if the order has priority_first, the
-higher priority, then the lower share (`fairshare.Shares`); between equals, the one whose next gang has the earlier
-turn. Shares change as the plan starts gangs, so after each step the queues that it touched are looked at anew, and
-nobody else.
+A queue that stays within its own quota goes before one that would borrow, whatever their priorities: it could reclaim
+its quota anyway, so this keeps two gangs from taking the same nodes from each other in turns. Then follow, if the order
+has priority_first, the higher priority; then the lower share (`fair_share.Shares`); then the earlier turn of the next
+gang. Shares change as the plan starts gangs, so after each step the queues that it touched are ranked again, and no
+others.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from windlass.core.queues.class_heap import ClassHeap, NextGang
 from windlass.core.queues.fair_share import Shares
 
 Rank: TypeAlias = tuple[bool, int, int, Turn]
-"""(borrows, priority downwards or 0, share, turn)"""
+"""(borrows, negative priority or 0, share, turn)"""
 _rank_of = attrgetter("rank")
 
 
 class ShareNode:
-    """One node in a match between siblings: a queue's own gangs, or those of a queue and all below it."""
+    """A node that competes with its siblings: a queue's own gangs, or a queue and all below it."""
 
     __slots__ = ("children", "heaps", "leader", "own", "parent", "queue", "rank", "representative", "share")
 
@@ -31,22 +31,25 @@ class ShareNode:
         self.queue = queue
         self.parent = parent
         self.heaps = heaps
-        """Its gangs; none: its children have them."""
+        """Its gangs; empty: its children have them."""
         self.representative: ClassHeap | None = None
-        """Those of them who go first."""
+        """The heap of those that go first."""
         self.own = own
-        """It is a queue with others below it, and these are its own gangs alone."""
+        """It is a queue with children, and this node stands for its own gangs alone."""
         self.children: list[ShareNode] = []
-        """Those who have gangs left."""
+        """The children that have gangs left."""
         self.leader: tuple[NextGang, ShareNode] | None = None
-        """Who goes first of all here, and of which queue it is. None: nobody is left."""
+        """The next gang below this node, and the node of its queue. None: no gang is left."""
         self.share: int | None = None
-        """None: it has to be asked for."""
+        """None: to be computed."""
         self.rank: Rank = (False, 0, 0, ((), 0, 0, "", 0, ""))
 
 
 class FairShareTree:
-    """A step costs what the queues on one path through the tree, and their siblings, cost."""
+    """The nodes of all queues with waiting gangs.
+
+    A step costs time in proportion to the queues on one path through the tree, and their siblings.
+    """
 
     def __init__(self, shares: Shares, heaps: Mapping[str, Sequence[ClassHeap]], *, priority_first: bool) -> None:
         """`heaps`: by queue, its representative first, then a heap that counts only if the first exceeds the quota."""
@@ -55,23 +58,23 @@ class FairShareTree:
         self._seen = len(shares.usage.changed)
         self._root = ShareNode("", None, ())
         self._inner: dict[str, ShareNode] = {}
-        """By queue that has others below it: all of these together."""
+        """By queue with children: the node of the queue and all below it."""
         self._leaves: dict[str, ShareNode] = {}
         for name in sorted(heaps):
             self._insert(name, heaps[name])
         self._update_below(self._root)
 
     def first(self) -> NextGang | None:
-        """Whose turn it is; None: nobody is left."""
+        """Returns the next gang; None: no gang is left."""
         return self._root.leader[0] if self._root.leader else None
 
     @property
     def eq_class(self) -> EquivalenceClass:
-        """Of the first."""
+        """The class of the next gang."""
         return self._winning_heap().eq_class
 
     def advance(self, longest: int | None) -> None:
-        """As in `Heads`."""
+        """Passes over the next gang, as `ClassHeap.advance`."""
         winner = self._winner()
         self._winning_heap().advance(longest)
         changed = self._shares.usage.changed
@@ -84,7 +87,7 @@ class FairShareTree:
         self._update_upwards(winner)
 
     def _winner(self) -> ShareNode:
-        assert self._root.leader is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
+        assert self._root.leader is not None, "no gang is left"  # noqa: S101 - called after `first` only
         return self._root.leader[1]
 
     def _winning_heap(self) -> ClassHeap:
@@ -105,20 +108,20 @@ class FairShareTree:
         parent.children.append(self._leaves[name])
 
     def _lowest(self, name: str) -> ShareNode | None:
-        """The first node from a queue up that takes child; None: nobody of its tree does."""
+        """Returns the first node from a queue upwards; None: no queue of its tree has one."""
         if name in self._leaves:
             return self._leaves[name]
         path = self._shares.tree.path.get(name, ())
         return next((self._inner[level] for level in path if level in self._inner), None)
 
     def _update_below(self, node: ShareNode) -> None:
-        """Find out who goes first here, and below."""
+        """Computes leader and rank of this node and all below it."""
         for child in tuple(node.children):
             self._update_below(child)
         self._update(node)
 
     def _update_upwards(self, node: ShareNode | None) -> None:
-        """Find out anew who goes first here and how this node stands, and so on up to the top."""
+        """Computes leader and rank of this node and all above it."""
         while node is not None:
             self._update(node)
             node = node.parent
@@ -156,7 +159,7 @@ class FairShareTree:
 
 
 def _forget_shares(node: ShareNode | None) -> None:
-    """What is held there has changed, and so the shares from there up."""
+    """Drops the cached shares from this node upwards, after a change of usage."""
     while node is not None:
         node.share = None
         node = node.parent

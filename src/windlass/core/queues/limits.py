@@ -1,6 +1,6 @@
-"""What people set for a queue beside its quota: how many jobs run, and what one user may hold.
+"""Limits of a queue besides its quota: the number of running jobs, and usage per user.
 
-A limit of a queue holds for it and all below it together. Whoever waits for one keeps nothing from others.
+A limit of a queue covers it and all below it together. A gang that waits for a limit does not hold others back.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from windlass.core.queues.usage import QueueUsage
 
 
 def find_limit(usage: QueueUsage, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
-    """The first limit, from the queue up to its root, that keeps a gang of the user out; None: no limit does.
+    """Returns the first limit, from the queue up to its root, that blocks a gang of the user; None: no limit does.
 
-    ExceedsMaxQuota if it would even if nobody held anything, else WaitingForQuota. `jobs` is 0 for a gang that
-    runs already, and would grow.
+    ExceedsMaxQuota if it would even without any other usage, else WaitingForQuota. `jobs` is 0 for the growth of a gang
+    that runs already.
     """
     tree = usage.tree
     if not tree.job_limited:
         return None
     for level in tree.path.get(queue, ()):
         if level in tree.job_limited:
-            for found in _at(usage, level, user, request, jobs):
+            for found in _limits_of(usage, level, user, request, jobs):
                 return found
     return None
 
 
 def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
-    """No more of `amount`, in the resource's unit, than a user may ever hold in the queue, by quota and limits."""
+    """Returns `amount`, or the most that a user may ever hold in the queue if that is less, in the resource's unit."""
     part = gpu_thousandths(resource)
     name, wanted = (GPU, amount * part) if part else (resource, amount)
     most = maximum(tree, queue, name)
@@ -40,7 +40,7 @@ def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
     return least // (part or 1)
 
 
-def _at(usage: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
+def _limits_of(usage: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
     rules = usage.tree.queues[level]
     for name, most in sorted(rules.user_limits.items()):
         asked, allowed = charge(request, name), charge({name: most}, name)
@@ -59,15 +59,17 @@ def _at(usage: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -
             )
             yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
     if jobs:
-        yield from _jobs(usage, level, user)
+        yield from _job_limits(usage, level, user)
 
 
-def _jobs(usage: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
+def _job_limits(usage: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
     rules = usage.tree.queues[level]
-    mine, all_of_them = rules.user_running, rules.max_running
-    if mine and (running := usage.user_usage(level, user).jobs) >= mine:
-        text = f"{user or 'its user'} runs {format_count(running, 'job')} in queue {level}, and a user may run {mine}"
+    per_user, in_all = rules.user_running, rules.max_running
+    if per_user and (running := usage.user_usage(level, user).jobs) >= per_user:
+        text = (
+            f"{user or 'its user'} runs {format_count(running, 'job')} in queue {level}, and a user may run {per_user}"
+        )
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
-    if all_of_them and (running := usage.user_usage(level).jobs) >= all_of_them:
-        text = f"queue {level} runs {format_count(running, 'job')}, and may run {all_of_them} at a time"
+    if in_all and (running := usage.user_usage(level).jobs) >= in_all:
+        text = f"queue {level} runs {format_count(running, 'job')}, and may run {in_all} at a time"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)

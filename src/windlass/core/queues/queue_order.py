@@ -1,4 +1,4 @@
-"""Whose turn it is: within a queue by the policy's order (`core.model.policy`), between queues by fair share."""
+"""Order of waiting gangs: within a queue by the policy's order (`core.model.policy`), between queues by fair share."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from windlass.core.queues.usage import QueueUsage
 
 
 class QueueOrder:
-    """Yields gangs by their turn until every line is through: not one of each queue, but all.
+    """Yields gangs by turn until every class is exhausted: all gangs of a queue, not only the first.
 
-    A line that is dropped yields no more, for equals would get the same answer: a turn of a thousand equal gangs
-    costs as much as one of a single gang.
-
-    With `shares`, the next gang is found down the tree of queues (`core.queues.fair_share_tree`). `classes`: a
-    higher priority then
-    goes first in whatever queue it is, after those who borrow nothing; else priority counts within a queue alone.
-    `fill`: gangs of a queue go in the order in which they fill gaps.
+    A class that is dropped yields no more, because equal gangs get the same answer: a thousand equal gangs cost as much
+    as
+    one. With `shares`, the tree of queues selects the next gang (`core.queues.fair_share_tree`). `priority_first`: a
+    higher
+    priority goes first in whatever queue it is, after gangs that borrow nothing; otherwise priority counts within a
+    queue
+    only. `backfill`: gangs of a queue come in the order of backfilling.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class QueueOrder:
 
     @property
     def eq_class(self) -> EquivalenceClass:
-        """The line of the gang that was yielded last."""
+        """The class of the gang that was yielded last."""
         return self._source.eq_class
 
     def drop(self) -> None:
-        """Leave out the rest of that line."""
+        """Skips the rest of that class."""
         self._longest = NO_WALLTIME
 
     def only_shorter(self, longest: int) -> None:
-        """Of the rest of that line, go on with gangs whose walltime is at most this, in ms."""
+        """Skips gangs of the rest of that class with a walltime above `longest` ms."""
         self._longest = longest
 
     def _source_of(self, classes: list[EquivalenceClass]) -> ClassHeap | FairShareTree:
@@ -68,7 +68,7 @@ class QueueOrder:
         by_queue: dict[str, tuple[list[EquivalenceClass], list[EquivalenceClass]]] = {}
         for each in classes:
             gang = each.gangs[0]
-            by_queue.setdefault(gang.queue, ([], []))[_has_to_borrow_more(self._shares.usage, gang)].append(each)
+            by_queue.setdefault(gang.queue, ([], []))[_exceeds_borrowing(self._shares.usage, gang)].append(each)
         heaps = {
             queue: [ClassHeap(some, backfill=self._backfill) for some in both if some]
             for queue, both in by_queue.items()
@@ -76,10 +76,11 @@ class QueueOrder:
         return FairShareTree(self._shares, heaps, priority_first=self._priority_first)
 
 
-def _has_to_borrow_more(usage: QueueUsage, gang: PendingGang) -> bool:
-    """Whether it is too large for its queue's own quota, and more than it could borrow now.
+def _exceeds_borrowing(usage: QueueUsage, gang: PendingGang) -> bool:
+    """Tells whether a gang is too large for its queue's own quota and for what it could borrow now.
 
-    Such a gang does not speak for those of its queue who stay within that quota: it cannot start before them anyway.
+    Such a gang does not represent the gangs of its queue that stay within that quota: it cannot start before them
+    anyway.
     """
     return claim_queue(usage.tree, gang.queue, gang.request) != gang.queue and bool(
         exceeds_available(usage, gang.queue, gang.request)
@@ -89,7 +90,7 @@ def _has_to_borrow_more(usage: QueueUsage, gang: PendingGang) -> bool:
 def iterate_by_fair_share(
     classes: Iterable[EquivalenceClass], shares: Shares, *, priority_first: bool
 ) -> Iterator[str]:
-    """Ids in the order in which a queue_order would ask them if each of them started."""
+    """Yields ids in the order in which a QueueOrder would yield them if each gang started."""
     usage = shares.usage.copy()
     for gang in QueueOrder(classes, shares.follow(usage), priority_first=priority_first):
         yield gang.id
@@ -97,14 +98,14 @@ def iterate_by_fair_share(
 
 
 class LazyOrder(Sequence[str]):
-    """Ids of gangs, put in order when somebody looks."""
+    """Ids of gangs, sorted on first access."""
 
     def __init__(self, ids: Callable[[], Iterable[str]]) -> None:
-        self._given = ids
+        self._compute = ids
 
     @cached_property
     def _ids(self) -> tuple[str, ...]:
-        return tuple(self._given())
+        return tuple(self._compute())
 
     @overload
     def __getitem__(self, index: int) -> str: ...

@@ -1,7 +1,7 @@
-"""Trees of queues: who stands under whom, and what each may use, lend and keep.
+"""Trees of queues: parents and children, and the quota that each queue may use, lend and keep.
 
-Quotas add up as in Kueue's cohorts (KEP-79): what a queue has is its own nominal quota and all that its children lend.
-`gpu` is counted in thousandths here, so that whole GPUs and parts of them draw on one quota.
+Quotas add up as in Kueue's cohorts (KEP-79): the quota of a queue is its own nominal quota plus all that its children
+lend. `gpu` is counted in thousandths here, so that whole GPUs and parts of them draw on one quota.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Amounts: TypeAlias = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class QueueFault:
-    """What is wrong with a queue's place in the tree. `field` is the one of `Queue` that has to change."""
+    """A fault of a queue's place in the tree. `field` is the field of `Queue` to change."""
 
     queue: str
     field: str
@@ -30,34 +30,35 @@ class QueueFault:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One set of queues, worked out once; the default queue is always among them. Amounts as `charge` gives them."""
+    """One set of queues, computed once; it always includes the default queue. Amounts are in the units of `charge`."""
 
     queues: Mapping[str, Queue]
     path: Mapping[str, tuple[str, ...]]
     """The queue itself, its parent, and so on up to its root."""
     children: Mapping[str, tuple[str, ...]]
-    """Of the queues that have some; by name."""
+    """Sorted by name, of the queues that have any."""
     limited: Mapping[str, frozenset[str]]
-    """The resources that anybody in the queue's whole tree names in a quota: of all others it may take any amount."""
+    """Resources that any queue of the whole tree names in a quota; all others are unlimited."""
     quota: Mapping[str, Amounts]
-    """Of the resources that somebody from here down names: own nominal, and what the children lend."""
+    """Own nominal quota plus what the children lend, of the resources that any queue from here down names."""
     unlent: Mapping[str, Amounts]
-    """The part of `quota` that is not lent, where a lending limit says so."""
+    """The part of `quota` that a lending limit keeps back."""
     borrowing: Mapping[str, Amounts]
-    """The limits on what is borrowed, of those queues that have a parent."""
+    """Limits on borrowing, of the queues that have a parent."""
     disputed: Mapping[str, frozenset[str]]
-    """Of the queues that have children: the resources of which some child has a quota. Of what is left, which only
-    queues further up name, no child has a part of its own: none of them borrows it, and none can ask for it back."""
+    """For queues with children: resources of which some child has a quota. For the other resources, which only queues
+    further up name, no child has a part of its own: none of them borrows it, and none can reclaim it.
+    """
     keeps: bool
-    """Whether anybody keeps a part."""
+    """Some queue keeps a part back."""
     job_limited: frozenset[str]
-    """The queues that limit how many jobs run, or what a user may hold."""
+    """Queues that limit the number of running jobs, or the usage per user."""
     faults: Mapping[str, QueueFault]
-    """Queues of which nothing may start, because the tree above them is broken."""
+    """Queues of which no job may start, because the tree above them is broken."""
 
 
 def charge(amounts: Amounts, resource: str) -> int:
-    """So much of a quota of `resource` do these amounts take up."""
+    """Returns how much of a quota of `resource` these amounts use."""
     if resource == GPU:
         gpus = 0
         for name, amount in amounts.items():
@@ -67,7 +68,7 @@ def charge(amounts: Amounts, resource: str) -> int:
 
 
 def charges(amounts: Amounts) -> dict[str, int]:
-    """All that these amounts take up, of every quota."""
+    """Returns the use of every quota by these amounts."""
     found, gpus = dict(amounts), 0
     for name, amount in amounts.items():
         if part := gpu_thousandths(name):
@@ -78,7 +79,7 @@ def charges(amounts: Amounts) -> dict[str, int]:
 
 
 def in_resource_units(amounts: Amounts) -> dict[str, int]:
-    """The same in the resources' own units: GPUs whole, the rest of them in thousandths, and nothing that is zero."""
+    """Returns the amounts in the resources' own units: whole GPUs, the rest in thousandths; zeros are left out."""
     plain = {name: amount for name, amount in amounts.items() if amount and not gpu_thousandths(name)}
     whole, rest = divmod(amounts.get(GPU, 0), 1000)
     return {**({GPU: whole} if whole else {}), **({GPU_MILLI: rest} if rest else {}), **plain}
@@ -86,7 +87,7 @@ def in_resource_units(amounts: Amounts) -> dict[str, int]:
 
 @lru_cache(maxsize=256)
 def gpu_thousandths(resource: str) -> int:
-    """What one of it is of a GPU: MIG instances by their compute slices, of which a GPU has seven. 0: it is no GPU."""
+    """Returns the part of a GPU in one unit of a resource; MIG instances by compute slices, of seven. 0: no GPU."""
     if resource.startswith(MIG_PREFIX):
         slices = resource.removeprefix(MIG_PREFIX).partition("g")[0]
         return int(slices) * 1000 // 7 if slices.isdecimal() else 0
@@ -94,12 +95,12 @@ def gpu_thousandths(resource: str) -> int:
 
 
 def find_faults(queues: Mapping[str, Queue]) -> Iterator[QueueFault]:
-    """Parents that are not there or go round in a circle, and limits without a quota that they could limit."""
+    """Yields unknown or circular parents, and limits without a quota to limit."""
     for name, queue in queues.items():
         if queue.parent and queue.parent not in queues:
             text = f"there is no queue {queue.parent}; declare it, or leave parent out"
             yield QueueFault(name, "parent", text)
-        elif name in (circle := _above(queues, name)):
+        elif name in (circle := _ancestors(queues, name)):
             text = f"{' → '.join((name, *circle[: circle.index(name) + 1]))} goes round in a circle; one has no parent"
             yield QueueFault(name, "parent", text)
     tree = tree_of(queues)
@@ -109,12 +110,12 @@ def find_faults(queues: Mapping[str, Queue]) -> Iterator[QueueFault]:
 
 
 def tree_of(queues: Mapping[str, Queue]) -> Tree:
-    """The tree of a set of queues; the same object while the set is the same one (by identity, and never changed)."""
-    return _tree_of(_Same(queues))
+    """Returns the tree of a set of queues; cached by the identity of the mapping, which must not change."""
+    return _tree_of(_Identity(queues))
 
 
-class _Same:
-    """Stands for a mapping by its identity, and keeps it alive, so that no other one can take its place."""
+class _Identity:
+    """A key that compares a mapping by identity, and keeps it alive, so that its id is not reused."""
 
     __slots__ = ("queues",)
 
@@ -122,17 +123,21 @@ class _Same:
         self.queues = queues
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.queues is self.queues
+        return isinstance(other, _Identity) and other.queues is self.queues
 
     def __hash__(self) -> int:
         return id(self.queues)
 
 
 @lru_cache(maxsize=16)
-def _tree_of(same: _Same) -> Tree:
-    queues = same.queues if DEFAULT_QUEUE in same.queues else {**same.queues, DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
+def _tree_of(identity: _Identity) -> Tree:
+    queues = (
+        identity.queues
+        if DEFAULT_QUEUE in identity.queues
+        else {**identity.queues, DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
+    )
     faults = {name: fault for name in queues if (fault := _fault(queues, name))}
-    path = {name: (name,) if name in faults else (name, *_above(queues, name)) for name in queues}
+    path = {name: (name,) if name in faults else (name, *_ancestors(queues, name)) for name in queues}
     children: dict[str, list[str]] = {}
     for name in sorted(queues):
         if len(path[name]) > 1:
@@ -156,8 +161,8 @@ def _tree_of(same: _Same) -> Tree:
     )
 
 
-def _above(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
-    """Parent, its parent, …; a circle is followed once around."""
+def _ancestors(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
+    """Returns the parent, its parent, …; a circle is followed once around."""
     found: list[str] = []
     parent = queues[name].parent
     while parent in queues and parent not in found:
@@ -167,12 +172,12 @@ def _above(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
 
 
 def _fault(queues: Mapping[str, Queue], name: str) -> QueueFault | None:
-    """The first thing that is wrong from here up."""
-    for above in (name, *_above(queues, name)):
+    """Returns the first fault from this queue upwards."""
+    for above in (name, *_ancestors(queues, name)):
         parent = queues[above].parent
         if parent and parent not in queues:
             return QueueFault(name, "parent", f"queue {above} names a parent {parent} that does not exist")
-        if above in _above(queues, above):
+        if above in _ancestors(queues, above):
             return QueueFault(name, "parent", f"queue {above} is its own ancestor")
     return None
 
@@ -180,7 +185,7 @@ def _fault(queues: Mapping[str, Queue], name: str) -> QueueFault | None:
 def _quotas(
     queues: Mapping[str, Queue], path: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, Amounts], dict[str, Amounts]]:
-    """From the leaves up: what each queue has, and what of it nobody else may use."""
+    """Computes, from the leaves up, the quota of each queue and the part that it keeps back."""
     quota: dict[str, dict[str, int]] = {name: _scaled(queue.nominal) for name, queue in queues.items()}
     kept: dict[str, dict[str, int]] = {}
     for name in sorted(queues, key=lambda name: -len(path[name])):
@@ -202,12 +207,12 @@ def _idle_limits(tree: Tree, queue: Queue, kind: str) -> Iterator[QueueFault]:
     limits: Amounts = queue.borrowing if kind == "borrowing" else queue.lending
     for resource in limits:
         if len(tree.path[queue.name]) == 1 and not queue.parent:
-            text = f"it has no parent, so there is nobody to {'borrow from' if kind == 'borrowing' else 'lend to'}"
+            text = f"it has no parent, so there is no queue to {'borrow from' if kind == 'borrowing' else 'lend to'}"
             yield QueueFault(queue.name, kind, f"{text}; give it one, or leave {kind} out")
             return
         has = tree.limited[queue.name] if kind == "borrowing" else tree.quota[queue.name]
         if resource not in has:
-            whose = "nobody in its tree has a" if kind == "borrowing" else "it has no"
+            owner = "no queue of its tree has a" if kind == "borrowing" else "it has no"
             yield QueueFault(
-                queue.name, kind, f"limits {resource}, of which {whose} quota; give it one, or leave it out"
+                queue.name, kind, f"limits {resource}, of which {owner} quota; give it one, or leave it out"
             )

@@ -1,7 +1,7 @@
-"""What a queue may still take: its own quota, what its relatives lend, and the limits on both.
+"""Available quota of a queue: its own quota, what its relatives lend, and the limits on both.
 
-The recursion is `available()` of Kueue (pkg/cache/scheduler/resource_node.go, KEP-79) over `cohort.Tree`. Amounts that
-come out are such as `cohort.charge` counts them: GPUs in thousandths. A queue without a quota costs nothing.
+The recursion is `available()` of Kueue (pkg/cache/scheduler/resource_node.go, KEP-79) over `queue_tree.Tree`. Results
+are in the units of `queue_tree.charge`: GPUs in thousandths. A queue without a quota costs nothing.
 """
 
 from __future__ import annotations
@@ -20,68 +20,70 @@ _NO_LIMIT: frozenset[str] = frozenset()
 
 
 def queue_named(queues: Mapping[str, Queue], name: str) -> Queue | None:
-    """The queue, or None. The default queue is there, without a limit, even if nobody declared it."""
+    """Returns the queue, or None. The default queue always exists, without a limit."""
     return queues.get(name) or (Queue(DEFAULT_QUEUE) if name == DEFAULT_QUEUE else None)
 
 
 def available(usage: QueueUsage, queue: str, resource: str) -> int | None:
-    """How much more of a resource the queue may take now; less than 0 if too much is held already. None: any amount."""
+    """Returns how much more of a resource the queue may take now; negative if it holds too much. None: unlimited."""
     tree = usage.tree
     if resource not in tree.limited.get(queue, _NO_LIMIT):
         return None
     *below, root = tree.path[queue]
     left = tree.quota[root].get(resource, 0) - usage.charged(root).get(resource, 0)
     for name in reversed(below):
-        left = _through(usage, name, resource, left)
+        left = _available_through(usage, name, resource, left)
     return left
 
 
 @lru_cache(maxsize=4096)
 def maximum(tree: Tree, queue: str, resource: str) -> int | None:
-    """The same if nobody held anything: the most that the queue can ever have."""
+    """Returns the most that the queue can ever hold: the same without any usage."""
     return available(QueueUsage(tree, {}, {}), queue, resource)
 
 
 def exceeds_available(usage: QueueUsage, queue: str, request: Amounts) -> str:
-    """The first resource, by name, of which the queue may not take so much now; "" if it may take all."""
-    wanted = _asked(usage.tree, queue, request)
+    """Returns the first resource, by name, of which the request exceeds what the queue may take now, or ""."""
+    wanted = _limited_request(usage.tree, queue, request)
     return next((name for name, asked in wanted if asked > (available(usage, queue, name) or 0)), "")
 
 
 def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
-    """The first resource, by name, of which the queue may never hold so much; "" if there is none."""
-    wanted = _asked(tree, queue, request)
+    """Returns the first resource, by name, of which the request exceeds what the queue may ever hold, or ""."""
+    wanted = _limited_request(tree, queue, request)
     return next((name for name, asked in wanted if asked > (maximum(tree, queue, name) or 0)), "")
 
 
 def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) -> str:
-    """The first resource, by name, that must be left to gangs which wait and go first; "" if there is none.
+    """Returns the first resource, by name, that must be left to waiting gangs ahead, or "".
 
-    `reserved_usage` is what is held and what those gangs will take. Within its own quota, or within that of the queues
-    above it, a queue gives way to the gangs of that same quota alone: what others wait to borrow is no claim on it.
+    `reserved_usage` is current usage plus what those gangs will take. Within its own quota, or that of the queues above
+    it,
+    a queue yields only to gangs of that same quota: a gang of another queue that waits to borrow has no claim on it.
     """
-    wanted = _asked(reserved_usage.tree, queue, request)
-    return next((name for name, asked in wanted if not _undisputed(reserved_usage, queue, name, asked)), "")
+    wanted = _limited_request(reserved_usage.tree, queue, request)
+    return next((name for name, asked in wanted if not _fits_own_quota(reserved_usage, queue, name, asked)), "")
 
 
 def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
-    """The lowest queue, from this one up, whose own quota is enough: there a gang that waits has its claim.
+    """Returns the lowest queue, from this one up, whose own quota suffices: a waiting gang has its claim there.
 
-    What a gang needs beyond its queue's own quota is nobody's right, so it does not keep that quota from smaller gangs;
-    but nobody else may borrow before it does.
+    A gang has no right to more than its queue's own quota, so it does not keep that quota from smaller gangs; but no
+    other
+    gang may borrow before it does.
     """
     path = tree.path.get(queue, (queue,))
     if len(path) == 1:
         return path[0]
-    wanted = list(_asked(tree, queue, request))
+    wanted = list(_limited_request(tree, queue, request))
     enough = (name for name in path if all(asked <= tree.quota[name].get(r, 0) for r, asked in wanted))
     return next(enough, path[-1])
 
 
 def increase_along(usage: QueueUsage, path: Sequence[str], resource: str, amount: int) -> int:
-    """How much more is drawn of the quota of the last queue of `path` if the first, at its bottom, takes `amount`.
+    """Returns the increase in use of the quota of the last queue of `path` if the first, lowest one takes `amount`.
 
-    A queue that keeps a part for itself draws on its parent only with what goes beyond that part.
+    A queue that keeps a part back draws on its parent only with what goes beyond that part.
     """
     if usage.tree.keeps:
         for name in path[:-1]:
@@ -92,7 +94,7 @@ def increase_along(usage: QueueUsage, path: Sequence[str], resource: str, amount
 
 
 def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
-    """Why quota keeps a gang of the queue out, or None if it does not."""
+    """Returns why quota blocks a gang of the queue, or None if it does not."""
     tree = usage.tree
     if queue in tree.faults:
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
@@ -113,21 +115,21 @@ def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | 
 
 
 def describe_binding_limit(usage: QueueUsage, queue: str, resource: str) -> str:
-    """In words, which limit up the tree leaves the queue so little of a resource."""
+    """Describes the limit up the tree that leaves the queue too little of a resource."""
     tree, path = usage.tree, usage.tree.path[queue]
     held, quota = usage.charged(queue).get(resource, 0), tree.quota[queue].get(resource, 0)
     if len(path) == 1:
         return (
             f"queue {queue} holds {format_amount(resource, held)} of the {format_amount(resource, quota)} it may hold"
         )
-    name = _binds(usage, queue, resource)
+    name = _limiting_queue(usage, queue, resource)
     if name in tree.borrowing and resource in tree.borrowing[name]:
         drawn, has = usage.charged(name).get(resource, 0), tree.quota[name].get(resource, 0)
         most, over = tree.borrowing[name][resource], drawn > has
         lent = f"may borrow {format_amount(resource, most)}{'' if over else ' more'}" if most else "may not borrow"
-        return f"queue {name} {_holding(resource, drawn, has)}{',' * over} and {lent}"
+        return f"queue {name} {_describe_holding(resource, drawn, has)}{',' * over} and {lent}"
     total = tree.quota[name].get(resource, 0)
-    own = _holding(resource, held, quota) if quota else f"has no {resource} of its own"
+    own = _describe_holding(resource, held, quota) if quota else f"has no {resource} of its own"
     left = total - usage.charged(name).get(resource, 0)
     rest = (
         f"{format_amount(resource, left)} of its {format_amount(resource, total)} left"
@@ -137,29 +139,29 @@ def describe_binding_limit(usage: QueueUsage, queue: str, resource: str) -> str:
     return f"queue {queue} {own}; its cohort {name} has {rest}"
 
 
-def _binds(usage: QueueUsage, queue: str, resource: str) -> str:
-    """The queue, from the root down, whose limit is the last that takes something away."""
+def _limiting_queue(usage: QueueUsage, queue: str, resource: str) -> str:
+    """Returns the queue, from the root down, whose limit is the last that reduces the available amount."""
     tree = usage.tree
     *below, root = tree.path[queue]
     found, left = root, tree.quota[root].get(resource, 0) - usage.charged(root).get(resource, 0)
     for name in reversed(below):
-        if (most := _may_borrow(usage, name, resource)) is not None and most < left:
+        if (most := _borrowing_left(usage, name, resource)) is not None and most < left:
             found = name
-        left = _through(usage, name, resource, left)
+        left = _available_through(usage, name, resource, left)
     return found
 
 
-def _through(usage: QueueUsage, name: str, resource: str, left: int) -> int:
-    """What a queue may take if its parent could give it `left`."""
-    most = _may_borrow(usage, name, resource)
+def _available_through(usage: QueueUsage, name: str, resource: str, left: int) -> int:
+    """Returns what a queue may take if `left` is available to its parent."""
+    most = _borrowing_left(usage, name, resource)
     if most is not None and most < left:
         left = most
     kept = usage.tree.unlent[name].get(resource, 0)
     return left + max(kept - usage.charged(name).get(resource, 0), 0) if kept else left
 
 
-def _may_borrow(usage: QueueUsage, name: str, resource: str) -> int | None:
-    """What the queue's own limits let it take through its parent; None: there is no such limit."""
+def _borrowing_left(usage: QueueUsage, name: str, resource: str) -> int | None:
+    """Returns what the queue's own limits let it take through its parent; None: no such limit."""
     limit = usage.tree.borrowing[name].get(resource)
     if limit is None:
         return None
@@ -167,36 +169,36 @@ def _may_borrow(usage: QueueUsage, name: str, resource: str) -> int | None:
     return has - kept + limit - max(usage.charged(name).get(resource, 0) - kept, 0)
 
 
-def _holding(resource: str, held: int, quota: int) -> str:
+def _describe_holding(resource: str, held: int, quota: int) -> str:
     if held > quota:
         borrowed = format_amount(resource, held - quota)
         return f"holds {format_amount(resource, held)} {resource}, {borrowed} of them borrowed"
     return f"holds {format_amount(resource, held)} of its {format_amount(resource, quota)} {resource}"
 
 
-def _undisputed(reserved_usage: QueueUsage, queue: str, resource: str, amount: int) -> bool:
-    """Whether some queue up the tree has room for it, beyond all that is spoken for, without borrowing."""
+def _fits_own_quota(reserved_usage: QueueUsage, queue: str, resource: str, amount: int) -> bool:
+    """Tells whether some queue up the tree has room for it beyond reserved usage, without borrowing."""
     tree = reserved_usage.tree
     path = tree.path[queue]
     for place, name in enumerate(path):
         more = increase_along(reserved_usage, path[: place + 1], resource, amount)
         if reserved_usage.charged(name).get(resource, 0) + more <= tree.quota[name].get(resource, 0):
             return True
-        most = _may_borrow(reserved_usage, name, resource)
+        most = _borrowing_left(reserved_usage, name, resource)
         if most is not None and more > most:
             return False
     return False
 
 
-def _asked(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]]:
-    """By name: the resources that are asked for and limited, and how much is asked for."""
+def _limited_request(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]]:
+    """Yields the limited resources of a request and their amounts, by name."""
     for name in sorted(tree.limited.get(queue, _NO_LIMIT)):
         if (asked := charge(request, name)) > 0:
             yield name, asked
 
 
 def resource_verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
-    """A verdict with its numbers in the resource's own unit: whole GPUs if it is about whole ones."""
+    """Returns a verdict with its numbers in the resource's own unit: whole GPUs for requests of whole GPUs."""
     if resource == GPU and wanted % 1000 == 0:
         wanted, free = wanted // 1000, free // 1000
     elif resource == GPU:
@@ -205,7 +207,7 @@ def resource_verdict(reason: Reason, text: str, resource: str, wanted: int, free
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """In words, an amount as `cohort.charge` counts it."""
+    """Formats an amount in the units of `queue_tree.charge`."""
     if resource == GPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount / 1000:g}"
     return format_quantity(resource, amount)

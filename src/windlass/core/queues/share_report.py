@@ -1,4 +1,4 @@
-"""Who has what and who should: what `windlass share` shows, queue by queue."""
+"""Report of usage and fair share by queue, which `windlass share` shows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from windlass.core.queues.quota import maximum
 from windlass.core.queues.usage import NOTHING, QueueUsage
 
 _FINE = 1 << 20
-"""The level of the water is found to a millionth of a unit for each weight."""
+"""Resolution of the level of `water_fill`: a millionth of a unit per unit of weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """One queue and all below it. Amounts in the resources' own units; zeros are left out, but of quotas."""
+    """One queue and all below it. Amounts in the resources' own units; zeros are left out, except in quotas."""
 
     queue: str
     parent: str
@@ -27,28 +27,29 @@ class QueueShare:
     """0: a root."""
     weight: int
     quota: Mapping[str, int]
-    """Its own nominal quota, and what its children lend."""
+    """Its own nominal quota, plus what its children lend."""
     target: Mapping[str, int]
-    """What it should hold now: its part by weight, no more than it asks for and may hold, no less than its quota if it
-    asks for so much (Volcano's `proportion`)."""
+    """Fair amount now: its part by weight, at most what it requests and may hold, and at least its quota if it requests
+    that much (Volcano's `proportion`).
+    """
     held: Mapping[str, int]
     borrowed: Mapping[str, int]
-    """Of `held`: beyond its quota."""
+    """Part of `held` beyond its quota."""
     lent: Mapping[str, int]
-    """Of its quota: in use by its relatives. What several lend is divided by what each has idle."""
+    """Part of its quota that relatives use. What several queues lend is divided in proportion to their idle quotas."""
     past: Mapping[str, int]
-    """On average of late; of queues that have a half-life."""
+    """Decayed average, of queues that have a half-life."""
     share: int
-    """In millionths of the cluster for each unit of weight: the lowest among siblings goes first."""
+    """In millionths of the cluster per unit of weight: the lowest among siblings goes first."""
     running: int
-    """Jobs."""
+    """Number of running jobs."""
     waiting: int
     next: str
-    """The gang of it that goes first; "": none waits for its turn."""
+    """Its gang that goes first; "": no gang waits for its turn."""
 
 
 def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueShare, ...]:
-    """Every queue, each before those below it. `order` is the plan's: ids of waiting gangs, next first."""
+    """Returns every queue, each before those below it. `order` is the plan's: ids of waiting gangs, next first."""
     tree = tree_of(snapshot.queues)
     usage = QueueUsage(tree, snapshot.held, snapshot.users)
     shares = Shares(usage, total_capacity(snapshot.table), snapshot.past)
@@ -67,7 +68,7 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
             quota=dict.fromkeys(tree.quota[name], 0) | in_resource_units(tree.quota[name]),
             target=in_resource_units(targets.get(name, NOTHING)),
             held=in_resource_units(usage.total(name)),
-            borrowed=in_resource_units(_over(usage, name)) if depth else {},
+            borrowed=in_resource_units(_borrowed(usage, name)) if depth else {},
             lent=in_resource_units(lent.get(name, NOTHING)),
             past=in_resource_units({r: (a + SCALE // 2) // SCALE for r, a in past.get(name, NOTHING).items()}),
             share=shares.share(name),
@@ -75,15 +76,15 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
             waiting=waiting.get(name, 0),
             next=nexts.get(name, ""),
         )
-        for name, depth in _down(tree)
+        for name, depth in _walk_down(tree)
     )
 
 
 def water_fill(total: int, claims: Sequence[Claim]) -> list[int]:
-    """Divide `total`: to each its weight times one common level, but no less than its floor and no more than its cap.
+    """Divides `total`: each claim gets its weight times a common level, at least its floor and at most its cap.
 
-    What is left for want of claims, or by rounding, goes to nobody. If even the floors are more than there is, they
-    are cut in proportion.
+    The remainder of rounding, or beyond all caps, is not assigned. If the floors exceed the total, they are reduced in
+    proportion.
     """
     floors = sum(claim.floor for claim in claims)
     if floors > total:
@@ -97,19 +98,19 @@ def water_fill(total: int, claims: Sequence[Claim]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one side may ask for of something that is divided. `floor` is at most `cap`."""
+    """Claim of one side in a division. `floor` is at most `cap`."""
 
     weight: int
     floor: int
     cap: int
 
     def at(self, level: int) -> int:
-        """What it gets if the water stands so high, in 1/_FINE of a unit for each weight."""
+        """Returns its amount at a water level, in 1/_FINE of a unit per unit of weight."""
         return min(self.cap, max(self.floor, level * self.weight // _FINE))
 
 
-def _down(tree: Tree) -> Iterator[tuple[str, int]]:
-    """Every queue and its depth, each before those below it, siblings by name."""
+def _walk_down(tree: Tree) -> Iterator[tuple[str, int]]:
+    """Yields every queue and its depth, each before those below it, siblings by name."""
 
     def below(name: str, depth: int) -> Iterator[tuple[str, int]]:
         yield name, depth
@@ -123,7 +124,7 @@ def _down(tree: Tree) -> Iterator[tuple[str, int]]:
 
 @dataclass(slots=True)
 class _Wanted:
-    """By queue, what its jobs hold and ask for together, as `cohort.charge` counts it."""
+    """By queue, usage plus requests of its jobs, in the units of `queue_tree.charge`."""
 
     own: dict[str, dict[str, int]] = field(default_factory=dict)
     total: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -148,12 +149,12 @@ def _wanted(snapshot: Snapshot, tree: Tree) -> _Wanted:
 
 
 def _targets(shares: Shares, wanted: _Wanted) -> dict[str, dict[str, int]]:
-    """Level by level from the roots down, each resource on its own."""
+    """Computes targets level by level from the roots down, each resource separately."""
     tree, targets = shares.tree, {name: dict[str, int]() for name in shares.tree.queues}
-    roots = [name for name, depth in _down(tree) if not depth]
+    roots = [name for name, depth in _walk_down(tree) if not depth]
     for resource, capacity in shares.capacity.items():
         _divide(tree, roots, capacity, resource, wanted, targets)
-        for name, _ in _down(tree):
+        for name, _ in _walk_down(tree):
             if name in tree.children:
                 _divide(tree, tree.children[name], targets[name].get(resource, 0), resource, wanted, targets, own=name)
     return targets
@@ -168,7 +169,7 @@ def _divide(
     targets: dict[str, dict[str, int]],
     own: str = "",
 ) -> None:
-    """Among siblings; `own` names their parent, whose own jobs take part with a weight of 1."""
+    """Divides a total among siblings; `own` names their parent, whose own jobs take part with a weight of 1."""
     claims = [_claim(tree, name, resource, wanted.total.get(name, NOTHING).get(resource, 0)) for name in queues]
     if own:
         asked = wanted.own.get(own, NOTHING).get(resource, 0)
@@ -183,22 +184,22 @@ def _claim(tree: Tree, name: str, resource: str, asked: int) -> Claim:
     return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
 
 
-def _over(usage: QueueUsage, name: str) -> dict[str, int]:
-    """What a queue that has a parent holds beyond its quota."""
+def _borrowed(usage: QueueUsage, name: str) -> dict[str, int]:
+    """Returns what a queue that has a parent holds beyond its quota."""
     quota, used = usage.tree.quota[name], usage.charged(name)
     limited = usage.tree.limited[name]
     return {r: over for r, amount in used.items() if r in limited and (over := amount - quota.get(r, 0)) > 0}
 
 
 def _lent(usage: QueueUsage) -> dict[str, dict[str, int]]:
-    """Of each queue's idle quota its part, in proportion, of what its siblings have borrowed from one another."""
+    """Returns the part of each queue's idle quota that its siblings have borrowed, in proportion to idle quotas."""
     tree, lent = usage.tree, dict[str, dict[str, int]]()
     for parent, children in tree.children.items():
         own = usage.own(parent)
         for resource in tree.disputed[parent]:
             idle = {name: _idle(usage, name, resource) for name in children}
             nominal = charge(tree.queues[parent].nominal, resource)
-            borrowed = sum(_over(usage, name).get(resource, 0) for name in children)
+            borrowed = sum(_borrowed(usage, name).get(resource, 0) for name in children)
             borrowed += max(own.get(resource, 0) - nominal, 0)
             there = sum(idle.values()) + max(nominal - own.get(resource, 0), 0)
             for name, amount in idle.items():
@@ -208,14 +209,14 @@ def _lent(usage: QueueUsage) -> dict[str, dict[str, int]]:
 
 
 def _idle(usage: QueueUsage, name: str, resource: str) -> int:
-    """What the queue would lend and does not use itself."""
+    """Returns the quota that the queue would lend and does not use itself."""
     tree = usage.tree
     shared = max(usage.charged(name).get(resource, 0), tree.unlent[name].get(resource, 0))
     return max(tree.quota[name].get(resource, 0) - shared, 0)
 
 
 def _counts(snapshot: Snapshot, tree: Tree) -> tuple[dict[str, int], dict[str, int]]:
-    """By queue, and all below it: jobs that hold nodes, and jobs that wait."""
+    """Returns, by queue with all below it, the numbers of jobs that hold nodes and of jobs that wait."""
     running: dict[str, int] = {}
     waiting: dict[str, int] = {}
     for (queue, _), holding in snapshot.users.items():

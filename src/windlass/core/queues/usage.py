@@ -1,7 +1,7 @@
-"""What every queue and every user holds, summed up the tree of queues and kept up gang by gang.
+"""Usage of every queue and user, summed up the tree of queues and updated with each gang.
 
-A trial's books: they begin as its snapshot stands and follow whatever the plan starts, stops and resizes. Amounts that
-come out are such as `cohort.charge` counts them.
+It begins with the usage of a snapshot and follows the starts, stops and resizes of a plan. Amounts are in the units of
+`queue_tree.charge`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ UsageByUser: TypeAlias = dict[tuple[str, str | None], UserUsage]
 
 
 class QueueUsage:
-    """A sum is worked out when it is first asked for, and kept up from then on: most plans ask for few of them."""
+    """Usage sums by queue. A sum is computed on first access and updated from then on: most plans need few of them."""
 
     def __init__(self, tree: Tree, held: Mapping[str, Amounts], users: Mapping[tuple[str, str], UserUsage]) -> None:
-        """`held`: by queue, what its own jobs hold. `users`: the same by queue and user. Neither is changed."""
+        """`held`: by queue, usage of its own jobs. `users`: the same by queue and user. Neither is modified."""
         self.tree = tree
         self.changed: list[str] = []
-        """The queue of every change so far; whoever keeps something worked out sees by it what is stale."""
+        """The queue of every change so far, by which caches of derived values detect what is stale."""
         self._held = held
         self._users = users
         self._own: dict[str, Sums] = {}
@@ -35,15 +35,15 @@ class QueueUsage:
         self._by_user: UsageByUser | None = None
 
     def take(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
-        """So much more is held. `jobs` is 0 if it is a gang that runs already, and grows."""
+        """Adds amounts to the usage. `jobs` is 0 for the growth of a gang that runs already."""
         self._change(queue, user, charges(amounts), jobs)
 
     def give_back(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
-        """The exact opposite."""
+        """Subtracts amounts from the usage."""
         self._change(queue, user, {name: -amount for name, amount in charges(amounts).items()}, -jobs)
 
     def copy(self) -> QueueUsage:
-        """Other books with the same content, to try something on."""
+        """Returns a copy, for dry runs."""
         other = QueueUsage(self.tree, self._held, self._users)
         other._own = {name: dict(sums) for name, sums in self._own.items()}
         other._totals = {name: dict(sums) for name, sums in self._totals.items()}
@@ -52,11 +52,11 @@ class QueueUsage:
         return other
 
     def own(self, queue: str) -> Amounts:
-        """What the queue's own jobs hold, those of the queues below it left out."""
+        """Returns the usage of the queue's own jobs, without the queues below it."""
         return self._own_sums(queue)
 
     def total(self, queue: str) -> Amounts:
-        """What the jobs in the queue and in all below it hold."""
+        """Returns the usage of the jobs in the queue and in all below it."""
         if queue not in self.tree.children:
             return self._own_sums(queue)
         if queue not in self._totals:
@@ -67,7 +67,7 @@ class QueueUsage:
         return self._totals[queue]
 
     def charged(self, queue: str) -> Amounts:
-        """What of the queue's quota is used: by its own jobs, and by its children beyond what they keep for themselves.
+        """Returns the used part of the queue's quota: own jobs, plus the use of children beyond what they keep back.
 
         Kueue's `usage` of a resource node.
         """
@@ -81,7 +81,7 @@ class QueueUsage:
         return self._charged[queue]
 
     def user_usage(self, queue: str, user: str | None = None) -> UserUsage:
-        """What the jobs of one user (None: of all) hold in the queue and below, of what a user's part is limited.
+        """Returns usage of one user's jobs (None: all users) in the queue and below, of the resources limited per user.
 
         Only of queues in `tree.job_limited`.
         """
@@ -108,12 +108,12 @@ class QueueUsage:
         return found
 
     def _draw_along(self, path: tuple[str, ...], resource: str, amount: int) -> None:
-        """An amount goes up the path until it has been covered by what a queue keeps for itself."""
+        """Adds an amount up the path, reduced at each queue by what it keeps back."""
         for name in path:
             if name in self.tree.children:
                 sums = self._charged.get(name)
                 if sums is None:
-                    return  # nor is anybody's above it worked out
+                    return  # nor are the sums of the queues above it
                 after = sums[resource] = sums.get(resource, 0) + amount
             else:
                 after = self._own[name][resource]
@@ -127,14 +127,14 @@ class QueueUsage:
                 self._count_in(self._by_user, queue, user, UserUsage(holding.jobs, charges(holding.amounts)))
         return self._by_user
 
-    def _count_in(self, crowds: UsageByUser, queue: str, user: str, by: UserUsage) -> None:
+    def _count_in(self, usages: UsageByUser, queue: str, user: str, by: UserUsage) -> None:
         for name in self.tree.path.get(queue, ()):
             if name in self.tree.job_limited:
                 limits = self.tree.queues[name].user_limits
-                for who in (user, None):
-                    before = crowds.get((name, who), NO_USAGE)
+                for key in (user, None):
+                    before = usages.get((name, key), NO_USAGE)
                     amounts = {r: before.amounts.get(r, 0) + by.amounts.get(r, 0) for r in limits}
-                    crowds[name, who] = UserUsage(before.jobs + by.jobs, amounts)
+                    usages[name, key] = UserUsage(before.jobs + by.jobs, amounts)
 
 
 def _add(sums: Sums, by: Amounts) -> None:

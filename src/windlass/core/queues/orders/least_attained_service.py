@@ -10,16 +10,16 @@ from windlass.core.model.policy import Policy
 from windlass.core.queues.orders.order import Key, Order
 
 _NEW_WITHIN_MS = 1_000
-"""A gang counts as new in a level until each of its GPUs has served so long in it."""
+"""A gang counts as new in a level until each of its GPUs has served this long in it."""
 
 
 def level_of(service: int, policy: Policy) -> int:
-    """Number, from 0, of the level of a gang that has attained this service, in milli-GPU-ms."""
+    """Returns the number, from 0, of the level of a gang that has attained this service, in milli-GPU-ms."""
     return sum(service >= limit * 1000 for limit in policy.service_limits)
 
 
 def _by_attained_service(gang: PendingGang, policy: Policy) -> Key:
-    """Sorts by level; within a level, gangs that have been served in it before those that have just come.
+    """Sorts by level; within a level, gangs that have been served in it go before those that have just entered it.
 
     Of the former, the one that was stopped last goes first. New gangs and those from the level above are at its end.
     """
@@ -30,7 +30,7 @@ def _by_attained_service(gang: PendingGang, policy: Policy) -> Key:
 
 
 def _next_level_at(run: RunningGang, policy: Policy, now: int) -> int | None:
-    """Time in ms at which a running gang has attained so much service that it falls into the next level."""
+    """Returns the time in ms at which a running gang's attained service reaches the next level."""
     held, level = milli_gpus_of(run.demands), level_of(run.service_at(now), policy)
     if level == len(policy.service_limits) or not held:
         return None

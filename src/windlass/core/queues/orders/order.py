@@ -1,4 +1,4 @@
-"""The interface of a queue order: a static sort key for waiting gangs, and the properties that the scheduler asks for.
+"""The interface of a queue order: a static sort key for waiting gangs, and the properties that the scheduler needs.
 
 A key is static, so that waiting gangs stay sorted and no gang moves while it waits.
 """
@@ -33,18 +33,18 @@ class Order:
     uses_priority: bool = True
     """Priorities count at all: without them no gang is preempted by priority."""
     preemptive: bool = False
-    """At every change all gangs, running or not, are sorted and placed anew."""
+    """At every change all gangs, running or not, are sorted and placed again."""
     next_change: Callable[[RunningGang, Policy, int], int | None] | None = None
     """Time in ms after `now` at which a running gang's key changes by time alone; None: its key never does."""
 
     @property
     def ranks_between_queues(self) -> bool:
-        """Whether a higher priority wins against a gang of another queue."""
+        """Tells whether a higher priority wins against a gang of another queue."""
         return self.uses_priority and (self.priority_first or not self.fair_share)
 
 
 def walltime_of(gang: PendingGang, policy: Policy) -> int:
-    """The gang's walltime in ms, or the policy's assumption for gangs without one."""
+    """Returns the gang's walltime in ms, or the policy's assumption for gangs without one."""
     return policy.assumed_walltime if gang.walltime is None else gang.walltime
 
 

@@ -35,22 +35,22 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 def order_of(policy: Policy) -> Order:
-    """The order that the policy names."""
+    """Returns the order that the policy names."""
     return ORDERS[policy.order]
 
 
 def has_backfill_order(policy: Policy) -> bool:
-    """Whether gaps between reservations are filled by another order than that of turns."""
+    """Tells whether gaps between reservations are filled in another order than that of turns."""
     return order_of(policy).backfill_key is not None
 
 
 def can_guard_against_starvation(policy: Policy) -> bool:
-    """Whether `starvation_guard` can have any effect: with reservations, and with a backfill order of its own."""
+    """Tells whether `starvation_guard` can have any effect: with reservations, and with a separate backfill order."""
     return policy.reservations != 0 and has_backfill_order(policy)
 
 
 def without_idle_guard(policy: Policy) -> Policy:
-    """The policy with `starvation_guard` 0 if that has no effect, so that a listing shows what holds."""
+    """Returns the policy with `starvation_guard` 0 if it has no effect, so that listings show effective values."""
     if can_guard_against_starvation(policy) or not policy.starvation_guard:
         return policy
     return replace(policy, starvation_guard=0)
@@ -63,7 +63,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({name: without_idle_guard(poli
 
 
 def turn_of(gang: PendingGang, policy: Policy) -> Turn:
-    """Sort key of a waiting gang: the order's key, then age, the order of submission, and an array's index.
+    """Returns the sort key of a waiting gang: the order's key, then age, order of submission, and array index.
 
     Members of an array share a number; of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
     """
@@ -71,7 +71,7 @@ def turn_of(gang: PendingGang, policy: Policy) -> Turn:
 
 
 def backfill_turn_of(gang: PendingGang, policy: Policy) -> Turn:
-    """Sort key of a waiting gang once all reservations are made: the smaller is tried first for the gaps."""
+    """Returns the sort key of a waiting gang for backfilling, which comes after all reservations are made."""
     order = order_of(policy)
     return _turn((order.backfill_key or order.key)(gang, policy), gang)
 

@@ -11,7 +11,7 @@ from windlass.core.queues.orders.order import Key, Order, by_walltime, walltime_
 
 
 def _by_penalized_age(gang: PendingGang, policy: Policy) -> Key:
-    """Sorts as if a gang had come later by `age_penalty` hundredths of its walltime, at most `max_age_penalty`."""
+    """Sorts as if a gang had arrived later by `age_penalty` hundredths of its walltime, at most `max_age_penalty`."""
     penalty = min(walltime_of(gang, policy) * policy.age_penalty // 100, policy.max_age_penalty)
     return (-gang.priority, gang.since + penalty)
 
