@@ -1,4 +1,4 @@
-"""The report of a simulation as somebody meets it: wide and narrow, light and dark, by mouse and by keyboard."""
+"""The report of a simulation in a browser: wide and narrow, light and dark, by mouse and by keyboard."""
 
 from __future__ import annotations
 

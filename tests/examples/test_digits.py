@@ -33,7 +33,7 @@ def accuracy(output):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """What two ranks print when nothing happens to them."""
+    """Output of two ranks without a failure."""
     run = start(tmp_path_factory.mktemp("undisturbed"), "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
     output, _ = run.communicate()
     assert run.returncode == 0

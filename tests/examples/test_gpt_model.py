@@ -26,7 +26,7 @@ def test_shared_keys_and_values_are_those_of_each_head_that_shares_them(monkeypa
     assert torch.allclose(shared(text), whole(text), atol=1e-6)
 
 
-def test_what_measures_a_gpu_runs_on_a_cpu_and_claims_nothing():
+def test_the_benchmark_of_a_gpu_runs_on_a_cpu_and_reports_no_result():
     command = [sys.executable, ROOT / "benchmarks/train_mfu.py", "--tiny"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     assert "not measured: train_mfu" in ran.stdout

@@ -20,7 +20,7 @@ import strays
 
 
 def programs() -> Path | None:
-    """Where the newest installed server's programs are: Debian keeps them out of PATH."""
+    """Folder of the newest installed server's programs, which Debian keeps out of PATH."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if found := installed[-1:] or [Path(path) for path in [shutil.which("initdb")] if path]:
         return found[0].resolve().parent
