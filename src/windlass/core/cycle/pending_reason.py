@@ -1,4 +1,4 @@
-"""Why one gang waits: the first reason that holds, in the order of `reasons.Reason`."""
+"""The reason why one gang stays pending: the first that holds, in the order of `reasons.Reason`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windlass.core.queues import admission_gates, quota
 from windlass.core.queues.limits import find_limit
 
 _NAMED = 3
-"""Gangs that a verdict names before it only counts."""
+"""Maximum number of gangs that a message names; it counts the others."""
 
 
 def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
-    """Judge a gang that the cycle left waiting, by what is free now that the plan's admissions have their nodes."""
+    """Judges a gang that the cycle left pending, by what is free once the plan's admissions hold their nodes."""
     table, queue = cycle.snapshot.table, quota.queue_named(cycle.snapshot.queues, gang.queue)
     if answer := admission_gates.gate_verdict(gang, cycle.arrays, cycle.now):
         return answer
@@ -39,7 +39,7 @@ def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
 
 
 def _in_the_way(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
-    """It would fit, but for somebody else."""
+    """The verdict for a gang that would fit if no other gang or reservation came first."""
     first = _goes_first(cycle, gang)
     return (_after(first) if first else _reserved(cycle, gang)) or _after(None)
 
@@ -55,7 +55,7 @@ def _goes_first(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | None
 
 
 def _first_claim(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
-    """Of the gangs that have a claim on quota: one in this queue or above it, or else one in the same tree."""
+    """The first gang with a claim on quota: in this queue or above it, or else in the same tree."""
     path = cycle.usage.tree.path
     mine = path.get(gang.queue, ())
     relatives = (queue for queue in cycle.first_claims if path.get(queue, ())[-1:] == mine[-1:])
@@ -64,7 +64,7 @@ def _first_claim(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | Non
 
 
 def eviction_verdict(eviction: Eviction) -> Verdict:
-    """Why a gang waits that starts as soon as others are gone."""
+    """The verdict for a gang that starts as soon as other gangs have released their nodes."""
     gone = [each.job_id for each in eviction.preemptions] + [each.job_id for each in eviction.resizes]
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
     whose = f", by {', '.join(gone[:_NAMED])}{more}" if gone else ""
@@ -79,7 +79,7 @@ def with_refused_evictions(verdict: Verdict, refused: Sequence[str]) -> Verdict:
 
 
 def _reserved(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:
-    """It would still run when somebody else's reservation of nodes that it could use begins."""
+    """The verdict for a gang that would still run when an advance reservation of nodes that it could use begins."""
     table, mine = cycle.snapshot.table, usable_nodes(cycle.snapshot.table, gang.demands)
     ends = None if gang.walltime is None else cycle.now + gang.walltime
     for kept in cycle.snapshot.reservations:

@@ -1,4 +1,4 @@
-"""Why each gang that stays waits: worked out when somebody looks, because most turns nobody does."""
+"""The reason of each gang that stays pending, computed when it is read: in most cycles none is."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from windlass.core.queues.queue_order import LazyOrder, iterate_by_fair_share
 
 
 class PendingReasons(Mapping[str, Verdict]):
-    """By id of every gang that the cycle left waiting, by turn."""
+    """Verdicts by id of every gang that the cycle left pending, in the order of turns."""
 
     def __init__(self, cycle: SchedulingCycle) -> None:
         self._cycle = cycle
         self._verdicts: dict[int, Verdict] = {}
-        """By number of the line: what all of its gangs are told, but for when they start."""
+        """By number of the class: the verdict that all of its gangs share, without the expected start."""
 
     def order(self) -> LazyOrder:
-        """The gangs whose gates are open, by their turn."""
+        """Ids of the gangs whose gates are open, in the order of turns."""
         return self._order
 
     def __getitem__(self, job_id: str) -> Verdict:
@@ -37,7 +37,7 @@ class PendingReasons(Mapping[str, Verdict]):
             verdict = with_refused_evictions(verdict, self._cycle.unevictable[job_id])
         expected = None if verdict.reason in PERMANENT_REASONS else self._expectations.get(job_id)
         if expected is None or (expected.certainty is StartCertainty.EXPECTED and expected.at <= self._cycle.now):
-            return verdict  # counted together it has room now, and node by node it has none: nothing is known
+            return verdict  # by total amounts it has room now, node by node it has none: no estimate
         return replace(verdict, eta=expected.at, certainty=expected.certainty)
 
     def __iter__(self) -> Iterator[str]:
@@ -60,14 +60,14 @@ class PendingReasons(Mapping[str, Verdict]):
 
     @cached_property
     def _classes(self) -> tuple[EquivalenceClass, ...]:
-        """The lines without what has started."""
+        """The classes without the gangs that this cycle starts."""
         started = {start.gang.id for start in self._cycle.started}
         classes = (_left_of(each, started) for each in self._cycle.snapshot.classes)
         return tuple(each for each in classes if each.gangs)
 
     @cached_property
     def _class_numbers(self) -> dict[str, int]:
-        """By id: the number of the line."""
+        """By id: the number of the gang's class."""
         return {gang.id: number for number, each in enumerate(self._classes) for gang in each.gangs}
 
     @cached_property
@@ -76,14 +76,14 @@ class PendingReasons(Mapping[str, Verdict]):
 
     @cached_property
     def _expectations(self) -> dict[str, StartEstimate]:
-        """Of the gangs whose gates are open, in their turn, and then of the others."""
+        """Expected starts: of the gangs whose gates are open, in the order of turns, and then of the others."""
         gangs = {gang.id: gang for each in self._classes for gang in each.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
         return estimate_starts(self._cycle, [*in_turn, *gangs.values()], start_bounds(self._cycle))
 
 
 def _left_of(eq_class: EquivalenceClass, started: set[str]) -> EquivalenceClass:
-    """Those that have not; the others are mostly its first ones. In the order of turns alone."""
+    """The class without the started gangs, which are mostly its first ones. Sorted by turn alone."""
     if started.isdisjoint([gang.id for gang in eq_class.gangs]):
         return eq_class
     left = [(g, turn) for g, turn in zip(eq_class.gangs, eq_class.turns, strict=True) if g.id not in started]

@@ -1,7 +1,7 @@
-"""Preemptive orders (`srtf`, `srsf`, `las`): at every change everything, running or not, is sorted and placed anew.
+"""Cycle of the preemptive orders (`srtf`, `srsf`, `las`): every change sorts and places all gangs anew.
 
-Who runs is decided on a cluster emptied of everybody who may be stopped; a gang that runs and gets no place is stopped.
-For research and comparison: it stops gangs freely, and knows no fair shares and no reservations for who is blocked.
+The cycle decides on a cluster without the gangs that may be preempted; a running gang that gets no place is stopped.
+For research and comparison: it preempts freely, without fair shares and without reservations for blocked gangs.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from windlass.core.queues.quota import exceeds_available
 from windlass.core.queues.usage import QueueUsage
 
 _LATEST = 2**62
-"""Later than any time: when a gang that runs was last stopped, for the order among those of a queue of `las`."""
+"""Later than any time in ms: stands for the last stop of a running gang when levels of `las` are sorted."""
 
 
 def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, PreemptiveReasons]:
-    """Decide who runs from now on. Who gets nodes that a stopped gang has yet to give back starts with a later plan."""
-    # 1. who may be stopped, and the cluster without them
-    movable = {run.id: run for run in snapshot.running.values() if _movable(snapshot, run, now)}
-    cycle = SchedulingCycle(_without(snapshot, movable), now)
-    # 2. who runs: in the policy's order, each that still finds room
-    chosen = _choose(cycle, movable, now)
-    # 3. where: whoever runs stays where it is, if all the others then find room too
-    where = _where(cycle, chosen, snapshot.grants)
-    # 4. who stops, and who starts on nodes that nobody has to leave first
+    """Decides which gangs run from now on. A gang that gets nodes of a stopped gang starts with a later plan."""
+    # 1. gangs that may be preempted, and the cluster without them
+    movable = {run.id: run for run in snapshot.running.values() if _is_movable(snapshot, run, now)}
+    cycle = SchedulingCycle(_without_movable(snapshot, movable), now)
+    # 2. gangs that run: in the policy's order, each that still fits
+    chosen = _choose_gangs(cycle, movable, now)
+    # 3. places: running gangs stay where they are, if all the others then fit too
+    where = _place_chosen(cycle, chosen, snapshot.grants)
+    # 4. gangs that stop, and gangs that start on nodes which no gang has to release first
     stays = {
         run.id: run
         for run in snapshot.running.values()
-        if run.id not in movable or (run.id in where and _same(where[run.id].grant, snapshot.grants[run.id]))
+        if run.id not in movable or (run.id in where and _is_same_grant(where[run.id].grant, snapshot.grants[run.id]))
     }
     stopping = [run for run in snapshot.running.values() if run.leaving or run.id not in stays]
     starts = [start for start in chosen if start.gang.id not in movable]
-    begin = list(_beside(snapshot, stopping, starts, where))
+    begin = list(_starts_at_once(snapshot, stopping, starts, where))
     comes = [Start(start.gang, *where[start.gang.id]) for start in chosen if start.gang.id not in stays]
     verdicts = PreemptiveReasons(snapshot, now, {run.id for run in stopping}, comes, {start.gang.id for start in begin})
     plan = Plan(
@@ -67,18 +67,20 @@ def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, Preemptiv
     return plan, verdicts
 
 
-# --- who may be stopped ---------------------------------------------------------------------------
+# --- preemptible gangs ----------------------------------------------------------------------------
 
 
-def _movable(snapshot: Snapshot, run: RunningGang, now: int) -> bool:
-    """Gangs on closed nodes may end there, and nobody is stopped whom the policy or the gang itself protects."""
+def _is_movable(snapshot: Snapshot, run: RunningGang, now: int) -> bool:
+    """Whether a running gang may be preempted or moved; not on closed nodes, nor if policy or job protect it."""
     policy = snapshot.policy
-    if run.leaving or not (policy.preempt and run.preemptible) or now - run.admitted_at < policy.min_runtime:
+    if run.leaving or run.is_unevictable(now) or not (policy.preempt and run.preemptible):
+        return False
+    if now - run.admitted_at < policy.min_runtime:
         return False
     return bool(snapshot.table.usable[snapshot.grants[run.id].rows].all())
 
 
-def _without(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
+def _without_movable(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
     ledger = Ledger.at(snapshot)
     for job_id in movable:
         ledger.release(job_id)
@@ -88,31 +90,31 @@ def _without(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
     return ledger.snapshot()
 
 
-def _contender(run: RunningGang, now: int) -> PendingGang:
-    """A gang that runs, as if it waited, with what it has been served by now."""
+def _as_pending(run: RunningGang, now: int) -> PendingGang:
+    """A running gang as if it waited, with the service that it has attained by now."""
     return replace(requeue_gang(run, now), stopped_at=_LATEST - run.admitted_at)
 
 
-# --- who runs, and where --------------------------------------------------------------------------
+# --- choice and placement -------------------------------------------------------------------------
 
 
-def _choose(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
+def _choose_gangs(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
     snapshot, policy = cycle.snapshot, cycle.snapshot.policy
     classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.arrays, now)]
     queue_order = QueueOrder(classes)
-    running = sorted((_contender(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
+    running = sorted((_as_pending(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
     for gang in merge(running, queue_order, key=lambda gang: turn_of(gang, policy)):
         if (cycle.find_obstacle(gang) or cycle.try_to_start(gang)) and gang.id not in movable:
             queue_order.drop()
     return cycle.started
 
 
-def _where(cycle: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
-    """By id of those who run: their nodes. All as they were chosen, so that some move, if there is no other way."""
+def _place_chosen(cycle: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
+    """By id of the chosen gangs: their nodes. Running gangs stay in place if all others fit too; else some move."""
     snapshot = cycle.snapshot
     as_chosen = {each.gang.id: Placed(each.placement, each.grant) for each in chosen}
     if snapshot.reservations:
-        return as_chosen  # which nodes are somebody's own was looked at there
+        return as_chosen  # advance reservations were considered when they were chosen
     free = snapshot.free.copy(order="F")
     for start in chosen:
         if start.gang.id in grants:
@@ -130,11 +132,11 @@ def _where(cycle: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Gra
     return found
 
 
-def _beside(
+def _starts_at_once(
     snapshot: Snapshot, stopping: list[RunningGang], starts: list[Start], where: Mapping[str, Placed]
 ) -> Iterator[Start]:
-    """Those who start at once: on nodes, and in quotas, that nobody has to give back first."""
-    left = _rows(snapshot, stopping)
+    """The gangs that start at once: on nodes, and within quotas, that no gang has to release first."""
+    left = _held_rows(snapshot, stopping)
     usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     for start in starts:
         queue, user, request = start.gang.queue, start.gang.user, total_of(start.gang.demands)
@@ -145,7 +147,7 @@ def _beside(
             yield start
 
 
-def _same(one: Grant, other: Grant) -> bool:
+def _is_same_grant(one: Grant, other: Grant) -> bool:
     if one is other:
         return True
     mine, theirs = np.argsort(one.rows), np.argsort(other.rows)
@@ -153,45 +155,45 @@ def _same(one: Grant, other: Grant) -> bool:
     return rows and np.array_equal(one.amounts[mine], other.amounts[theirs])
 
 
-def _rows(snapshot: Snapshot, gangs: Iterable[RunningGang]) -> Mask:
-    """bool[N]: the nodes that these gangs hold anything of."""
+def _held_rows(snapshot: Snapshot, gangs: Iterable[RunningGang]) -> Mask:
+    """bool[N]: nodes on which these gangs hold anything."""
     held = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
     for gang in gangs:
         held[snapshot.grants[gang.id].rows] = True
     return held
 
 
-# --- what is said of it -----------------------------------------------------------------------------
+# --- verdicts ---------------------------------------------------------------------------------------
 
 
 def _preemption(run: RunningGang, starts: list[Start], where: Mapping[str, Placed], snapshot: Snapshot) -> Preemption:
-    mine = _rows(snapshot, [run])
+    mine = _held_rows(snapshot, [run])
     by = next((start.gang.id for start in starts if mine[where[start.gang.id].grant.rows].any()), "")
     moved = "gets other nodes" if run.id in where else "its turn is over"
     return Preemption(run.id, by, f"{moved}, by order {snapshot.policy.order}")
 
 
 class PreemptiveReasons(Mapping[str, Verdict]):
-    """Of those who wait for nodes to be given back, and then of those for whom there is no room."""
+    """Verdicts of the gangs that wait for nodes to be released, then of those for which there is no room."""
 
     def __init__(self, snapshot: Snapshot, now: int, gone: Iterable[str], comes: list[Start], begin: set[str]) -> None:
-        """`gone`: who stops, or is stopping. `comes`: who starts now (`begin`) or once those have gone, and where.
+        """`gone`: ids of gangs that stop. `comes`: gangs that start, at once (`begin`) or once those have gone.
 
-        Some of these are of the gone: they get other nodes.
+        Some ids are in both: these gangs get other nodes.
         """
         self._snapshot, self._now = snapshot, now
         self._gone = frozenset(gone)
         self._comes = comes
-        promised = Verdict(Reason.WAITING_FOR_PREEMPTED, "its nodes are being given back")
-        self._promised = {
-            start.gang.id: promised
+        verdict = Verdict(Reason.WAITING_FOR_PREEMPTED, "its nodes are being given back")
+        self._verdicts = {
+            start.gang.id: verdict
             for start in comes
             if start.gang.id not in begin and start.gang.id not in snapshot.running
         }
 
     @cached_property
     def cycle(self) -> SchedulingCycle:
-        """As it will be once all who stop have gone and all who start have come."""
+        """The cycle as it will be once all stopped gangs have gone and all chosen gangs have started."""
         ledger = Ledger.at(self._snapshot)
         for job_id in self._gone:
             ledger.release(job_id)
@@ -201,26 +203,26 @@ class PreemptiveReasons(Mapping[str, Verdict]):
         return cycle
 
     def order(self) -> LazyOrder:
-        """The gangs whose gates are open, by their turn."""
-        return LazyOrder(lambda: (*self._promised, *self._others.order()))
+        """Ids of the gangs whose gates are open, in the order of turns."""
+        return LazyOrder(lambda: (*self._verdicts, *self._others.order()))
 
     @cached_property
     def _others(self) -> PendingReasons:
         return PendingReasons(self.cycle)
 
     def __getitem__(self, job_id: str) -> Verdict:
-        return self._promised[job_id] if job_id in self._promised else self._others[job_id]
+        return self._verdicts[job_id] if job_id in self._verdicts else self._others[job_id]
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._promised
+        yield from self._verdicts
         yield from self._others
 
     def __len__(self) -> int:
-        return len(self._promised) + len(self._others)
+        return len(self._verdicts) + len(self._others)
 
 
 def _due(snapshot: Snapshot, running: list[RunningGang], now: int) -> int | None:
-    """When time alone may change the order or who may be stopped."""
+    """The next time, in ms, at which time alone may change the order or the gangs that may be preempted."""
     policy = snapshot.policy
     moments = [run.admitted_at + policy.min_runtime for run in running]
     moments += [at for each in snapshot.reservations for at in (each.start, each.end)]

@@ -1,4 +1,4 @@
-"""What one plan takes back from those that run for gangs that find no room, and whom it lets grow when nobody waits."""
+"""Changes that one plan makes to running gangs: preemptions, shrinking, and growth into idle capacity."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from windlass.core.preemption.victims import VictimCandidates
 from windlass.core.queues.admission_gates import is_gated
 
 _MAX_FAILED_SEARCHES = 32
-"""Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
+"""Maximum number of failed victim searches in one plan; bounds a plan's cost."""
 _HELPS = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.RESERVED})
-"""What is in the way of a gang for which it may help that others go."""
+"""Obstacles that the release of other gangs may remove."""
 _WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.RESERVED, Obstacle.LEAVING})
-"""What is in the way of a gang that would take nodes if it found them; None: nothing but these."""
+"""Obstacles of a gang that would take nodes if it found them; None: no obstacle but nodes."""
 
 
 class RunningChanges:
-    """Of one cycle, whose gangs it asks for as they turn out to have to wait."""
+    """Preemptions and resizes of one cycle, whose blocked gangs are passed to `make_room` one after the other."""
 
     def __init__(self, cycle: SchedulingCycle, dry_run: Callable[[Snapshot], SchedulingCycle] | None = None) -> None:
         """`dry_run`: schedules a snapshot without stopping any gang; None: this cycle is such a dry run."""
@@ -41,12 +41,12 @@ class RunningChanges:
         self._searches = 0
         self._next_preemptible: dict[tuple[str, int], int | None] = {}
         self.growing: tuple[Resize, ...] = ()
-        """Who grows."""
+        """Resizes of gangs that grow."""
 
     def make_room(self, gang: PendingGang, obstacle: Obstacle) -> bool:
-        """Find out who has to go for a gang that would have to wait; whether it starts once they are gone.
+        """Searches victims for a blocked gang; whether it starts once they have released their nodes.
 
-        If so, the gang's place is kept for it from then on.
+        If so, the cycle reserves its place from then on.
         """
         if not self.may_help or obstacle not in _HELPS or self._dry_run is None:
             return False
@@ -64,15 +64,16 @@ class RunningChanges:
         return True
 
     def _starts_it(self, found: Eviction) -> bool:
-        """Whether the gang itself starts when all has been given back, and not somebody ahead, or who was stopped.
+        """Whether the gang itself starts when all victims are gone, and neither a gang ahead of it nor a victim.
 
-        Who goes first is one thing, who may stop whom another. So it is tried, unless all ahead get what they ask for.
+        The right to preempt and the order of turns are two rules. So a dry run decides, unless no gang ahead is
+        blocked.
         """
         cycle = self._cycle
         blocked = any(obstacle is not Obstacle.LEAVING for obstacle in cycle.obstacles.values())
         if not (found.preemptions or found.resizes) or not blocked:
             return True
-        assert self._dry_run is not None  # noqa: S101 - or nobody would be stopped
+        assert self._dry_run is not None  # noqa: S101 - a dry run preempts no gang
         ledger = Ledger.at(cycle.snapshot)
         for run in self._candidates.releasing:
             _release(ledger, run, run.resize_to)
@@ -85,7 +86,7 @@ class RunningChanges:
 
     @cached_property
     def may_help(self) -> bool:
-        """Whether anybody at all could be stopped, made smaller, or waited for: a quick look."""
+        """Whether any gang could be preempted, shrunk or waited for at all: a cheap test."""
         snapshot = self._cycle.snapshot
         ranks = {priority for _, priority in snapshot.ranks}
         waiting = {each.gangs[0].priority for each in snapshot.classes}
@@ -93,23 +94,23 @@ class RunningChanges:
         return self._is_enabled and (outranked or bool(snapshot.special) or bool(self._cycle.usage.tree.children))
 
     def grow(self) -> None:
-        """Give to elastic gangs what nobody else could use. To be called when the last gang has been asked."""
+        """Gives elastic gangs what no pending gang could use. Called after the last gang was considered."""
         idle = self._idle
         self.growing = find_growth(idle) if idle else ()
 
     @property
     def preemptions(self) -> tuple[Preemption, ...]:
-        """Who is stopped."""
+        """Preemptions of this plan."""
         return tuple(each for eviction in self._evictions() for each in eviction.preemptions)
 
     @property
     def shrinking(self) -> tuple[Resize, ...]:
-        """Who is made smaller."""
+        """Resizes of gangs that are made smaller."""
         return tuple(each for eviction in self._evictions() for each in eviction.resizes)
 
     @property
     def due(self) -> int | None:
-        """When time alone may let somebody be stopped, or grow, in ms."""
+        """The next time, in ms, at which time alone may allow a preemption or a growth."""
         moments = [at for at in self._next_preemptible.values() if at is not None]
         idle = self._idle
         if idle and (at := next_growth_at(idle)) is not None:
@@ -140,20 +141,20 @@ class RunningChanges:
         )
 
     def _note_refusals(self, gang: PendingGang) -> None:
-        """Remember gangs that are no victims only because their eviction was refused, and until when."""
+        """Records gangs that are no victims only because their eviction was refused, and until when."""
         for run in self._candidates.unevictable(gang):
             self._cycle.unevictable.setdefault(gang.id, []).append(run.id)
             self._next_preemptible[run.id, run.priority] = run.unevictable_until
 
     def _note_next_chance(self, gang: PendingGang) -> None:
-        """When somebody will have run for long enough to be stopped for such a gang."""
+        """Records when the next gang has run long enough to be preempted for such a gang."""
         key = gang.queue, gang.priority
         if key not in self._next_preemptible:
             self._next_preemptible[key] = self._candidates.next_preemptible_at(gang)
 
     @cached_property
     def _idle(self) -> IdleCapacity | None:
-        """None: no elastic gang runs, and for most plans that is the end of it."""
+        """Idle capacity; None: no elastic gang runs, as in most plans."""
         cycle = self._cycle
         if not cycle.snapshot.special:
             return None
@@ -170,7 +171,7 @@ class RunningChanges:
 
 
 def _release(ledger: Ledger, run: RunningGang, placement: Placement | None) -> None:
-    """It has given back all but this."""
+    """Releases all that the gang holds, in the ledger, but this placement."""
     ledger.release(run.id)
     if placement is not None:
         demands = demands_as_placed(run.demands, placement)
@@ -178,14 +179,14 @@ def _release(ledger: Ledger, run: RunningGang, placement: Placement | None) -> N
 
 
 def _contended_nodes(cycle: SchedulingCycle) -> Mask | None:
-    """bool[N]: the nodes of all gangs that lack nodes, and neither anything else nor only for now."""
+    """bool[N]: nodes of all pending gangs that lack nodes and nothing else."""
     snapshot, started = cycle.snapshot, {start.gang.id for start in cycle.started}
     mask = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
     for each in snapshot.classes:
         gang = next((gang for gang in each.gangs if gang.id not in started), None)
         if gang is None or is_gated(gang, cycle.arrays, cycle.now):
             continue
-        # a gang that has a claim on quota is counted with it: that says nothing of whether quota keeps it out
+        # the reserved usage includes the claim of a blocked gang, so its recorded obstacle is used
         obstacle = cycle.obstacles[gang.id] if gang.id in cycle.obstacles else cycle.find_obstacle(gang)
         if obstacle in _WANTS_NODES:
             mask |= usable_nodes(snapshot.table, gang.demands)

@@ -1,4 +1,4 @@
-"""What a plan has releases away so far, and what it keeps for gangs that have to wait."""
+"""The state of one scheduling cycle: what it has given away so far, and what it keeps for blocked gangs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from windlass.core.reservations.reservation_profile import ReservationProfile
 
 
 class ReservedNodes(NamedTuple):
-    """Of the nodes in `mask` (bool[N]) this waiting gang has been promised its part."""
+    """A blocked gang, and the nodes (bool[N]) of which a part is reserved for it."""
 
     gang: PendingGang
     mask: Mask
 
 
 class Start(NamedTuple):
-    """A gang that starts, where, and what it takes there."""
+    """A gang that starts, its placement, and what it takes there."""
 
     gang: PendingGang
     placement: Placement
@@ -49,45 +49,45 @@ class Start(NamedTuple):
 
 
 class SchedulingCycle:
-    """Begins as its snapshot stands. Only `attempt`, `start`, `wait` and `wait_for` change it."""
+    """Begins as its snapshot stands. Changed by `try_to_start`, `start`, `block` and `block_until_released` alone."""
 
     def __init__(self, snapshot: Snapshot, now: int, watched: str = "") -> None:
-        """`watched`: the gang of which somebody will ask why it got its nodes, by id."""
+        """`watched`: id of a gang whose view of the nodes is kept in `watched_view`, to explain its placement."""
         self._watched = watched
         self.watched_view: Amounts | None = None
-        """int64[N, R]: what the gang that is watched could use when it started; None: it has not."""
+        """int64[N, R]: what the watched gang could use when it started; None: it has not started."""
         self.snapshot = snapshot
         self.now = now
         self.free = snapshot.free.copy(order="F")
         self.usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
-        """What running gangs hold and those that this plan starts."""
+        """Usage of the running gangs and of those that this plan starts."""
         self.reserved_usage: QueueUsage | None = None
-        """What is held once all have gone that are going, and what gangs that wait will take; None: nobody waits for
+        """Usage once all leaving gangs have gone and blocked gangs have taken their claims; None: no gang waits for
         quota."""
         self.arrays = dict(snapshot.arrays)
         self.started: list[Start] = []
         self.obstacles: dict[str, Obstacle] = {}
-        """By id of the gangs that wait, and whom those behind them must not delay."""
+        """By id of a blocked gang: its obstacle. Later gangs must not delay it."""
         self.evictions: dict[str, Eviction] = {}
-        """By id of the gangs for which others go."""
+        """By id of a gang: the release of other gangs for which it waits."""
         self.unevictable: dict[str, list[str]] = {}
         """By id of a blocked gang: ids of gangs that are no victims because their eviction was refused lately."""
         self.first_claims: dict[str, PendingGang] = {}
         """By queue: the first gang that has a claim on its quota."""
         self.decided: set[str] = set()
-        """By id: those that start and those that hold a place among the waiting."""
+        """Ids of the gangs that start or are blocked."""
         self._largest_free: list[int] | None = None
-        """By column: what is free on the node that has most of it."""
+        """By column: the largest free amount on one node."""
         self._replica_room: dict[tuple[int, int], int] = {}
-        """By column and amount: how many times all nodes together have so much in one piece."""
+        """By column and amount: how many replicas that need so much of it fit on all nodes together."""
         self.profile = ReservationProfile(snapshot, now, self.free)
 
     def turn(self, gang: PendingGang) -> Turn:
-        """Its turn under the policy of the day."""
+        """Sort key of the gang under the policy."""
         return turn_of(gang, self.snapshot.policy)
 
     def find_obstacle(self, gang: PendingGang) -> Obstacle | None:
-        """What keeps the gang from being placed at all."""
+        """The obstacle that keeps the gang from being placed at all; None: it may be placed."""
         if is_gated(gang, self.arrays, self.now):
             return Obstacle.GATE
         tree = self.usage.tree
@@ -104,7 +104,7 @@ class SchedulingCycle:
         return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
 
     def exceeds_every_node(self, gang: PendingGang) -> bool:
-        """Whether no node at all has room for one replica of some role: the quick way to say no."""
+        """Whether no node has room for one replica of some role: a cheap test."""
         if self._largest_free is None:
             self._largest_free = self.free.max(axis=0, initial=0).tolist()
         largest = self._largest_free
@@ -115,7 +115,7 @@ class SchedulingCycle:
         return False
 
     def try_to_start(self, gang: PendingGang) -> Obstacle | None:
-        """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
+        """Starts the gang, which has no other obstacle, if it fits; else returns the obstacle."""
         if self.profile.is_closed_to(gang):
             return Obstacle.RESERVED
         if self.exceeds_every_node(gang) or self._lacks_room_in_total(gang):
@@ -134,7 +134,7 @@ class SchedulingCycle:
         return None
 
     def start(self, gang: PendingGang, found: Placed) -> None:
-        """The gang starts there, where there is room for it."""
+        """Starts the gang on nodes that have room for it."""
         take(self.snapshot.table, self.free, found.grant)
         self._largest_free = None
         self._replica_room.clear()
@@ -149,7 +149,7 @@ class SchedulingCycle:
         self.started.append(Start(gang, *found))
 
     def block_until_released(self, found: Eviction) -> None:
-        """The gang starts as soon as others are gone; until then its nodes are kept for it."""
+        """Blocks the gang until other gangs have released its nodes, which are reserved for it."""
         self.evictions[found.gang.id] = found
         if self.reserved_usage is not None:
             _release(self.reserved_usage, found.releases)
@@ -158,7 +158,7 @@ class SchedulingCycle:
         self.block(found.gang, Obstacle.LEAVING)
 
     def block(self, gang: PendingGang, obstacle: Obstacle) -> None:
-        """The gang has to wait; who comes after it must not delay it."""
+        """Blocks the gang; later gangs must not delay it."""
         self.obstacles[gang.id] = obstacle
         self.decided.add(gang.id)
         if obstacle in LACKS_NODES:
@@ -177,18 +177,18 @@ class SchedulingCycle:
 
     @cached_property
     def has_limits(self) -> bool:
-        """Whether any queue may hold only so much: then the order of those who wait for quota matters."""
+        """Whether any queue is limited: then the order of the gangs that wait for quota matters."""
         tree = self.usage.tree
         return bool(tree.job_limited) or any(tree.limited.values())
 
     @cached_property
     def shares(self) -> Shares:
-        """Of the queues, as the plan has it."""
+        """Shares of the queues, as the plan stands."""
         return Shares(self.usage, total_capacity(self.snapshot.table), self.snapshot.past)
 
     @property
     def fair_shares(self) -> Shares | None:
-        """None if the policy's order knows no fairness between queues."""
+        """Shares of the queues; None if the policy's order has no fair share."""
         return self.shares if order_of(self.snapshot.policy).fair_share else None
 
     @property
@@ -198,21 +198,21 @@ class SchedulingCycle:
 
     @cached_property
     def reserved_nodes(self) -> list[ReservedNodes]:
-        """Which nodes are kept for whom. To be asked for when the last gang has been attempted."""
+        """Nodes that are reserved for each blocked gang. Valid after the last gang was considered."""
         return [ReservedNodes(gang, mask) for gang, mask in self.profile.reserved_masks()]
 
     @cached_property
     def free_capacities(self) -> FreeCapacities:
-        """What is free now. To be asked for when the last gang has been attempted."""
+        """Free capacity now. Valid after the last gang was considered."""
         return FreeCapacities(self.free)
 
     @cached_property
     def total_capacities(self) -> FreeCapacities:
-        """What would be free if nothing ran."""
+        """Capacity of the empty nodes."""
         return FreeCapacities(self.snapshot.table.capacity)
 
     def _lacks_room_in_total(self, gang: PendingGang) -> bool:
-        """Whether some role finds too few places even if only its scarcest resource counted, on whatever node."""
+        """Whether some role has too few places even by its scarcest resource alone: a cheap test."""
         for demand in gang.demands:
             for column, amount in eligibility(self.snapshot.table, demand).request[:1]:
                 room = self._replica_room.get((column, amount))
@@ -224,7 +224,7 @@ class SchedulingCycle:
         return False
 
     def _place(self, gang: PendingGang, room: Amounts) -> Placed | None:
-        """In the largest size, of an elastic gang, for which there is room and quota."""
+        """Places an elastic gang in the largest size for which there is room and quota."""
 
         def attempt(demands: tuple[Demand, ...]) -> Placed | None:
             if demands is not gang.demands and self._lacks_quota(gang, total_of(demands)):

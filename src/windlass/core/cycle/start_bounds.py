@@ -1,9 +1,8 @@
-"""When each of the gangs that wait can be expected to start: all of them in one pass, by counting.
+"""Expected starts of all pending gangs, in one pass over total amounts.
 
-On a grid of moments, amounts are added up over the nodes that a kind of gang may use. Gang by gang, in the order of
-their turns, each gets the first stretch in which enough is free for as long as it lasts, and takes it. That is
-conservative backfill on totals: it knows nothing of single nodes, and nothing of what comes in later. An estimate, so
-amounts are floats here; nothing is decided by it.
+Amounts are summed over the nodes that a kind of gang may use, on a grid of times. In the order of turns, each gang
+takes the first interval in which enough is free for its walltime. That is conservative backfill on totals: it knows
+neither single nodes nor later arrivals. No decision depends on the estimate, so its amounts are floats.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ from windlass.core.reservations.release_forecast import NEVER
 Amounts: TypeAlias = NDArray[np.float64]
 
 _FIRST, _GROWTH, _LAST = 60_000, 1.05, 400 * 86_400_000
-"""Of the grid: its first step and how far it reaches, in ms; each step is by so much longer than the one before."""
+"""The grid's first step and its end, in ms, and the factor from one step to the next."""
 _STEPS = int(np.ceil(np.log(_LAST / _FIRST) / np.log(_GROWTH)))
 EDGES = np.concatenate(([0], (_FIRST * _GROWTH ** np.arange(_STEPS)).astype(np.int64)))
-"""int64[C]: the moments, in ms from now."""
+"""int64[C]: times of the grid, in ms from now."""
 _EDGES: list[int] = EDGES.tolist()
-"""The same as plain numbers: of single ones these are several times as quick."""
+"""The same as Python numbers: several times as fast for single values."""
 _UNREACHED = len(_EDGES)
-"""The cell of whoever starts at no moment of the grid."""
+"""Cell of a gang that starts at no time of the grid."""
 
 
 class StartEstimate(NamedTuple):
-    """When a gang starts, in ms, and how sure that is."""
+    """Expected start of a gang, in ms, and its certainty."""
 
     at: int
     certainty: StartCertainty
 
 
 def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
-    """By id of the gangs that nodes are reserved to: when they start at the latest, in ms, if that is known."""
-    # nobody knows when those that wait for quota get it, and then they go first
+    """By id of each gang with a reservation: its latest start, in ms, if that is known."""
+    # the time at which blocked gangs get quota is unknown, and then they go first
     first = min(map(cycle.turn, cycle.first_claims.values()), default=None)
     highest = _highest_by_queue(cycle)
     found: dict[str, int] = {}
     limits: set[str] = set()
     for reservation in cycle.profile.reservations():
-        # of several that count towards one limit on running jobs, the first may keep the others out
+        # of several gangs under one limit on running jobs, the first may keep the others out
         counted = _shared_limits_of(cycle, reservation.gang)
         goes_first = first is None or cycle.turn(reservation.gang) <= first
         keeps_turn = _keeps_its_turn(cycle, reservation.gang, highest)
@@ -64,7 +63,7 @@ def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
 
 
 def _highest_by_queue(cycle: SchedulingCycle) -> dict[str, int]:
-    """By queue in which somebody waits: the highest priority of those."""
+    """By queue with pending gangs: their highest priority."""
     highest: dict[str, int] = {}
     for each in cycle.snapshot.classes:
         gang = each.gangs[0]
@@ -73,7 +72,7 @@ def _highest_by_queue(cycle: SchedulingCycle) -> dict[str, int]:
 
 
 def _keeps_its_turn(cycle: SchedulingCycle, gang: PendingGang, highest: Mapping[str, int]) -> bool:
-    """Whether nobody who waits in another queue can come before it when what the queues hold has changed."""
+    """Whether no gang of another queue can come before it when usage of the queues has changed."""
     if cycle.fair_shares is None:
         return True
     others = (priority for queue, priority in highest.items() if queue != gang.queue)
@@ -83,7 +82,7 @@ def _keeps_its_turn(cycle: SchedulingCycle, gang: PendingGang, highest: Mapping[
 
 
 def _shared_limits_of(cycle: SchedulingCycle, gang: PendingGang) -> set[str]:
-    """The queues with limits on users and jobs in which it counts, and its array if that has a limit."""
+    """Queues with limits on users and jobs that count the gang, and its array if that is limited."""
     tree = cycle.usage.tree
     return {level for level in tree.path.get(gang.queue, ()) if level in tree.job_limited} | (
         {f"array {gang.array_id}"} if gang.array_limit else set()
@@ -93,9 +92,9 @@ def _shared_limits_of(cycle: SchedulingCycle, gang: PendingGang) -> set[str]:
 def estimate_starts(
     cycle: SchedulingCycle, waiting: Iterable[PendingGang], bounds: Mapping[str, int]
 ) -> dict[str, StartEstimate]:
-    """By id of the gangs that wait, which come in their order; those of whom nothing can be told are left out.
+    """By id of the pending gangs, which come in their order; gangs without an estimate are left out.
 
-    `bounds`: by id, when those start at the latest that have been reserved nodes.
+    `bounds`: latest starts, in ms, by id of the gangs with reservations.
     """
     grid = _CapacityGrid(cycle)
     found = {}
@@ -110,9 +109,9 @@ def estimate_starts(
 
 
 def _first(bad: Mask, walltime: int | None, not_before: int) -> int:
-    """The first cell of a stretch that is nowhere bad and lasts so long; `_UNREACHED` if there is none.
+    """The first cell of an interval without bad cells that lasts so long; `_UNREACHED` if there is none.
 
-    Bytes are searched in one step; and of a stretch only the first cell matters, from which it lasts longest.
+    The search runs on bytes, and only the first cell of an interval matters, from which it lasts longest.
     """
     marks = bad.tobytes()
     cell = bisect_left(_EDGES, not_before)
@@ -127,7 +126,7 @@ def _first(bad: Mask, walltime: int | None, not_before: int) -> int:
 
 
 class _Releases:
-    """Which gangs end at which moment of the grid, of those that run or start with the plan and have a walltime."""
+    """Releases on the grid: gangs with a walltime that run or start with the plan."""
 
     def __init__(self, cycle: SchedulingCycle) -> None:
         snapshot, now = cycle.snapshot, cycle.now
@@ -145,13 +144,13 @@ class _Releases:
         self._cell_of_row = np.repeat(self._cells, sizes)
 
     def profile(self, mask: Mask, column: int) -> Amounts:
-        """float64[C]: what is free of a resource on these nodes."""
+        """float64[C]: free amount of a resource on these nodes."""
         within = mask[self._rows]
         back = self._over_time(self._cell_of_row[within], self._amounts[within, column])
         return back + float(np.maximum(self._free[mask, column], 0).sum())
 
     def given_back(self, amount: Callable[[RunningGang | PendingGang], int]) -> Amounts:
-        """float64[C]: what has been given back of something else that gangs hold."""
+        """float64[C]: released amount of something else that gangs hold."""
         return self._over_time(self._cells, np.array([amount(gang) for gang in self._gangs], dtype=np.float64))
 
     def _over_time(self, cells: NDArray[np.intp], amounts: NDArray[np.generic]) -> Amounts:
@@ -161,18 +160,18 @@ class _Releases:
 
 
 class _NodePools:
-    """What is free of one resource at each moment of the grid, by pool: the nodes that some kind of replica may use."""
+    """Free amounts of one resource on the grid, by pool: the nodes that one kind of replica may use."""
 
     def __init__(self, ends: _Releases, column: int, masks: list[Mask]) -> None:
         self._masks = np.array(masks, dtype=np.float32)
         self.free = np.array([ends.profile(mask, column) for mask in masks])
         """float64[P, C]"""
         self.most: list[float] = self.free[:, -1].tolist()
-        """By pool, once everybody has ended."""
+        """By pool: the free amount after all releases."""
         self._parts: dict[int, Amounts] = {}
 
     def take(self, pool: int, amount: float, start: int, end: int) -> None:
-        """From one cell up to another; from every pool the part of it that it has of this one's nodes."""
+        """Takes an amount from one cell up to another: from each pool in proportion to the nodes that it shares."""
         parts = self._parts.get(pool)
         if parts is None:
             together = self._masks @ self._masks[pool]
@@ -181,7 +180,7 @@ class _NodePools:
 
 
 class _PoolDemand(NamedTuple):
-    """So much of a pool."""
+    """Amount that a gang takes from a pool."""
 
     column: int
     pool: int
@@ -189,7 +188,7 @@ class _PoolDemand(NamedTuple):
 
 
 class _LimitGrid(NamedTuple):
-    """What is left of a limit at each moment of the grid, and how much at the most there was, before anybody took."""
+    """Remaining amount of a limit on the grid, and its maximum before any gang took."""
 
     amounts: Amounts
     """float64[C]"""
@@ -197,24 +196,24 @@ class _LimitGrid(NamedTuple):
 
 
 class _CapacityGrid:
-    """What is free of every pool, and of what queues and arrays may use, at each moment of the grid."""
+    """Free amounts of every pool, and remaining limits of queues and arrays, on the grid."""
 
     def __init__(self, cycle: SchedulingCycle) -> None:
         self._cycle = cycle
         self._table = cycle.snapshot.table
         self._ends = _Releases(cycle)
         self._numbers: dict[tuple[int, bytes], int] = {}
-        """By column and mask: which of the pools it is."""
+        """By column and mask: number of the pool."""
         self._masks: dict[int, list[Mask]] = {}
-        """By column, of its pools."""
+        """By column: masks of its pools."""
         self._needs = {id(each.gangs[0].demands): self._pool_demands(each.gangs[0]) for each in cycle.snapshot.classes}
-        """By id of a gang's demands, which the snapshot keeps."""
+        """By id of a gang's demands, which the snapshot keeps alive."""
         self._pools = {column: _NodePools(self._ends, column, masks) for column, masks in self._masks.items()}
         self._of_queues: dict[str, list[tuple[str, _LimitGrid]] | None] = {}
         self._of_arrays: dict[str, _LimitGrid] = {}
 
     def give(self, gang: PendingGang, reserved: int | None) -> int | None:
-        """Take what the gang needs from the first moment on at which it lasts long enough. None: never, or not told."""
+        """Takes what the gang needs from the first time at which it is free long enough. None: never, or unknown."""
         if gang.waits_for or (limits := self._limits_of(gang)) is None:
             return None
         needs = self._needs_of(gang)
@@ -268,10 +267,10 @@ class _CapacityGrid:
             same.append(mask)
         return place
 
-    # --- limits that are no nodes ---------------------------------------------------------------------
+    # --- limits of queues and arrays ------------------------------------------------------------------
 
     def _limits_of(self, gang: PendingGang) -> list[tuple[_LimitGrid, int]] | None:
-        """What is left of them, and what the gang takes of it; None: it has no queue any more."""
+        """The limits and what the gang takes of each; None: its queue does not exist any more."""
         rules = self._rules_of(gang.queue)
         if rules is None:
             return None
@@ -289,7 +288,7 @@ class _CapacityGrid:
         return self._of_queues[queue]
 
     def _left_in_queue(self, queue: str, resource: str) -> _LimitGrid:
-        """As if only what its own gangs give back came back to it."""
+        """Assumes that only releases of the queue's own gangs return to it."""
         now = available(self._cycle.usage, queue, resource) or 0
         return self._left(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
 
@@ -305,7 +304,7 @@ class _CapacityGrid:
 
 
 def _pool_of(table: NodeTable, demand: Demand) -> tuple[Mask, int, int]:
-    """The nodes it may use, the column of the scarcest kind of resource that a replica asks for, and how much of it."""
+    """The nodes that a replica may use, the column of its scarcest resource, and the amount."""
     able = eligibility(table, demand)
     column, each = able.request[0] if able.request else (0, 0)
     if demand.whole_node and able.mask.any():
