@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
 from windlass.backends.simulator.backend import Over, SimulatorBackend
 from windlass.backends.simulator.faults import FaultKind, Rate, draw_faults
 from windlass.backends.simulator.progress import Costs
@@ -274,7 +274,7 @@ def _script(rng: Random) -> Script:
     )
 
 
-def _user_events(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]]:
+def _user_events(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, BackendEvent]]:
     for job_id in jobs:
         for event in (e.Cancel("ann"), e.Kill("ann"), e.Suspend("ann"), e.Resume("ann"), e.Preempt("by hand")):
             if rng.random() < 0.08:

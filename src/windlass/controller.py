@@ -17,6 +17,7 @@ from typing import NamedTuple
 from windlass.backends.port import (
     Backend,
     BackendError,
+    BackendEvent,
     Changes,
     ClusterChanged,
     JobArrived,
@@ -24,7 +25,6 @@ from windlass.backends.port import (
     JobEvent,
     Recovery,
     Transition,
-    WorldEvent,
 )
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.explain.admission_check import admission_refusal
@@ -49,7 +49,7 @@ from windlass.core.lifecycle.failure import has_exited_by_itself
 from windlass.core.lifecycle.generations import stop_command
 from windlass.core.lifecycle.member_restarts import restarts_under_way
 from windlass.core.lifecycle.spec_update import can_change
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.gang import pending_of, running_of
 from windlass.core.model.job import Condition, Dependency, Job
 from windlass.core.model.plan import Plan, Preemption
@@ -78,9 +78,9 @@ async def run(controller: Controller, world: Backend, *, on_trouble: Callable[[s
         changes = controller.turn(events, world.now())
 
 
-async def _commit(world: Backend, changes: Changes, on_trouble: Callable[[str], None]) -> list[WorldEvent]:
+async def _commit(world: Backend, changes: Changes, on_trouble: Callable[[str], None]) -> list[BackendEvent]:
     """Commit, however often it takes. Returns the events that came in meanwhile."""
-    came: list[WorldEvent] = []
+    came: list[BackendEvent] = []
     told = ""
     while changes != Changes():
         try:
@@ -154,7 +154,7 @@ class Controller:
             self._turn.add(_unanswered(state) if state.id not in told else ())
         return self._close(now)
 
-    def turn(self, events: Sequence[WorldEvent], now: int) -> Changes:
+    def turn(self, events: Sequence[BackendEvent], now: int) -> Changes:
         """One round: what happened, what is due, who starts; and all that follows from it."""
         self._turn = _Turn()
         self.ledger.pass_time(now)
@@ -186,7 +186,7 @@ class Controller:
 
     # --- one turn ----------------------------------------------------------------------------------
 
-    def _set_cluster(self, event: WorldEvent, now: int) -> tuple[str, ...]:
+    def _set_cluster(self, event: BackendEvent, now: int) -> tuple[str, ...]:
         """The nodes that are lost by this event."""
         match event:
             case ClusterChanged(nodes, queues, topology, policy, reservations):
@@ -195,7 +195,7 @@ class Controller:
             case _:
                 return ()
 
-    def _take(self, event: WorldEvent, lost: tuple[str, ...], now: int) -> None:
+    def _take(self, event: BackendEvent, lost: tuple[str, ...], now: int) -> None:
         match event:
             case JobEvent(job_id, inner):
                 self._happen(job_id, self._blame_unreachable_node(job_id, inner), now)
@@ -203,7 +203,7 @@ class Controller:
                 known = self.states.get(job_id)
                 # one that has ended, and whose time to live runs yet, gives way to its namesake
                 if known is None or (known.status.phase in TERMINAL and known.number != number):
-                    state = created(job_id, number, job, now)
+                    state = create_state(job_id, number, job, now)
                     self._keep(state, "Arrived", None, now)
                     self._admit_to_queue(state, now)
                     self._settle_dependencies(state, now)

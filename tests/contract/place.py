@@ -12,7 +12,7 @@ from windlass.backends.port import Backend, Changes, JobEvent
 from windlass.core.lifecycle import state_machine
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import Admit, Event, Submitted
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement
 
@@ -79,7 +79,7 @@ class Stagehand:
     async def admit(self, job: Job, nodes: Sequence[str]) -> Sequence[Command]:
         """Commit the job as admitted onto these nodes, one replica each. Returns the commands, unperformed."""
         job_id, job = await self.place.hand_in(self.world, job, 1)
-        self.state = created(job_id, 1, job, self.world.now())
+        self.state = create_state(job_id, 1, job, self.world.now())
         placement = Placement({job.roles[0].name: tuple(nodes)})
         return [command for event in (Submitted(), Admit(placement)) for command in await self.turn(event)]
 

@@ -10,7 +10,7 @@ from place import Behaviour, Place, Stagehand, play
 from windlass.backends.port import Backend, Changes
 from windlass.core.lifecycle.commands import Forget, Launch, Stop
 from windlass.core.lifecycle.events import Event, GangGone, MemberExited, Started
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job
 from windlass.core.model.status import Phase
 
@@ -150,7 +150,7 @@ def test_what_was_committed_is_there_after_the_controller_died(place: Place) -> 
         hand = Stagehand(place, await place.open())
         hand.world.recover()
         await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
-        ended_job = created(*await enter(place, hand.world, place.job(Behaviour.SUCCEED), 2), 5)
+        ended_job = create_state(*await enter(place, hand.world, place.job(Behaviour.SUCCEED), 2), 5)
         ended_job = replace(ended_job, status=replace(ended_job.status, phase=Phase.SUCCEEDED, finished_at=9))
         await hand.world.commit(Changes(states=(ended_job,)))
         await place.abandon(hand.world)
@@ -168,7 +168,7 @@ def test_an_ended_job_with_a_time_to_live_is_recovered_until_it_is_forgotten(pla
         job = replace(place.job(Behaviour.SUCCEED), ttl=1_000)
         world = await place.open()
         world.recover()
-        ended_job = created(*await enter(place, world, job, 1), 5)
+        ended_job = create_state(*await enter(place, world, job, 1), 5)
         ended_job = replace(ended_job, status=replace(ended_job.status, phase=Phase.SUCCEEDED, finished_at=9))
         await world.commit(Changes(states=(ended_job,)))
         await place.abandon(world)

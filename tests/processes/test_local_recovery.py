@@ -23,7 +23,7 @@ from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.state_store import move_aside
 from windlass.backends.local.supervisor import proc
 from windlass.backends.local.supervisor_start import Link
-from windlass.backends.port import Backend, Changes, JobArrived, WorldEvent
+from windlass.backends.port import Backend, BackendEvent, Changes, JobArrived
 from windlass.controller import Controller, run
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.job import Job, RestartPolicy
@@ -192,7 +192,7 @@ class DyingBackend:
     def now(self) -> int:
         return self.backend.now()
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         events = await self.backend.wait(until)
         self.step()
         return events

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from depth import depth
-from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery
 from windlass.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
@@ -45,7 +45,7 @@ class MemoryWorld:
     stored: dict[str, JobState] = field(default_factory=dict)
     alive: dict[str, int] = field(default_factory=dict)
     running: dict[str, set[int]] = field(default_factory=dict)
-    redeliver_all: list[WorldEvent] = field(default_factory=list)
+    redeliver_all: list[BackendEvent] = field(default_factory=list)
 
     def recovery(self) -> Recovery:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from depth import depth
-from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery
 from windlass.controller import Controller
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, snapshot_violations
@@ -38,7 +38,7 @@ class Stubborn:
 
     controller: Controller
     now: int = 0
-    events: list[WorldEvent] = field(default_factory=list)
+    events: list[BackendEvent] = field(default_factory=list)
 
     def turn(self) -> Changes:
         self.now += 1_000

@@ -23,7 +23,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition, WorldEvent
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition
 from windlass.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
@@ -54,7 +54,7 @@ class Stage:
 
     def play(self, lines: list[str]) -> list[str]:
         """One turn; returns what was decided, as lines."""
-        events: list[WorldEvent] = []
+        events: list[BackendEvent] = []
         told: list[str] = []
         for line in lines:
             verb, *rest = shlex.split(line, comments=True)
@@ -92,7 +92,7 @@ class Stage:
 
     # --- what happens ------------------------------------------------------------------------------
 
-    def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
+    def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[BackendEvent]:
         if verb in ("topology", "nodes", "queue", "policy", "cordon", "remove", "unreachable", "reachable", "lost"):
             self._change_cluster(verb, words, options)
             return [self._cluster()]

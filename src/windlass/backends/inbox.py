@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 
 from windlass.backends.event_timeout import wait_for_event
-from windlass.backends.port import WorldEvent
+from windlass.backends.port import BackendEvent
 
 
 class Inbox:
     """Events in order of arrival. `put` and `wake` must be called in the event loop's thread."""
 
     def __init__(self) -> None:
-        self._events: list[WorldEvent] = []
+        self._events: list[BackendEvent] = []
         self._promises: list[asyncio.Future[None]] = []
         self._ready = asyncio.Event()
 
-    def put(self, event: WorldEvent, promise: asyncio.Future[None] | None = None) -> None:
+    def put(self, event: BackendEvent, promise: asyncio.Future[None] | None = None) -> None:
         """Adds an event. `promise` is resolved once the turn that took the event is durable."""
         self._events.append(event)
         if promise is not None:
@@ -34,7 +34,7 @@ class Inbox:
             await wait_for_event(self._ready, seconds)
         self._ready.clear()
 
-    def take(self) -> tuple[Sequence[WorldEvent], list[asyncio.Future[None]]]:
+    def take(self) -> tuple[Sequence[BackendEvent], list[asyncio.Future[None]]]:
         """Removes and returns all events and their promises."""
         events, promises = self._events, self._promises
         self._events, self._promises = [], []

@@ -64,7 +64,7 @@ class ClusterChanged:
     reservations: tuple[Reservation, ...] = ()
 
 
-WorldEvent: TypeAlias = JobEvent | JobArrived | JobChanged | ClusterChanged
+BackendEvent: TypeAlias = JobEvent | JobArrived | JobChanged | ClusterChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Backend(Protocol):
     def finished(self, job_id: str) -> JobState | None:
         """Returns a job that has ended, by id, or None: for dependencies on jobs that the controller has forgotten."""
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Returns events as soon as there are any; empty at `until` (ms), or after `wake`."""
 
     async def commit(self, changes: Changes) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from windlass.core.ledger import Ledger
 from windlass.core.model.devices import WHOLE, is_hidden
-from windlass.core.model.elastic_size import both
+from windlass.core.model.elastic_size import merged_placement
 from windlass.core.model.gang import Demand, PendingGang, demands_as_placed, start_gang, total_of
 from windlass.core.model.plan import Plan
 from windlass.core.model.snapshot import NodeTable, Snapshot
@@ -240,7 +240,7 @@ def _snapshot_after(snapshot: Snapshot, waiting: Mapping[str, PendingGang], plan
     ledger = Ledger.at(snapshot)
     for resize in plan.resizes:
         if (run := snapshot.running.get(resize.job_id)) is not None:
-            held = both(run.placement, resize.placement)
+            held = merged_placement(run.placement, resize.placement)
             demands = demands_as_placed(run.demands, held)
             ledger.hold(replace(run, placement=held, demands=demands, resize_to=resize.placement))
     for admission in plan.admissions:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
-from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, called
+from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, state_name
 from windlass.server.submission_request import SubmissionRequest
 from windlass.server.views import Json
 
@@ -41,7 +41,7 @@ class Actions(Protocol):
 
 def describe_end(status: Status) -> str:
     """Refusal of an action on an ended job: how the job ended."""
-    was_cancelled = called(status) == CANCELLED
+    was_cancelled = state_name(status) == CANCELLED
     return f"has ended already: {status.message}" if was_cancelled else f"has ended already ({status.phase.value})"
 
 

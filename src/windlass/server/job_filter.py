@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, called
+from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, state_name
 
 _ENDED_STATES = frozenset(phase.value for phase in TERMINAL) | {CANCELLED}
 
@@ -27,7 +27,7 @@ class JobFilter:
         job = state.job
         values = {"name": job.name, "user": job.user, "queue": job.queue}
         return all(values[key] in wanted for key, wanted in self.fields.items()) and (
-            not self.states or not self.states.isdisjoint((state.status.phase.value, called(state.status)))
+            not self.states or not self.states.isdisjoint((state.status.phase.value, state_name(state.status)))
         )
 
     def query(self, among: Collection[Phase]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from windlass.backends.event_timeout import wait_for_event
-from windlass.backends.port import Backend, Changes, Recovery, WorldEvent
+from windlass.backends.port import Backend, BackendEvent, Changes, Recovery
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.status import JobState
 
@@ -59,7 +59,7 @@ class ObservedBackend:
         """A job that has ended, or None."""
         return self._backend.finished(job_id)
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Events of the backend. A turn starts when it returns."""
         events = await self._backend.wait(until)
         for observer in self._observers:

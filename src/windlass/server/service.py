@@ -14,7 +14,7 @@ import windlass
 from windlass.backends.event_timeout import wait_for_event
 from windlass.controller import Controller
 from windlass.core.model.queue import Queue
-from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, called
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, state_name
 from windlass.server import views
 from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, Code
@@ -121,7 +121,7 @@ class Service:
         line = views.job_line(state, self._waiting(state, self._positions()))
         answer: Json = {"job": line, "now": self._source.now()}
         if what_if and not _is_pending(state):
-            raise ApiError(Code.WRONG_STATE, f"{state.id} is not pending but {called(state.status)}")
+            raise ApiError(Code.WRONG_STATE, f"{state.id} is not pending but {state_name(state.status)}")
         if _is_pending(state):
             from windlass.server import pending_explanation  # noqa: PLC0415 - a `run` of 200 ms is never asked why
 

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.port import JobArrived
-from windlass.core.model.elastic_size import fully_grown
+from windlass.core.model.elastic_size import job_at_maximum
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState
 from windlass.jobs.description.submission import Submission, members
@@ -70,7 +70,7 @@ def _find_invalid(submission: Submission) -> str:
         filter(None, [*map(_find_invalid_counts, job.roles), _find_invalid_indexes(submission.array)]), ""
     ):
         return wrong
-    ranks = fully_grown(job).world_size
+    ranks = job_at_maximum(job).world_size
     if ranks > _MAX_RANKS:
         return f"{ranks} ranks are more than {_MAX_RANKS}"
     try:

@@ -11,7 +11,7 @@ import msgspec
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
 from windlass.core.model.devices import MILLI, WHOLE
-from windlass.core.model.elastic_size import fully_grown, sized
+from windlass.core.model.elastic_size import job_at_maximum, job_in_size
 from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import Job, total_request
 from windlass.core.model.node import Node
@@ -38,7 +38,7 @@ NOT_PENDING = PendingStatus()
 def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
     """A job as one line of a listing."""
     status = state.status
-    job = sized(state.job, status.placement)
+    job = job_in_size(state.job, status.placement)
     verdict = waiting.verdict if status.phase is Phase.QUEUED else None
     return {
         "id": state.id,
@@ -81,7 +81,7 @@ def _bounds(job: Job) -> list[int] | None:
     if not any(role.elastic for role in job.roles):
         return None
     least = sum(role.replicas if role.min_replicas is None else role.min_replicas for role in job.roles)
-    return [least, fully_grown(job).members]
+    return [least, job_at_maximum(job).members]
 
 
 def exit_code(state: JobState) -> int | None:

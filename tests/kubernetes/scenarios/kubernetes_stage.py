@@ -44,7 +44,7 @@ from windlass.backends.kubernetes.jobs.job_store import CANCEL
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
-from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
 from windlass.controller import Controller
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
@@ -71,7 +71,7 @@ class KubernetesStage(Stage):
         self.runner = asyncio.Runner()
         self.api = Api(plane.admin)
         self.do(self.api.__aenter__())
-        self.heard: list[WorldEvent] = []
+        self.heard: list[BackendEvent] = []
         """What the world has told, and the script has not come to."""
         self.cluster = ScriptedCluster(self.api, lambda: self.world, self._until)
         self.world: KubernetesBackend | None = None
@@ -118,7 +118,7 @@ class KubernetesStage(Stage):
 
     # --- what happens --------------------------------------------------------------------------------
 
-    def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
+    def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[BackendEvent]:
         if verb in CLUSTER_VERBS:
             return self.do(self._have(self.cluster.change(verb, words, options), None))
         names = [_id(words[0]), *words[1:]]
@@ -129,7 +129,7 @@ class KubernetesStage(Stage):
 
     def _of_job(
         self, verb: str, words: list[str], options: dict[str, str]
-    ) -> tuple[Coroutine[Any, Any, None], Callable[[WorldEvent], bool]]:
+    ) -> tuple[Coroutine[Any, Any, None], Callable[[BackendEvent], bool]]:
         """What is to be done about a job, and by which event the controller hears of it."""
         job_id, generation = words[0], self._generation(words[0])
         if verb == "started":
@@ -151,8 +151,8 @@ class KubernetesStage(Stage):
         return self._inject(job_id, directly[verb]), _told(job_id, type(directly[verb]))
 
     async def _have(
-        self, asked: Coroutine[Any, Any, None], expected: Callable[[WorldEvent], bool] | None
-    ) -> list[WorldEvent]:
+        self, asked: Coroutine[Any, Any, None], expected: Callable[[BackendEvent], bool] | None
+    ) -> list[BackendEvent]:
         """Do it, and return what the controller is to hear of it: the cluster as it is by now, and the event."""
         await asked
         found = [] if expected is None else [await self._until(lambda: next(filter(expected, self.heard), None))]
@@ -314,12 +314,12 @@ def _ended_by(code: int) -> str:
     return f"signal {code - 128}" if code > 128 else f"code {code}"
 
 
-def _arrival(job_id: str) -> Callable[[WorldEvent], bool]:
+def _arrival(job_id: str) -> Callable[[BackendEvent], bool]:
     return lambda event: isinstance(event, JobArrived) and event.job_id == job_id
 
 
-def _told(job_id: str, kind: type[e.Event], **also: int) -> Callable[[WorldEvent], bool]:
-    def is_it(event: WorldEvent) -> bool:
+def _told(job_id: str, kind: type[e.Event], **also: int) -> Callable[[BackendEvent], bool]:
+    def is_it(event: BackendEvent) -> bool:
         inner = event.event if isinstance(event, JobEvent) and event.job_id == job_id else None
         return isinstance(inner, kind) and all(getattr(inner, name) == value for name, value in also.items())
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from windlass.cli.entry import main
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement
 from windlass.server import views
@@ -90,7 +90,7 @@ def windlass(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 def state(number: int = 1, name: str = "digits", gpu: int = 1, replicas: int = 2, **status: Any) -> JobState:
     role = Role(replicas=replicas, procs=2, resources={"gpu": gpu, "memory": 3 << 30}, command=("python", "träin.py"))
-    new = created(f"{name}-{number}", number, Job(name, (role,), user="zoë", queue="research", workdir="/w"), NOW)
+    new = create_state(f"{name}-{number}", number, Job(name, (role,), user="zoë", queue="research", workdir="/w"), NOW)
     return replace(new, status=replace(new.status, **status))
 
 

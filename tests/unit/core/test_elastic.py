@@ -3,8 +3,8 @@
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import created
-from windlass.core.model.elastic_size import both, sized
+from windlass.core.lifecycle.transitions import create_state
+from windlass.core.model.elastic_size import job_in_size, merged_placement
 from windlass.core.model.gang import running_of
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import FailureClass, JobState, Phase, Placement, Target
@@ -17,7 +17,7 @@ ONE = Placement({"worker": ("n2",)})
 
 def lived(*events: e.Event, job: Job = ELASTIC, now: int = 0) -> JobState:
     """What all of this makes of a job, each a second after the one before."""
-    state = created("j-1", 1, job, now)
+    state = create_state("j-1", 1, job, now)
     for seconds, event in enumerate(events, start=1):
         state, _ = step(state, event, now + seconds * 1_000)
     return state
@@ -27,14 +27,14 @@ RUNS = (e.Submitted(), e.Admit(TWO), e.Started(1))
 
 
 def test_a_job_is_as_large_as_it_is_placed() -> None:
-    assert (sized(ELASTIC, THREE).members, sized(ELASTIC, THREE).world_size) == (3, 9)
-    assert sized(ELASTIC, None) is ELASTIC
+    assert (job_in_size(ELASTIC, THREE).members, job_in_size(ELASTIC, THREE).world_size) == (3, 9)
+    assert job_in_size(ELASTIC, None) is ELASTIC
 
 
 def test_a_role_that_is_not_elastic_keeps_its_size() -> None:
     job = Job("j", (Role("ps", 1), Role("worker", 2, max_replicas=3)))
     placement = Placement({"ps": ("n1",), "worker": ("n1", "n2", "n3")})
-    assert [role.replicas for role in sized(job, placement).roles] == [1, 3]
+    assert [role.replicas for role in job_in_size(job, placement).roles] == [1, 3]
 
 
 def test_a_resized_gang_is_stopped_saves_and_goes_on_in_its_new_size() -> None:
@@ -74,7 +74,7 @@ def test_until_it_has_stopped_it_holds_the_old_nodes_and_the_new_ones() -> None:
 def test_of_a_node_that_is_in_both_it_holds_the_larger_part() -> None:
     before = Placement({"worker": ("n1", "n1", "n2")}, {"worker": ((0,), (1,), (0,))})
     after = Placement({"worker": ("n1", "n2", "n2")}, {"worker": ((1,), (0,), (1,))})
-    held = both(before, after)
+    held = merged_placement(before, after)
     assert sorted(zip(held.nodes["worker"], held.devices["worker"], strict=True)) == [
         ("n1", (0,)),
         ("n1", (1,)),

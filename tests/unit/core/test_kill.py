@@ -7,7 +7,7 @@ from windlass.controller import Controller
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.gang import running_of
 from windlass.core.model.job import Job, Role
 from windlass.core.model.node import Node
@@ -21,7 +21,7 @@ KILL = Stop("j-1", 1, 0)
 
 def queued() -> JobState:
     job = Job("j", (Role(resources={"gpu": 1}),), grace=GRACE)
-    return step(created("j-1", 1, job, 0), e.Submitted(), 0)[0]
+    return step(create_state("j-1", 1, job, 0), e.Submitted(), 0)[0]
 
 
 def running() -> JobState:

@@ -11,10 +11,10 @@ import pytest
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle import state_machine
 from windlass.core.lifecycle.commands import Command, Forget, Launch, RestartMember, Stop
-from windlass.core.lifecycle.diagram import markdown_table, mermaid, page
+from windlass.core.lifecycle.diagram import render_mermaid, render_page, render_table
 from windlass.core.lifecycle.state_machine import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
-from windlass.core.lifecycle.transitions import created
-from windlass.core.model.elastic_size import sized
+from windlass.core.lifecycle.transitions import create_state
+from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.job import (
     Dependency,
     Job,
@@ -38,10 +38,10 @@ def test_every_phase_and_event_has_a_row_or_is_a_declared_no_op() -> None:
 
 
 def test_a_handler_that_breaks_its_declaration_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    lying = Row((Phase.CREATED,), e.Submitted, (), state_machine.t.submitted)
+    lying = Row((Phase.CREATED,), e.Submitted, (), state_machine.t.on_submitted)
     monkeypatch.setitem(state_machine._ROWS, (Phase.CREATED, e.Submitted), lying)
     with pytest.raises(InvalidTransitionError, match="j-1: Submitted"):
-        step(created("j-1", 1, Job("j", (Role(),)), 0), e.Submitted(), 0)
+        step(create_state("j-1", 1, Job("j", (Role(),)), 0), e.Submitted(), 0)
 
 
 def test_every_arrow_of_the_picture_can_be_walked_and_no_other() -> None:
@@ -51,7 +51,7 @@ def test_every_arrow_of_the_picture_can_be_walked_and_no_other() -> None:
 
 
 def test_the_picture_names_every_phase_and_every_event_that_moves() -> None:
-    picture, rows = mermaid(), markdown_table()
+    picture, rows = render_mermaid(), render_table()
     for phase in Phase:
         assert phase.value in picture
     for row in TABLE:
@@ -61,13 +61,13 @@ def test_the_picture_names_every_phase_and_every_event_that_moves() -> None:
 def test_the_documentation_shows_this_table(request: pytest.FixtureRequest) -> None:
     written = request.config.rootpath / "docs/reference/states.md"
     if request.config.getoption("--rewrite"):
-        written.write_text(page())
-    assert written.read_text() == page()
+        written.write_text(render_page())
+    assert written.read_text() == render_page()
 
 
 def _random_life(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
     """A job hit by random events at random times, its invariants checked after each; yields its moves."""
-    state, now = created("j-1", 1, _random_job(rng), 0), 0
+    state, now = create_state("j-1", 1, _random_job(rng), 0), 0
     alive: set[int] = set()
     for _ in range(40):
         event = _random_event(rng, state, alive)
@@ -111,7 +111,7 @@ def _random_job(rng: random.Random) -> Job:
 
 def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Event:
     generation = state.status.generation - (rng.random() < 0.1)
-    member = rng.randrange(sized(state.job, state.status.placement).members)
+    member = rng.randrange(job_in_size(state.job, state.status.placement).members)
     size = rng.randint(1, 4)
     exit = rng.choice([e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83), e.Exit(lost=True)])
     choices: list[e.Event] = [e.Timer()] * 2 + [rng.choice([e.Cancel(), e.Kill()])] * (rng.random() < 0.2)

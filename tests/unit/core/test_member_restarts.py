@@ -12,7 +12,7 @@ from windlass.core.lifecycle.failure import EVICTED, INVALID, REJECTED
 from windlass.core.lifecycle.member_restarts import restarts_under_way
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.success import has_succeeded
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import (
     Job,
     MemberRestart,
@@ -36,7 +36,7 @@ def running(rule: MemberRestart = MemberRestart.ON_FAILURE, *, limit: int | None
     job = Job("j", roles, restart=policy, success=SuccessPolicy(("master",)))
     placement = Placement({"master": ("n0",), "worker": ("n1", "n2")})
     status = Status(Phase.RUNNING, generation=3, placement=placement, gone=False, admitted_at=1, started_at=2)
-    return replace(created("j-1", 1, job, 0), status=status)
+    return replace(create_state("j-1", 1, job, 0), status=status)
 
 
 def exits(state: JobState, exit: e.Exit, member: int = 1) -> tuple[JobState, tuple[Command, ...]]:

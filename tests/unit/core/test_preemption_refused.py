@@ -2,7 +2,7 @@
 
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import UNEVICTABLE_MS, created
+from windlass.core.lifecycle.transitions import UNEVICTABLE_MS, create_state
 from windlass.core.model.gang import attained_service, running_of
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState, Phase, Placement
@@ -13,7 +13,7 @@ BUDGET = "the budget web-pdb allows no eviction"
 
 
 def state_after(*events: e.Event) -> JobState:
-    state = created("j-1", 1, JOB, 0)
+    state = create_state("j-1", 1, JOB, 0)
     for now, event in enumerate((e.Submitted(), e.Admit(ON), e.Started(1), *events), start=1):
         state, _ = step(state, event, now)
     return state

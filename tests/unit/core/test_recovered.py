@@ -2,7 +2,7 @@
 
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.status import JobState, Phase, Placement
 
@@ -12,7 +12,7 @@ FAILED = e.Exit(code=7, detail="rank 0 (worker/0) on n1 exited with code 7")
 
 
 def lived(*events: e.Event) -> JobState:
-    state = created("j-1", 1, JOB, 0)
+    state = create_state("j-1", 1, JOB, 0)
     begins = (e.Submitted(), e.Admit(Placement({"worker": ("n1", "n2")})), e.Started(1))
     for now, event in enumerate((*begins, *events), start=1):
         state, _ = step(state, event, now)

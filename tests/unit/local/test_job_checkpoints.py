@@ -12,7 +12,7 @@ from windlass.backends.local.paths import StatePaths, prepare, state_id
 from windlass.backends.local.state_reader import UnknownJobError
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import Changes
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.core.model.status import Placement
 
@@ -26,7 +26,7 @@ def submit(tmp_path):
 
     def put(number=1, env=None, inherited=None, **fields):
         job = replace(JOB, roles=(replace(JOB.roles[0], env=env or {}),), **fields)
-        state = created(f"digits-{number}", number, job, now=0)
+        state = create_state(f"digits-{number}", number, job, now=0)
         store.commit(Changes(states=(state,)), Notes(origins={state.id: SubmissionOrigin(inherited)}))
 
     yield put

@@ -11,7 +11,7 @@ from windlass.backends.local.paths import StatePaths, prepare
 from windlass.backends.local.state_reader import StateReader, Task, UnknownJobError
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, Changes, Transition
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
 from windlass.core.model.reasons import Count, Reason, Verdict
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement, Status
@@ -34,7 +34,7 @@ def job(name: str = "digits", **fields: object) -> Job:
 
 
 def state(number: int, name: str = "digits", finished: int | None = None, **fields: object) -> JobState:
-    new = created(f"{name}-{number}", number, job(name, **fields), now=number * 100)
+    new = create_state(f"{name}-{number}", number, job(name, **fields), now=number * 100)
     if finished is None:
         return new
     return replace(new, status=replace(new.status, phase=Phase.SUCCEEDED, finished_at=finished))

@@ -17,7 +17,7 @@ from windlass.backends.local import reservation_notes
 from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
 from windlass.backends.local.paths import prepare
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
-from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.controller import Controller, run
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
@@ -64,7 +64,7 @@ class FakeBackend:
         state = self.store.job(job_id)
         return state if state and state.status.phase in TERMINAL else None
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         if not self.full:
             resolve(self._promises)
         await self._inbox.wait(0 if until is not None and until <= self.clock else None)
@@ -86,7 +86,7 @@ class FakeBackend:
         self._number += count
         return self._number - count
 
-    def inject(self, event: WorldEvent, origin: SubmissionOrigin | None = None) -> asyncio.Future[None]:
+    def inject(self, event: BackendEvent, origin: SubmissionOrigin | None = None) -> asyncio.Future[None]:
         promise = asyncio.get_running_loop().create_future()
         if isinstance(event, JobArrived) and origin is not None:
             self._origins[event.job_id] = origin
@@ -201,7 +201,7 @@ class Daemon:
         )
         self.runner.run(self._tell(self.backend.cluster.changed(self.backend.reservations)))
 
-    async def _tell(self, event: WorldEvent) -> None:
+    async def _tell(self, event: BackendEvent) -> None:
         await self.backend.inject(event)
 
     def start(self, work: Awaitable[Any]) -> asyncio.Task[Any]:

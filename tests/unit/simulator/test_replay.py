@@ -10,7 +10,7 @@ from windlass.backends.simulator.outcome import Cause
 from windlass.backends.simulator.progress import time_needed, work_done, work_kept
 from windlass.core.lifecycle.events import Submitted
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.gang import pending_of
 from windlass.core.model.policy import Policy
 
@@ -138,6 +138,6 @@ def test_a_gang_is_what_the_controller_would_make_of_the_job() -> None:
     )
     sizes = sizes_of(cluster_of(2, 8, cpus=4).nodes)
     for number, job in enumerate(jobs, start=1):
-        state = created(f"trace-{number}", number, job_of(job, sizes), job.submit)
+        state = create_state(f"trace-{number}", number, job_of(job, sizes), job.submit)
         queued, _ = step(state, Submitted(), job.submit)
         assert gang_of(job, number, sizes) == pending_of(queued)

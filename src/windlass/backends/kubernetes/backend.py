@@ -41,7 +41,7 @@ from windlass.backends.kubernetes.status.pending_conditions import PendingCondit
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, remembered
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
-from windlass.backends.port import Changes, Recovery, WorldEvent
+from windlass.backends.port import BackendEvent, Changes, Recovery
 from windlass.core.lifecycle.commands import Command, Launch, Stop
 from windlass.core.model.status import TERMINAL, JobState
 
@@ -156,7 +156,7 @@ class KubernetesBackend:
         state = self._deferred.get(job_id) or (gang.state if gang is not None else None)
         return state if state is not None and state.status.phase in TERMINAL else None
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Events that follow from what the watches have seen."""
         while True:
             self._deferred.check()
@@ -194,7 +194,7 @@ class KubernetesBackend:
 
     # --- what watches and endpoints call -------------------------------------------------------------
 
-    def inject(self, event: WorldEvent) -> None:
+    def inject(self, event: BackendEvent) -> None:
         """Pass an event to the controller."""
         self._inbox.put(event)
 

@@ -28,7 +28,7 @@ from windlass.backends.local.state_store import Notes, StateStore, SubmissionOri
 from windlass.backends.local.supervisor_client import Acknowledgements, SupervisorClient
 from windlass.backends.local.supervisor_connection import Report
 from windlass.backends.local.supervisor_start import Link, start_supervisor
-from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.lifecycle.events import Cancel
 from windlass.core.model.job import Job
@@ -148,7 +148,7 @@ class LocalBackend:
         state = self.store.job(job_id)
         return state if state is not None and state.status.phase in TERMINAL else None
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Returns events of the supervisor and of the API, or none at `until`."""
         self._supervisor.attach()
         self._clients.watch()
@@ -193,7 +193,7 @@ class LocalBackend:
         self._next_number += count
         return first
 
-    def inject(self, event: WorldEvent, origin: SubmissionOrigin | None = None) -> asyncio.Future[None]:
+    def inject(self, event: BackendEvent, origin: SubmissionOrigin | None = None) -> asyncio.Future[None]:
         """Passes an event to the controller. The future is done when its consequences are durable.
 
         `origin` comes with a `JobArrived`: the client's environment, and the client that the job must not outlive.

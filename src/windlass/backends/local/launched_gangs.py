@@ -16,7 +16,7 @@ from windlass.backends.local.state_reader import Task
 from windlass.backends.members import MemberTracker
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import Exit, Recovered
-from windlass.core.model.elastic_size import sized
+from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.job import Job, Launcher
 from windlass.core.model.status import Placement, Status
 from windlass.launch.ranks import Rank, first_rank, ranks_of, role_named
@@ -176,7 +176,7 @@ class LaunchedGang:
 
 def new_gang(key: Key, job: Job, placement: Placement) -> LaunchedGang:
     """Creates a gang that is about to be launched, without devices."""
-    job = sized(job, placement)
+    job = job_in_size(job, placement)
     ranks = ranks_of(job)
     running_ranks: dict[int, set[int]] = {}
     for rank in ranks:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from windlass.backends.port import BackendError, Changes, Recovery, WorldEvent
+from windlass.backends.port import BackendError, BackendEvent, Changes, Recovery
 from windlass.backends.simulator.universe import Universe
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.model.status import TERMINAL, JobState
@@ -51,7 +51,7 @@ class SimulatorBackend:
         state = self.universe.states.get(job_id)
         return state if state is not None and state.status.phase in TERMINAL else None
 
-    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Advances virtual time. Raises Over if it would wait for ever."""
         self._watch()
         if until is None and self.universe.over:

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from windlass.backends.members import MemberTracker
-from windlass.backends.port import ClusterChanged, JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, ClusterChanged, JobEvent
 from windlass.backends.simulator.faults import NORMAL, Fault, FaultKind
 from windlass.backends.simulator.generation import Generation
 from windlass.backends.simulator.machines import Machines
@@ -20,7 +20,7 @@ from windlass.backends.simulator.outcome import Cause
 from windlass.backends.simulator.progress import Costs, time_needed
 from windlass.backends.simulator.script import Delays, Script
 from windlass.core.lifecycle import events as e
-from windlass.core.model.elastic_size import sized
+from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Target
 
@@ -59,7 +59,7 @@ class Universe:
         self._ran = ran
         self._happenings: list[tuple[int, int, int, Callable[[], None]]] = []
         self._count = 0
-        self._uncommitted: list[WorldEvent] = []
+        self._uncommitted: list[BackendEvent] = []
         """Events that were not committed; the first `_delivered` of them were delivered."""
         self._delivered = 0
         self._repeats_commands = False
@@ -74,11 +74,11 @@ class Universe:
         self._count += 1
         heappush(self._happenings, (max(at, self.now), rank, self._count, happening))
 
-    def report(self, event: WorldEvent) -> None:
+    def report(self, event: BackendEvent) -> None:
         """Queues an event for the controller."""
         self._uncommitted.append(event)
 
-    def arrive(self, at: int, event: WorldEvent) -> None:
+    def arrive(self, at: int, event: BackendEvent) -> None:
         """Schedules an event from outside: a job, or a request about one."""
         self.later(at, partial(self.report, event))
 
@@ -87,7 +87,7 @@ class Universe:
         """Tells whether no happening is scheduled any more."""
         return not self._happenings and self._delivered == len(self._uncommitted)
 
-    def take(self, until: int | None) -> list[WorldEvent]:
+    def take(self, until: int | None) -> list[BackendEvent]:
         """Advances time until there are events, or until `until`. Returns the events."""
         while self._delivered == len(self._uncommitted):
             following = self._happenings[0] if self._happenings else None
@@ -139,7 +139,7 @@ class Universe:
             if problem := self.machines.shut(node):
                 self.contract_violations.append(f"{job_id}: starts on {node}, which is {problem}")
         asked = self.states[job_id].job
-        job = sized(asked, placement)
+        job = job_in_size(asked, placement)
         script = self._script_of(job_id, asked)
         left = self._left.setdefault(job_id, script.work)
         nodes = tuple(name for role in job.roles for name in placement.nodes[role.name])
@@ -260,7 +260,7 @@ class Universe:
         if left is not None:
             kept = left if cause is Cause.FINISHED else gang.kept(self._costs)
             self._left[gang.job_id] = max(0, left - kept)
-        job = sized(self.states[gang.job_id].job, gang.placement)
+        job = job_in_size(self.states[gang.job_id].job, gang.placement)
         self._ran(gang.job_id, job, gang.placement, gang.begun, self.now, cause)
         gang.members.vanish()
         self._tell_events(gang)

@@ -9,17 +9,17 @@ from windlass.core.lifecycle.state_machine import TABLE, Row
 from windlass.core.model.status import TERMINAL, Phase
 
 
-def page() -> str:
+def render_page() -> str:
     """The documentation's page on the states of a job: docs/reference/states.md is exactly this."""
     head = (
         "Drawn from the transition table in `core/lifecycle/state_machine.py` "
-        "by `windlass.core.lifecycle.diagram.page()`."
+        "by `windlass.core.lifecycle.diagram.render_page()`."
     )
     note = "An event that is not listed for a state changes nothing there."
-    return f"# States of a job\n\n{head}\n\n```mermaid\n{mermaid()}```\n\n{note}\n\n{markdown_table()}"
+    return f"# States of a job\n\n{head}\n\n```mermaid\n{render_mermaid()}```\n\n{note}\n\n{render_table()}"
 
 
-def mermaid(table: Sequence[Row] = TABLE) -> str:
+def render_mermaid(table: Sequence[Row] = TABLE) -> str:
     """A Mermaid state diagram: one arrow per pair of phases, labelled with the events that lead there."""
     labels: dict[tuple[Phase, Phase], list[str]] = defaultdict(list)
     for row in table:
@@ -32,7 +32,7 @@ def mermaid(table: Sequence[Row] = TABLE) -> str:
     return "\n".join(["stateDiagram-v2", f"    [*] --> {Phase.CREATED}", *arrows, *ends]) + "\n"
 
 
-def markdown_table(table: Sequence[Row] = TABLE) -> str:
+def render_table(table: Sequence[Row] = TABLE) -> str:
     """The same as rows: phase, event, where it may lead, what the handler is for."""
     rows = [
         f"| {source} | {row.on.__name__} | {', '.join(row.targets)} | {_first_line(row)} |"

@@ -10,7 +10,7 @@ from windlass.core.lifecycle.commands import RestartMember
 from windlass.core.lifecycle.events import ContainersRestarted, Exit, MemberStarted
 from windlass.core.lifecycle.failure import BACKOFF_LIMIT, count_failure, fail
 from windlass.core.lifecycle.generations import Outcome, change_status, stop_generation
-from windlass.core.model.elastic_size import sized
+from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.job import MemberRestart, Role
 from windlass.core.model.status import Failure, JobState, Target
 from windlass.wire import FIRST_SIGNAL_CODE
@@ -41,12 +41,12 @@ def restart_or_fail(state: JobState, member: int, exit: Exit, failure: Failure, 
     return after, (RestartMember(state.id, status.generation, member),)
 
 
-def member_started(state: JobState, event: MemberStarted, _now: int) -> Outcome:
+def on_member_started(state: JobState, event: MemberStarted, _now: int) -> Outcome:
     """A member runs again: its next end is a new one."""
     return change_status(state, restarting=state.status.restarting & ~(1 << event.member)), ()
 
 
-def containers_restarted(state: JobState, event: ContainersRestarted, now: int) -> Outcome:
+def on_containers_restarted(state: JobState, event: ContainersRestarted, now: int) -> Outcome:
     """Kubelets have restarted containers in place; these restarts count towards the backoff limit."""
     after = change_status(state, container_restarts=event.count)
     limit = state.job.restart.member_limit
@@ -64,7 +64,7 @@ def restarts_under_way(state: JobState) -> tuple[RestartMember, ...]:
 
 
 def _role_of(state: JobState, member: int) -> Role:
-    for role in sized(state.job, state.status.placement).roles:
+    for role in job_in_size(state.job, state.status.placement).roles:
         if member < role.replicas:
             return role
         member -= role.replicas

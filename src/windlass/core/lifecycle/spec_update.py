@@ -15,7 +15,7 @@ def can_change(state: JobState, job: Job) -> bool:
     return state.status.placement is None or _sizes(state.job) == _sizes(job)
 
 
-def as_placed(job: Job, placement: Placement | None) -> Job:
+def job_as_placed(job: Job, placement: Placement | None) -> Job:
     """The job with the roles, and as many replicas of each, with which it was started, whatever is asked for by now."""
     if placement is None:
         return job

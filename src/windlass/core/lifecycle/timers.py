@@ -14,7 +14,7 @@ from windlass.core.lifecycle.generations import (
     launch,
     stop_generation,
 )
-from windlass.core.lifecycle.transitions import start_expired
+from windlass.core.lifecycle.transitions import expire_start
 from windlass.core.model.status import TERMINAL, Failure, FailureClass, JobState, Phase, Target
 
 
@@ -58,7 +58,7 @@ def timer(state: JobState, _event: Timer, now: int) -> Outcome:
     if _passed(due.walltime, now):
         return _expire(state, "WalltimeExceeded", "longer than its --time of", state.job.walltime, now)
     if _passed(due.start, now):
-        return start_expired(state, now)
+        return expire_start(state, now)
     if _passed(due.avoidance, now):
         state = change_status(state, avoid=(), avoid_until=None)
     if not _passed(due.backoff, now):

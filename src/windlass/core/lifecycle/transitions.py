@@ -53,7 +53,7 @@ from windlass.core.lifecycle.generations import (
 )
 from windlass.core.lifecycle.member_restarts import restart_or_fail
 from windlass.core.lifecycle.success import has_succeeded
-from windlass.core.model.elastic_size import sized
+from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import attained_service
 from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status, Target
@@ -62,7 +62,7 @@ UNEVICTABLE_MS = 600_000
 """Time for which a gang that could not be evicted is left out of preemption."""
 
 
-def created(job_id: str, number: int, job: Job, now: int) -> JobState:
+def create_state(job_id: str, number: int, job: Job, now: int) -> JobState:
     """A job that has just been handed in."""
     waits_for = tuple(dependency.job_id for dependency in job.after)
     return JobState(job_id, number, job, Status(created_at=now, waits_for=waits_for))
@@ -71,19 +71,19 @@ def created(job_id: str, number: int, job: Job, now: int) -> JobState:
 # --- before it runs -------------------------------------------------------------------------------
 
 
-def submitted(state: JobState, _event: Submitted, now: int) -> Outcome:
+def on_submitted(state: JobState, _event: Submitted, now: int) -> Outcome:
     """Into the queue, or aside if the job says so."""
     if state.job.suspend:
         return change_status(state, phase=Phase.SUSPENDED, reason="Suspended", message="submitted suspended"), ()
     return change_status(state, phase=Phase.QUEUED, reason="Queued", message="", queued_at=now), ()
 
 
-def refused(state: JobState, event: Refused, now: int) -> Outcome:
+def on_refused(state: JobState, event: Refused, now: int) -> Outcome:
     """It could never run: ended before it queued."""
     return end_job(state, Phase.FAILED, "Misconfigured", event.message, now)
 
 
-def dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outcome:
+def on_dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outcome:
     """One job fewer to wait for; or no hope left."""
     if not event.satisfied:
         return end_job(state, Phase.FAILED, "DependencyFailed", f"{event.job_id} did not succeed", now)
@@ -101,7 +101,7 @@ def admit(state: JobState, event: Admit, now: int) -> Outcome:
 # --- while it runs --------------------------------------------------------------------------------
 
 
-def started(state: JobState, _event: Started, now: int) -> Outcome:
+def on_started(state: JobState, _event: Started, now: int) -> Outcome:
     """Every member runs; a gang that is already being stopped stays what it is becoming."""
     first = state.status.started_at
     return change_status(
@@ -116,7 +116,7 @@ def started(state: JobState, _event: Started, now: int) -> Outcome:
     ), ()
 
 
-def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
+def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
     """A member is done, or its loss ends the generation."""
     status = state.status
     if status.target is not None:
@@ -125,7 +125,7 @@ def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
         return _member_failed(state, event, now)
     done = status.done | 1 << event.member
     after = change_status(state, done=done, restarting=status.restarting & ~(1 << event.member))
-    if not has_succeeded(sized(state.job, status.placement), done):
+    if not has_succeeded(job_in_size(state.job, status.placement), done):
         return after, ()
     deciding = state.job.success.roles
     message = f"succeeded by {', '.join(deciding)}" if deciding else "all members succeeded"
@@ -169,7 +169,7 @@ def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool
     return stop_generation(counted, again, failure.reason, failure.message, now)
 
 
-def gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
+def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
     """The last process is gone: become what was decided. Unasked for, it is a loss like any other."""
     if state.status.gone:
         return state, ()
@@ -195,13 +195,13 @@ def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> Jo
     return change_status(state, avoid=avoid, avoid_until=now + state.job.start_timeout)
 
 
-def start_expired(state: JobState, now: int) -> Outcome:
+def expire_start(state: JobState, now: int) -> Outcome:
     """Not every member has started in time: the gang goes to other nodes."""
     message = f"not every member had started after {describe_seconds(state.job.start_timeout or 0)}"
     return _lost_generation(state, fail(START_TIMEOUT, message, now), now)
 
 
-def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
+def on_node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     """A node of the gang is gone; what is left of it must stop, and the gang needs new nodes."""
     status = state.status
     if event.node not in nodes_to_use(status):
@@ -220,7 +220,7 @@ def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     return _lost_generation(state, failure, now)
 
 
-def node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
+def on_node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
     """A gang that was to start again on its nodes cannot start on this one: it needs others."""
     status = state.status
     if event.node not in nodes_to_use(status):
@@ -265,7 +265,7 @@ def preemption_refused(state: JobState, event: PreemptionRefused, now: int) -> O
     return goes_on, ()
 
 
-def resized(state: JobState, event: Resized, now: int) -> Outcome:
+def on_resized(state: JobState, event: Resized, now: int) -> Outcome:
     """The scheduler's third decision: stop, so that it can save its work, and go on larger or smaller."""
     status = state.status
     if status.target not in (None, *KEEPS_NODES) or event.placement in (status.placement, status.resize_to):
@@ -279,14 +279,14 @@ def resized(state: JobState, event: Resized, now: int) -> Outcome:
     return stop_generation(after, Target.RESIZE, "Resized", event.message, now)
 
 
-def saved(state: JobState, event: Saved, now: int) -> Outcome:
+def on_saved(state: JobState, event: Saved, now: int) -> Outcome:
     """What it has done so far would survive its end."""
     before = state.status.saved_at
     at = min(event.at, now)
     return (state if before is not None and before >= at else change_status(state, saved_at=at)), ()
 
 
-def recovered(state: JobState, event: Recovered, _now: int) -> Outcome:
+def on_recovered(state: JobState, event: Recovered, _now: int) -> Outcome:
     """A failure that cost no generation. It counts as what it was, so that limits are the same whoever restarts."""
     status = state.status
     if event.crew <= status.crew:

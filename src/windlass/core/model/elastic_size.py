@@ -19,7 +19,7 @@ Seat: TypeAlias = tuple[str, tuple[int, ...]]
 """A node and, if the node shares its GPUs, the numbers of the devices held on it."""
 
 
-def sized(job: Job, placement: Placement | None) -> Job:
+def job_in_size(job: Job, placement: Placement | None) -> Job:
     """Returns the job with as many replicas of each elastic role as are placed; ranks, members and requests follow."""
     if placement is None or not any(role.elastic for role in job.roles):
         return job
@@ -32,12 +32,12 @@ def _sized(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
     return replace(role, replicas=len(nodes[role.name]))
 
 
-def fully_grown(job: Job) -> Job:
+def job_at_maximum(job: Job) -> Job:
     """Returns the job with the maximum number of replicas of each role."""
     return replace(job, roles=tuple(replace(r, replicas=max(r.replicas, r.max_replicas or 0)) for r in job.roles))
 
 
-def both(before: Placement, after: Placement | None) -> Placement:
+def merged_placement(before: Placement, after: Placement | None) -> Placement:
     """Returns what a gang holds during a resize: on each node the larger of its two placements."""
     if after is None:
         return before

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from windlass.core.model.elastic_size import both
+from windlass.core.model.elastic_size import merged_placement
 from windlass.core.model.job import Job, Match, Role, Toleration, TopologyRequest
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.status import JobState, Placement, Target
@@ -302,7 +302,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
     """Returns the running gang of a job that holds nodes."""
     job, status = state.job, state.status
     admitted_at = status.admitted_at or 0
-    held = both(placement, status.resize_to)
+    held = merged_placement(placement, status.resize_to)
     return RunningGang(
         id=state.id,
         number=state.number,

@@ -157,7 +157,7 @@ class Status:
         return self.generation
 
 
-def called(status: Status) -> str:
+def state_name(status: Status) -> str:
     """Returns the state as users see it: a failed job that was cancelled is "Cancelled"."""
     return CANCELLED if status.phase is Phase.FAILED and status.reason == CANCELLED else status.phase.value
 

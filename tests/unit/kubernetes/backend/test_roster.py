@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.jobs.job_store import CANCEL, JobStore
 from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.kubernetes.status.state_writes import DeposedError
-from windlass.backends.port import JobArrived, JobChanged, JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.status import Phase, Placement, Status
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
@@ -29,7 +29,7 @@ PYTORCH = named("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
 class Desk:
     """A roster, and what came of what it saw."""
 
-    told: list[WorldEvent] = field(default_factory=list)
+    told: list[BackendEvent] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     changed: list[Gang] = field(default_factory=list)
     trouble: str = ""
@@ -44,7 +44,7 @@ class Desk:
         roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
         return Fitted(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
 
-    def heard(self) -> list[WorldEvent]:
+    def heard(self) -> list[BackendEvent]:
         told, self.told[:] = list(self.told), []
         return told
 

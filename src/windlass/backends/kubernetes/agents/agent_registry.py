@@ -20,7 +20,7 @@ from windlass.backends.kubernetes.pods.agent_tokens import is_of
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.status.events import EventRecorder, News
-from windlass.backends.port import JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Exit, Recovered
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.transitions import forgives
@@ -77,7 +77,7 @@ class AgentRegistry:
     pods: PodStore
     gang_of: Callable[[Pod], Gang | None]
     announcer: EventRecorder
-    tell: Callable[[WorldEvent], None]
+    tell: Callable[[BackendEvent], None]
     concern: Callable[[Gang], None]
     now: Callable[[], int]
     _attended: dict[str, _Attended] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
 from windlass.backends.kubernetes.cluster.nodes import is_dead, is_ready
-from windlass.backends.port import WorldEvent
+from windlass.backends.port import BackendEvent
 
 
 class Settled(Enum):
@@ -26,7 +26,7 @@ class ClusterMonitor:
     """Nothing is reported before `begin`. `settle`: ms for which changes are gathered."""
 
     def __init__(
-        self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[WorldEvent], None]
+        self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[BackendEvent], None]
     ) -> None:
         self.state = ClusterState()
         self.lookups = ClusterLookups(self._mark_lookups)

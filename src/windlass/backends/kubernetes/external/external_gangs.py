@@ -25,7 +25,7 @@ from windlass.backends.kubernetes.external.recovery import Recovering
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
-from windlass.backends.port import JobArrived, JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, JobArrived, JobEvent
 from windlass.core.lifecycle.events import Cancel, GangGone
 from windlass.core.model.status import TERMINAL, JobState, Placement
 
@@ -37,7 +37,7 @@ _LEFT_ALONE = ("NodeLost",)
 class Outlet:
     """The parts of the backend that external gangs use."""
 
-    tell: Callable[[WorldEvent], None]
+    tell: Callable[[BackendEvent], None]
     number: Callable[[], int]
     """The next number of a job."""
     recount: Callable[[Pod], None]

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.external.gang_index import GangIndex
 from windlass.backends.kubernetes.external.groups import Group, Groups
 from windlass.backends.kubernetes.external.late_pods import find_free_member
 from windlass.backends.kubernetes.external.pending_messages import PendingMessages
-from windlass.backends.port import JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel
 from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import Membership
@@ -40,7 +40,7 @@ class GangGathering:
     now: Callable[[], int]
     recount: Callable[[Pod], None]
     bind_late: Callable[[ExternalGang, Allocation, int], None]
-    tell: Callable[[WorldEvent], None]
+    tell: Callable[[BackendEvent], None]
     wake: Callable[[], None]
     _waiting_for_name: dict[str, list[Membership]] = field(default_factory=dict)
     """Groups that wait for the end of the gang of an id."""

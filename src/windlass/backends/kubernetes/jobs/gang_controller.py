@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
-from windlass.core.model.elastic_size import sized
+from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.status import Phase, Placement
 from windlass.jobs.kubernetes.status.clean_up import left_over
 from windlass.jobs.kubernetes.status.serving_members import serving
@@ -128,7 +128,7 @@ class GangController:
         return run
 
     def _new_run(self, gang: Gang, generation: int, placement: Placement) -> Run:
-        members = slots(sized(gang.job, placement), placement)
+        members = slots(job_in_size(gang.job, placement), placement)
         run = Run(generation, members, serving(gang.parsed), judged=gang.judged, settling=self._parts.settling)
         run.made_by_others = frozenset(range(len(members))).difference(gang.pod_names(run).values())
         return run

@@ -17,9 +17,9 @@ from windlass.backends.kubernetes.gangs.gang import WAITING, Gang, ObjectVersion
 from windlass.backends.kubernetes.gangs.stored_state import TRAINING
 from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.kubernetes.status.state_writes import DeposedError
-from windlass.backends.port import JobArrived, JobChanged, JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
-from windlass.core.lifecycle.spec_update import as_placed, can_change
+from windlass.core.lifecycle.spec_update import can_change, job_as_placed
 from windlass.core.model.status import TERMINAL, JobState, Phase, Target
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import US, is_ours
@@ -42,7 +42,7 @@ class JobStore:
         self,
         settings: Settings,
         finish: Callable[[ParsedJob], Fitted],
-        tell: Callable[[WorldEvent], None],
+        tell: Callable[[BackendEvent], None],
         refuse: Callable[[Refusal], None],
         changed: Callable[[Gang], None],
     ) -> None:
@@ -183,7 +183,7 @@ class JobStore:
     def _fit(self, gang: Gang) -> None:
         """The job as it is for the controller, of what its manifest asks for."""
         found = self._finish(gang.parsed)
-        gang.job = as_placed(found.job, gang.stored.status.placement if gang.stored else None)
+        gang.job = job_as_placed(found.job, gang.stored.status.placement if gang.stored else None)
         gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
         gang.fit.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
         gang.fit.to_choose = found.to_choose

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
-from windlass.backends.port import JobEvent, WorldEvent
+from windlass.backends.port import BackendEvent, JobEvent
 
 _PODS_PER_MS = 10
 """A judged gang of so many pods is judged at most once in a millisecond."""
@@ -27,7 +27,7 @@ class Surroundings:
 
     gang_pods: GangPods
     monitor: ClusterMonitor
-    inject: Callable[[WorldEvent], None]
+    inject: Callable[[BackendEvent], None]
     settling: int
     """Ms for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
 

@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINI
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import ACCEPTED
 from windlass.backends.port import BackendError
-from windlass.core.model.status import TERMINAL, Phase, Status, called
+from windlass.core.model.status import TERMINAL, Phase, Status, state_name
 from windlass.jobs.kubernetes.status import conditions as told
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.job_status import Counts
@@ -36,7 +36,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
         if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
             said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
-    says: dict[str, Any] = {**said, "conditions": conditions, STATE: called(life)}
+    says: dict[str, Any] = {**said, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
         says[TRAINING] = gang.notes.training
     return {name: value for name, value in says.items() if name != FIELD}
