@@ -1,7 +1,7 @@
-"""How long a save keeps training waiting: in the background against at once, the same state, in turn, in one run.
+"""Delay of training by a save: in the background against blocking, with the same state, in turns, in one run.
 
-Two ranks train a model whose state is 192 MiB on each, and save it to a folder. What is waited for is the time in
-`save` and in `wait_until_staged`, which stands where the optimizer is about to step.
+Two ranks train a model with a state of 192 MiB on each, and save it to a folder. The delay is the time in `save` and in
+`wait_until_staged`, called right before the optimizer's step.
 """
 
 import json
@@ -20,7 +20,7 @@ RANKS, ROUNDS, LAYERS, WIDTH, SAMPLES = 2, 9, 48, 1024, 64
 
 
 class Seen(NamedTuple):
-    """Of one rank, in seconds, a number for each round."""
+    """Values of one rank, in seconds, one for each round."""
 
     stalls: list[float]
     background: list[float]
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def worst(of_ranks: list[list[float]]) -> list[float]:
-    """Of each round, the rank that waited longest: the others wait for it."""
+    """Return for each round the rank with the longest wait, because the others wait for it."""
     return [max(each) for each in zip(*of_ranks, strict=True)]
 
 
@@ -108,7 +108,7 @@ def measured(folder: Path, rank: int) -> Seen:
             step()
             saver.wait()
             dist.barrier()
-            if number:  # the first round makes the memory of the copy
+            if number:  # the first round allocates the memory of the copy
                 for values, value in zip(seen, (stall, saver.cost.duration, blocking, alone, meanwhile), strict=True):
                     values.append(value)
     return seen

@@ -1,9 +1,9 @@
-"""Copies in memory: what one keeps training waiting, and how long it takes to go on from it against a folder.
+"""In-memory replicas: the delay of training by one, and the time to resume from it compared with a folder.
 
-Two ranks of 192 MiB each, as two nodes. A copy is each rank's own and the other one's. Ranks go on from their own;
-then a node's memory is gone, and its rank goes on from what the other one has kept. Beside it a checkpoint of the same
-state in a folder of this machine's disk, not in the system's cache, as on a node that takes a lost one's place.
-All from the start of looking to the end of loading, checksums included.
+Two ranks of 192 MiB each, as two nodes. Each rank stores its own replica and the other one's. Ranks resume from their
+own; then the memory of a node is lost, and its rank resumes from the replica of the other one. For comparison a
+checkpoint of the same state is loaded from a folder on this machine's disk, not in the system's cache, as on a node
+that replaces a lost one. Times are from the start of the search to the end of loading, checksums included.
 """
 
 import json
@@ -22,7 +22,7 @@ MEMORY = "/dev/shm"  # noqa: S108 - the one folder that is always memory
 
 
 class Seen(NamedTuple):
-    """Of one rank, in seconds, a number for each round."""
+    """Values of one rank, in seconds, one for each round."""
 
     stalls: list[float]
     copies: list[float]
@@ -52,13 +52,13 @@ def main() -> None:
 
 
 def told(claim: str, measured: float, peer_measured: float, peer: str) -> None:
-    """One figure. The copy as a whole is what a copy at once would keep training waiting."""
+    """Print one figure. A replica as a whole takes as long as a blocking one would delay training."""
     figure = {"claim": claim, "measured": measured, "unit": "ms", "target": peer_measured * (1.0 if peer else 0.05)}
     print(json.dumps({**figure, "peer": peer or "made at once", "peer_measured": peer_measured}))
 
 
 def worst(of_ranks: list[list[float]]) -> list[float]:
-    """Of each round, the rank that waited longest: the others wait for it."""
+    """Return for each round the rank with the longest wait, because the others wait for it."""
     return [max(each) for each in zip(*of_ranks, strict=True)]
 
 
@@ -110,10 +110,10 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
         meanwhile = time_of(forward_and_backward)
         copies.wait_until_staged()
         step()
-        while not copies.is_done:  # it is not due so soon again
+        while not copies.is_done:  # the next one is not due so soon
             time.sleep(0.005)
         copies.wait()
-        if number > 1:  # the first round makes the memory
+        if number > 1:  # the first round allocates the memory
             for values, value in zip(seen, (copies.cost.stall, copies.cost.duration, alone, meanwhile), strict=False):
                 values.append(value)
     with CheckpointSaver(place, everybody, after=None) as saver:
@@ -141,7 +141,7 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
 
 
 def uncached(folder: Path) -> None:
-    """Have the system forget what is in these files; where it cannot, they are read from memory."""
+    """Drop these files from the system's cache; where that is impossible, they are read from memory."""
     for path in (each for each in folder.rglob("*") if each.is_file()):
         with path.open("rb") as file:
             os.fsync(file.fileno())

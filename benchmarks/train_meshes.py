@@ -1,4 +1,4 @@
-"""The loss of every mesh of up to eight ranks against one process: the GPT example's decoder, fp32, 20 steps."""
+"""The losses of every mesh of up to eight ranks against one process: the GPT example's decoder, fp32, 20 steps."""
 
 import itertools
 import json

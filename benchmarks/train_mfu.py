@@ -1,8 +1,8 @@
-"""How much of a GPU training uses: a Llama-3-8B-shaped decoder, sequences of 4096, bf16, all activations recomputed.
+"""GPU utilisation of training: a Llama-3-8B-shaped decoder, sequences of 4096, bf16, all activations recomputed.
 
-Parameters, gradients and optimizer state are bf16, as the model is built so; each block is compiled. FLOPs of a token
-are 6 N + 12 L d T with all parameters in N, as those count who have published theirs; what is computed again does not
-count. Without a GPU nothing is measured; `--tiny` runs the same lines on a CPU.
+Parameters, gradients and optimizer state are bf16, because the model is built so; each block is compiled. FLOPs of a
+token are 6 N + 12 L d T with all parameters in N, as in published results; recomputation does not count. Without a GPU
+nothing is measured; `--tiny` runs the same code on a CPU.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def trained(shape, batch: int, *, compiles: bool) -> tuple[int, list[float], str]:  # noqa: ANN001 - torch is not loaded
-    """(parameters, seconds of each step, name of the device)."""
+    """Return (parameters, seconds of each step, name of the device)."""
     import torch  # noqa: PLC0415
     from model import Decoder  # noqa: PLC0415
     from torch.nn import functional  # noqa: PLC0415
@@ -89,7 +89,7 @@ def trained(shape, batch: int, *, compiles: bool) -> tuple[int, list[float], str
 
 @contextlib.contextmanager
 def in_bf16() -> Iterator[None]:
-    """What is built has bf16 parameters; so have its gradients and the optimizer's state."""
+    """Build a model whose parameters, gradients and optimizer state are bf16."""
     import torch  # noqa: PLC0415
 
     before = torch.get_default_dtype()

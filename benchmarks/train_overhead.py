@@ -1,7 +1,7 @@
-"""What a step costs with `windlass.train` against raw torch: two ranks, DDP and FSDP2, in turns within each process.
+"""Cost of a step with `windlass.train` against raw torch: two ranks, DDP and FSDP2, in turns within each process.
 
-Raw torch is the loop of its own examples: DistributedSampler and DataLoader without workers, backward, clip, step.
-A turn is long enough to have what comes once a second in it.
+Raw torch is the loop of its own examples: DistributedSampler and DataLoader without workers, backward, clip, step. A
+turn is long enough to contain work that occurs once a second.
 """
 
 import json
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def milliseconds(script: Path, mesh: str) -> tuple[float, float]:
-    """Of a step: raw, ours."""
+    """Seconds of a step: raw torch, and Windlass."""
     example = Path(__file__).parents[1] / "examples/gpt"
     command = [sys.executable, "-m", "windlass.agent", "--nproc-per-node=2", script, example, mesh]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

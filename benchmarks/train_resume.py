@@ -1,7 +1,7 @@
-"""A run that is cut and goes on, against one that is not: on the same mesh, another one, another number of ranks.
+"""An interrupted and resumed run against an uninterrupted one: on the same mesh, another one, another number of ranks.
 
-The GPT example's decoder, fp32, with checkpoints: to the bit on the same mesh, to rounding on others. The samples of
-each step are the very same ones, whoever reads them.
+The GPT example's decoder, fp32, with checkpoints: equal to the bit on the same mesh, to rounding on others. The samples
+of each step are the same, whichever rank reads them.
 """
 
 import itertools
@@ -41,7 +41,7 @@ SAME = ("dp=2", "fsdp=2", "tp=2", "pp=2", "pp=2,dp=2")
 OTHER = (("dp=2", "fsdp=2"), ("fsdp=2", "pp=2"), ("pp=2", "tp=2"), ("tp=2", "dp=2"))
 RESIZED = (("dp=4", "dp=3"), ("fsdp=4", "dp=2"), ("dp=2", ""), ("", "pp=2,dp=2"))
 Run = tuple[dict[int, float], dict[int, list[int]]]
-"""Of each step: the loss, and the samples in the order of the batch."""
+"""Values of each step: the loss, and the samples in the order of the batch."""
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def compared(folder: Path, whole: Run, first: str, then: str) -> tuple[float, int]:
-    """Cut a run, go on with it: how far its losses are off, and at how many steps it read other samples."""
+    """Interrupt and resume a run; return the difference of its losses, and the number of steps with other samples."""
     place = f"{first}-{then}"
     before, after = ran(folder, first, place, CUT), ran(folder, then, place, STEPS)
     losses, samples = before[0] | after[0], before[1] | after[1]

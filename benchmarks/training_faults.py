@@ -1,8 +1,9 @@
-"""A hundred faults over a small GPT, drawn from seeds: whether its losses are the undisturbed run's; what each cost.
+"""A hundred random faults on a small GPT: losses against the run without faults, and the cost of each fault.
 
 Sixteen runs under `windlass agent`, with checkpoints on a small disk or in an S3 API. Faults come from outside:
-`tests/train/disturbing` has the machinery, and a test of it. An agent that ends is started again, in two of the runs on
-another mesh. What a flipped bit does to torch's DCP alone stands beside it. Arguments: the first seed, and which runs.
+`tests/train/fault_injection` has the code, and a test of it. An agent that ends is started again, in two of the runs on
+another mesh. The effect of a flipped bit on torch's DCP alone is measured for comparison. Arguments: the first seed,
+and which runs.
 """
 
 import contextlib
@@ -20,9 +21,9 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/train"))
 
-from disturbing.disturbed import Met, Told, disturbed, undisturbed
-from disturbing.places import Bucket, Disk, disk, store, torn_or_flipped
-from disturbing.schedule import Fault, Kind, dealt, drawn, steps_for
+from fault_injection.faulted_run import Met, Told, disturbed, undisturbed
+from fault_injection.faulty_storage import Bucket, Disk, disk, store, torn_or_flipped
+from fault_injection.schedule import Fault, Kind, dealt, drawn, steps_for
 
 from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
@@ -31,7 +32,7 @@ from windlass.train.checkpoint.store.verification import read_manifest, verify_f
 
 
 class Case(NamedTuple):
-    """One run. `then`: the mesh on which an agent that has ended comes back."""
+    """One run. `then`: the mesh on which an agent that has ended restarts."""
 
     mesh: str
     place: str = "disk"
@@ -60,9 +61,9 @@ BAG = {
     Kind.S3_CUT: 4,
     Kind.S3_LAG: 3,
 }
-"""A hundred."""
+"""The schedules of a hundred faults."""
 CLOSE = 1e-6
-"""On another mesh sums come in another order; on the same one all bits are the same."""
+"""Tolerance: on another mesh sums have another order; on the same one all bits are equal."""
 FLIPS = 100
 
 
@@ -84,7 +85,7 @@ def main(seed: int = 1, *runs: int) -> None:
 
 
 class Ended(NamedTuple):
-    """A run and how it went."""
+    """A run and its outcome."""
 
     case: Case
     plan: list[Fault]
@@ -96,7 +97,7 @@ class Ended(NamedTuple):
         return max(abs(loss - self.told.losses.get(step, math.inf)) for step, loss in calm.items())
 
     def is_right(self, calm: dict[int, float]) -> bool:
-        """Whether it learnt what the undisturbed one did."""
+        """Whether the losses are those of the run without faults."""
         return self.off(calm) <= (CLOSE if self.case.then else 0.0)
 
 
@@ -112,7 +113,11 @@ def carried_out(case: Case, folder: str, port: int, steps: int, plan: list[Fault
                 plan = [fault for fault in plan if fault.kind is not Kind.FULL]
         try:
             told = disturbed(case.mesh, keeping, steps, plan, then=case.then)
-        except (AssertionError, TimeoutError, OSError) as wrong:  # the others go on, and this one counts as failed
+        except (
+            AssertionError,
+            TimeoutError,
+            OSError,
+        ) as wrong:  # the other runs continue, and this one counts as failed
             print(f"    it has not come to its end: {type(wrong).__name__}: {wrong}", file=sys.stderr)
             told = Told()
     return plan, told, time.monotonic() - begun
@@ -155,12 +160,12 @@ def table(met: list[Met]) -> list[str]:
 
 
 def compare_with_dcp(place: Path, step: int, seed: int) -> None:
-    """Flip one bit of one file of DCP's, again and again, and count who notices: Windlass, or DCP as it loads."""
+    """Flip one bit of one file of DCP repeatedly, and count detections by Windlass and by DCP's load."""
     keeping, chance = Disk(str(place), fills=False), random.Random(seed)  # noqa: S311 - a dice
     folder = place / folder_of(step)
     manifest = read_manifest(open_storage(str(place)), folder.name)
     assert manifest is not None
-    logging.disable()  # torch's, about each of them
+    logging.disable()  # torch logs each of them
     names = [name for name in manifest.files if name.endswith((".distcp", ".metadata"))]
     ours = theirs = 0
     for _ in range(FLIPS):
@@ -176,7 +181,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
 
 
 def loads(folder: Path, manifest: Manifest) -> bool:
-    """Whether torch's DCP takes it for whole."""
+    """Return whether torch's DCP loads it without an error."""
     import torch  # noqa: PLC0415 - not before the runs, whose cores it would take
     from torch.distributed.checkpoint import CheckpointException, FileSystemReader  # noqa: PLC0415
     from torch.distributed.checkpoint.state_dict_loader import load  # noqa: PLC0415

@@ -1,8 +1,8 @@
 """Handwritten digits, a small CNN, plain DistributedDataParallel.
 
-Reads torchrun's variables if they are there and is a world of one if not. With a checkpoint folder it saves after
-every epoch and goes on from the last epoch saved; the result is the same as that of an undisturbed run. Asked to leave
-(SIGTERM) it ends its epoch, saves and leaves, so that nothing is lost if its grace is longer than an epoch.
+Reads torchrun's variables if they are set and is a world of one otherwise. With a checkpoint folder it saves after
+every epoch and resumes from the last saved epoch; the result is that of an uninterrupted run. After SIGTERM it ends its
+epoch, saves and exits, so that nothing is lost if the grace period is longer than an epoch.
 """
 
 import argparse
@@ -26,10 +26,10 @@ BATCH = 64
 """Images in a step, over all ranks together."""
 
 SAVED_AND_LEFT = 83
-"""The exit code that says: I was asked to leave, and have saved; start me again."""
+"""Exit code for a requested stop after a save: the job starts again."""
 
 PATIENCE = 8.0
-"""Seconds that an epoch may take to end and be saved; less than a job's grace."""
+"""Maximum seconds to end an epoch and save it; less than a job's grace period."""
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def learn(args: argparse.Namespace, device: torch.device) -> int:
-    """Returns the exit code."""
+    """Train and return the exit code."""
     train, test = digits()
     torch.manual_seed(args.seed)
     model = DistributedDataParallel(cnn().to(device))
@@ -73,13 +73,13 @@ def arguments() -> argparse.Namespace:
 
 
 def default_checkpoint_dir() -> Path | None:
-    """A folder of this job's own, so that its restarts resume and the next job starts afresh."""
+    """Return a folder of this job, so that its restarts resume and the next job starts from the beginning."""
     cluster, job = os.environ.get("WINDLASS_STATE_ID", ""), os.environ.get("WINDLASS_JOB_ID")
     return Path("checkpoints") / cluster / job if job else None
 
 
 def join_the_world() -> torch.device:
-    """Join the other ranks; NCCL where every rank here has a GPU of its own, gloo elsewhere."""
+    """Join the other ranks; NCCL where every rank here has its own GPU, gloo elsewhere."""
     local_rank, local_size = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     gpus = torch.cuda.device_count() >= local_size
     if gpus:
@@ -94,16 +94,17 @@ def join_the_world() -> torch.device:
 
 
 def leave_the_world() -> None:
-    """Destroy the group when nothing holds it any more; its threads must not outlive the interpreter.
+    """Destroy the group when no object holds it any more; its threads must not outlive the interpreter.
 
     The model does, and so do the default arguments of torch.distributed.nn (PyTorch 2.13) unless that was imported
-    before the group was made. A rank in fifty then aborts at its end: "terminate called without an active exception".
+    before the group was made. One in fifty ranks then aborts at its end: "terminate called without an active
+    exception".
     """
     dist.destroy_process_group()
 
 
 def listen_for_the_end() -> threading.Event:
-    """Set once somebody wants this process to end. If that takes long, a peer is lost, and it ends at once.
+    """Return an event that a stop request sets. If stopping takes long, a peer is lost, and this process ends at once.
 
     The wakeup descriptor is written to even while the main thread waits inside a collective.
     """
@@ -124,14 +125,14 @@ def listen_for_the_end() -> threading.Event:
 
 
 def any_rank(asked: threading.Event, device: torch.device) -> bool:
-    """Whether any rank has been asked to leave: all of them leave after the same epoch, or none does."""
+    """Whether any rank has a stop request: all ranks stop after the same epoch, or none does."""
     told = torch.tensor(int(asked.is_set()), device=device)
     dist.all_reduce(told)
     return bool(told)
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
-    """1,437 images to train on and 360 to test on, 8×8 pixels from 0 to 1, always the same ones."""
+    """Return 1,437 images to train on and 360 to test on, 8×8 pixels from 0 to 1, the same ones on each call."""
     data = load_digits()
     images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
     labels = torch.tensor(data.target)
@@ -155,7 +156,7 @@ def cnn() -> nn.Module:
 def train_one_epoch(
     model: nn.Module, optimizer: torch.optim.Optimizer, batches: DataLoader[tuple[Tensor, ...]], device: torch.device
 ) -> float:
-    """Returns the last step's loss, averaged over the ranks."""
+    """Train an epoch and return the last step's loss, averaged over the ranks."""
     model.train()
     loss = torch.zeros((), device=device)
     for images, labels in batches:
@@ -170,7 +171,7 @@ def train_one_epoch(
 
 @torch.no_grad()
 def accuracy(model: nn.Module, test: TensorDataset, device: torch.device) -> float:
-    """The share of test images told right; every rank looks at its part of them."""
+    """Return the test accuracy; every rank evaluates its part of the images."""
     model.eval()
     images, labels = (tensor[dist.get_rank() :: dist.get_world_size()].to(device) for tensor in test.tensors)
     right = (model(images).argmax(1) == labels).sum()
@@ -179,7 +180,7 @@ def accuracy(model: nn.Module, test: TensorDataset, device: torch.device) -> flo
 
 
 def save_checkpoint(folder: Path | None, epochs: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Write beside it, then rename: whoever is killed in between leaves the last checkpoint whole."""
+    """Write a temporary file, then rename it: a kill in between leaves the last checkpoint complete."""
     if folder is None or dist.get_rank() != 0:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -194,7 +195,7 @@ def save_checkpoint(folder: Path | None, epochs: int, model: nn.Module, optimize
 def load_checkpoint(
     folder: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> int:
-    """Returns how many epochs are done already: 0 without a checkpoint."""
+    """Load the checkpoint and return the number of completed epochs: 0 without a checkpoint."""
     path = folder and folder / "checkpoint.pt"
     if path is None or not path.exists():
         return 0

@@ -1,10 +1,10 @@
-"""The digits of train.py with `windlass.train`: the same CNN and data, and what a job needs besides.
+"""The digits of train.py with `windlass.train`: the same CNN and data, with checkpoints and recovery.
 
     python train_windlass.py --precision bf16                            one process
-    windlass run -N 2 -G 1 -- python train_windlass.py --precision bf16     two, which average their gradients
+    windlass run -N 2 -G 1 -- python train_windlass.py --precision bf16     two ranks with averaged gradients
 
-Whoever is killed, and whatever the number of ranks afterwards, goes on from the last checkpoint, which is verified,
-with the very next sample. Asked to leave, all save together after the step they are in.
+After a kill it resumes from the last verified checkpoint with the next sample, on any number of ranks. After SIGTERM
+all ranks save together after the current step.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
 
 
 def share_told_right(scores: Tensor, labels: Tensor) -> Tensor:
-    """What is averaged over all images as a loss would be."""
+    """Return the accuracy as a loss-like value, which is averaged over all images."""
     return (scores.argmax(1) == labels).float().mean()
 
 

@@ -1,13 +1,13 @@
-"""A classifier on top of the GPT, which tells from which package of the standard library a piece of source is.
+"""A classifier on top of the GPT, which predicts the package of the standard library that a piece of source is from.
 
-The body is what train.py has learnt from the library's top-level modules, frozen; only a head is trained, on packages
-that the body has not seen, and tested on files that the head has not seen. `finetune.yaml` makes all three steps:
+The body was trained by train.py on the library's top-level modules and is frozen; only a head is trained, on packages
+that the body has not seen, and tested on files that the head has not seen. `finetune.yaml` runs all three steps:
 
     python train.py --checkpoint-dir checkpoints/body
     windlass checkpoint export checkpoints/body --only model --to body.safetensors
     python finetune.py --body body.safetensors
 
-Without --body the same head is trained on a body of random numbers: what the pre-training was worth.
+Without --body the same head is trained on a random body, which shows the value of the pre-training.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> None:
             loss = run.backward(model, batch, F.cross_entropy)
             run.step(optimizer, clip=1.0, loss=loss)
         right = run.evaluate(model, held_out, share_told_right, global_batch=BATCH)
-        run.print(f"{right:.1%} of pieces told right, of {len(PACKAGES)} packages")
+        run.print(f"{right:.1%} of pieces classified correctly, of {len(PACKAGES)} packages")
 
 
 def arguments() -> argparse.Namespace:
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Head(nn.Module):
-    """From what the body knows of each byte of a piece to scores of the packages."""
+    """The head: from the body's output for each byte of a piece to scores of the packages."""
 
     def __init__(self, width: int, kinds: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Head(nn.Module):
 
 
 def classifier(body: Path | None) -> Decoder:
-    """The decoder with another head, and nothing to learn but that."""
+    """Return the decoder with another head, and only the head trainable."""
     model = Decoder(SHAPE)
     if body is not None:
         model.load_state_dict(load_file(body))
@@ -79,12 +79,12 @@ def classifier(body: Path | None) -> Decoder:
 
 
 def head_alone(model: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
-    """What the optimizer gets: it keeps nothing for the rest."""
+    """Return the parameter groups of the optimizer, which keeps no state for frozen parameters."""
     return [{"params": [each for each in model.parameters() if each.requires_grad]}]
 
 
 class Told(Dataset):
-    """Pieces of a text, each with the number of the package that it is from."""
+    """Pieces of a text, each with the number of its package."""
 
     def __init__(self, text: bytes, package: int) -> None:
         self.text, self.package = Text(text, SHAPE.length), package
@@ -97,7 +97,7 @@ class Told(Dataset):
 
 
 def packages() -> tuple[Dataset, Dataset]:
-    """What to learn from, and every fourth file of each package to be tested on: as much of each."""
+    """Return training data, and every fourth file of each package as test data: the same amount of each."""
     files = [list(sources(name)) for name in PACKAGES]
     learnt = [b"".join(path.read_bytes() for n, path in enumerate(each) if n % 4) for each in files]
     held_out = [b"".join(path.read_bytes() for path in each[::4]) for each in files]
@@ -109,13 +109,13 @@ def sources(package: str) -> Iterator[Path]:
 
 
 def alike(texts: list[bytes]) -> Dataset:
-    """As much of each text, so that guessing is right once in as many times as there are packages."""
+    """Take the same amount of each text, so that chance is one over the number of packages."""
     least = min(map(len, texts))
     return ConcatDataset([Told(text[:least], number) for number, text in enumerate(texts)])
 
 
 def share_told_right(scores: Tensor, packages: Tensor) -> Tensor:
-    """What is averaged over all pieces as a loss would be."""
+    """Return the accuracy as a loss-like value, which is averaged over all pieces."""
     return (scores.argmax(1) == packages).float().mean()
 
 

@@ -1,7 +1,7 @@
-"""A decoder as Llama has them: rotary places, RMS norms, gated feed-forward layers, no biases.
+"""A Llama-style decoder: rotary position embedding, RMS norms, gated feed-forward layers, no biases.
 
-Plain PyTorch, with the names that transformers use; so `windlass.train` knows how to split it. Its `forward` is the
-chain embed → layers → norm → head, which is all that a pipeline has to be told.
+Plain PyTorch, with the names that transformers use, from which `windlass.train` infers how to split it. Its `forward`
+is the chain embed → layers → norm → head, which is all that a pipeline needs to know.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Shape:
-    """How large it is."""
+    """Sizes of the model."""
 
     vocabulary: int = 256
     width: int = 128
     layers: int = 6
     heads: int = 4
     length: int = 96
-    """Bytes that it looks back."""
+    """Context length in bytes."""
     hidden: int = 352
-    """Of a feed-forward layer: about 8/3 of the width, as Llama's."""
+    """Width of a feed-forward layer: about 8/3 of the width, as in Llama."""
     kv_heads: int = 0
-    """Fewer keys and values than heads, each shared by several (Ainslie et al. 2023). 0: as many."""
+    """Fewer keys and values than heads, each shared by several (Ainslie et al. 2023). 0: as many as heads."""
     slowest: float = 10_000.0
-    """Sets how slowly the last pair of numbers turns with the place; Llama 3 has 500,000."""
+    """Base of the rotation frequencies by position; Llama 3 has 500,000."""
 
 
 class Attention(nn.Module):
-    """How each byte looks at those before it. Under tensor parallelism a rank has some of the heads."""
+    """Causal attention. Under tensor parallelism a rank has some of the heads."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A layer of its own for each byte, gated (Shazeer 2020)."""
+    """A gated feed-forward layer (Shazeer 2020)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward layer, each added to what came in."""
+    """Attention and a feed-forward layer, each added to its input."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Bytes in, scores for each next byte out."""
+    """The decoder: bytes in, scores for each next byte out."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -94,9 +94,9 @@ class Decoder(nn.Module):
 
 
 def rotations(length: int, width: int, slowest: float) -> Tensor:
-    """By what pairs of numbers are turned at each place (Su et al. 2021): cosine and sine, (length, 1, width/2, 2).
+    """Return the rotation of pairs of numbers by position (Su et al. 2021): cosine and sine, (length, 1, width/2, 2).
 
-    In fp32 whatever the parameters are: far places would fall together in bf16.
+    In fp32 for any parameter type: distant positions would coincide in bf16.
     """
     speeds = slowest ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
     angles = torch.outer(torch.arange(length, dtype=torch.float32), speeds)

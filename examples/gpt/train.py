@@ -3,7 +3,7 @@
     python train.py                                                      one process
     windlass run -N 2 --procs 4 --mesh pp=2,dp=2,tp=2 -- python train.py    eight, in three dimensions
 
-Whoever is killed, and whatever the number of ranks afterwards: it goes on with the very next sample.
+After a kill it resumes with the next sample, on any number of ranks.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Text(Dataset):
-    """Pieces of a text, and the same pieces one byte further on."""
+    """Pieces of a text, and the same pieces one byte later."""
 
     def __init__(self, text: bytes, length: int) -> None:
         self.text, self.length = torch.frombuffer(bytearray(text), dtype=torch.uint8), length
@@ -72,7 +72,7 @@ class Text(Dataset):
 
 
 def standard_library() -> tuple[Text, Text]:
-    """Every module at the library's top level: every tenth file is held out."""
+    """Return every module at the library's top level; every tenth file is held out."""
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     learnt = b"".join(path.read_bytes() for index, path in enumerate(files) if index % 10)
     held_out = b"".join(path.read_bytes() for path in files[::10])
@@ -80,7 +80,7 @@ def standard_library() -> tuple[Text, Text]:
 
 
 def pace(step: int, steps: int) -> float:
-    """Of the learning rate: twenty steps of warm-up, then down in a straight line to a tenth."""
+    """Factor of the learning rate: twenty steps of warm-up, then linear decay to a tenth."""
     return min((step + 1) / 20, 1 - 0.9 * step / steps)
 
 

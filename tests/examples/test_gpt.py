@@ -44,7 +44,7 @@ def test_a_head_learns_on_the_frozen_body_that_was_exported(tmp_path):
     told = subprocess.run(
         [*command, "--checkpoint-dir", tmp_path / "head"], env=env, capture_output=True, text=True, check=True
     ).stdout
-    assert re.search(r"\d+\.\d% of pieces told right, of 6 packages", told)
+    assert re.search(r"\d+\.\d% of pieces classified correctly, of 6 packages", told)
 
 
 @pytest.mark.parametrize("name", ["job", "mesh", "elastic", "finetune"])

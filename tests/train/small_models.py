@@ -1,4 +1,4 @@
-"""Models of the tests: small, and of the shapes that matter."""
+"""Small models of the tests, with the relevant layers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Decoder(nn.Module):
 
 
 class Placed(Decoder):
-    """It knows places: by a table of them, and by an embedding of their numbers."""
+    """A decoder with positions: a table of them, and an embedding of their numbers."""
 
     def __init__(self, layers: int = 4, knows: str = "table numbered") -> None:
         super().__init__(layers)

@@ -1,4 +1,4 @@
-"""What is done block by block: selective recomputation computes no matrix product twice; float8 takes what fits it."""
+"""Transformations by block: selective recomputation repeats no matrix product; float8 converts fitting layers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counting(TorchDispatchMode):
 
 
 def operators(how: str) -> Counter[str]:
-    """Of one step, forward and backward."""
+    """Count operators of one step, forward and backward."""
     torch.manual_seed(0)
     model = Decoder(layers=2)
     wrap_recomputation(model, find_blocks(model, ()), how)
@@ -38,7 +38,7 @@ def operators(how: str) -> Counter[str]:
     return counting.seen
 
 
-def test_selective_keeps_products_and_attention_and_computes_all_else_again():
+def test_selective_recomputation_keeps_products_and_attention_only():
     nothing, selective, everything = (operators(how) for how in ("none", "selective", "full"))
     attention = next(name for name in nothing if name.startswith("_scaled_dot_product") and "backward" not in name)
     for expensive in ("mm", attention):
@@ -46,7 +46,7 @@ def test_selective_keeps_products_and_attention_and_computes_all_else_again():
     assert nothing["silu"] < selective["silu"] == everything["silu"]
 
 
-def test_float8_takes_the_layers_of_blocks_and_leaves_the_head():
+def test_float8_converts_the_layers_of_blocks_and_not_the_head():
     pytest.importorskip("torchao")
     torch.manual_seed(0)
     model = Decoder(layers=2)

@@ -1,4 +1,4 @@
-"""One user's loop on every mesh: the losses of one process, to 2e-6 in fp32."""
+"""One script's loop on every mesh: the losses of one process, to 2e-6 in fp32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass_loops import losses, unmoved, whole_gradients_between
 
 STEPS = 6
 CLOSE = 2e-6
-"""Sums in another order differ by this much after a few steps in fp32."""
+"""Difference of losses in fp32 after a few steps, from another order of sums."""
 MESHES = [
     "dp=2", "dp=3", "fsdp=2", "tp=2", "pp=2", "pp=4",
     "dp=2,fsdp=2", "dp=2,tp=2", "fsdp=2,tp=2", "pp=2,dp=2", "pp=2,fsdp=2", "pp=2,tp=2",
@@ -24,23 +24,23 @@ def size(mesh: str) -> int:
 
 @pytest.fixture(scope="module")
 def alone():
-    """Clipped as most steps are, so that a wrong norm shows."""
+    """Most steps are clipped, so that a wrong norm is visible."""
     return ranks(1, losses, "", {}, STEPS)[0]
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_a_mesh_learns_as_one_process_does(mesh, alone):
+def test_a_mesh_has_the_losses_of_one_process(mesh, alone):
     for found in ranks(size(mesh), losses, mesh, {}, STEPS):
         assert found == pytest.approx(alone, abs=CLOSE)
 
 
-def test_auto_takes_the_simplest_that_holds_the_model(alone):
+def test_auto_chooses_the_simplest_mesh_that_holds_the_model(alone):
     for found in ranks(2, losses, "auto", {}, STEPS):
         assert found == pytest.approx(alone, abs=CLOSE)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "interleaved", "zero-bubble", "zbv"])
-def test_every_schedule_of_a_pipeline_does(schedule, alone):
+def test_every_pipeline_schedule_has_the_losses_of_one_process(schedule, alone):
     for found in ranks(2, losses, "pp=2", {"schedule": schedule}, STEPS):
         assert found == pytest.approx(alone, abs=CLOSE)
 
@@ -59,7 +59,7 @@ def test_every_schedule_of_a_pipeline_does(schedule, alone):
         ("fsdp=2,tp=2", {"micro_batch": 3}),
     ],
 )
-def test_so_does_whatever_saves_memory(mesh, how, alone):
+def test_memory_savings_keep_the_losses_of_one_process(mesh, how, alone):
     for found in ranks(size(mesh), losses, mesh, how, STEPS):
         assert found == pytest.approx(alone, abs=CLOSE)
 
@@ -76,13 +76,13 @@ def test_so_does_whatever_saves_memory(mesh, how, alone):
         ("dp=2,fsdp=2,cp=2", {}),
     ],
 )
-def test_so_does_one_whose_ranks_have_parts_of_each_sequence(mesh, how, alone):
+def test_context_parallelism_keeps_the_losses_of_one_process(mesh, how, alone):
     for found in ranks(size(mesh), losses, mesh, how, STEPS):
         assert found == pytest.approx(alone, abs=CLOSE)
 
 
 @pytest.mark.parametrize("ac", ["none", "full"])
-def test_parts_of_sequences_keep_their_places(ac):
+def test_parts_of_sequences_keep_their_positions(ac):
     how = {"places": True, "positions": ("turns", "places"), "ac": ac}
     whole = ranks(1, losses, "", how, STEPS)[0]
     for found in ranks(2, losses, "cp=2", how, STEPS):
@@ -102,13 +102,13 @@ def test_an_evaluation_between_two_steps_changes_nothing(mesh, alone):
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("mesh", ["dp=2", "fsdp=2", "fsdp=2,tp=2", "pp=2,dp=2"])
-def test_low_precision_is_near(precision, mesh, alone):
-    """fp16 leaves the first step out or two, until the scale of the loss is found."""
+def test_low_precision_has_similar_losses(precision, mesh, alone):
+    """fp16 skips one or two steps, until the loss scale is found."""
     found = ranks(size(mesh), losses, mesh, {"precision": precision}, STEPS)[0]
     assert found == pytest.approx(alone, abs=0.15)
 
 
 @pytest.mark.parametrize("mesh", ["dp=2", "fsdp=2", "pp=2"])
 @pytest.mark.parametrize("clip", [None, 1.0])
-def test_a_gradient_that_is_no_number_moves_nothing_though_the_loss_is_one(mesh, clip):
+def test_a_nan_gradient_changes_no_parameter_even_with_a_finite_loss(mesh, clip):
     assert ranks(2, unmoved, mesh, clip) == [True, True]

@@ -1,4 +1,4 @@
-"""What cannot be trained is told once, by the first rank, before anything is sent; and no rank hangs."""
+"""Impossible runs are refused once, by the first rank, before anything is sent; and no rank hangs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from windlass_loops import refused
         ("dp=2", {"nan": True}, "is not finite; try a lower learning rate"),
     ],
 )
-def test_the_first_rank_says_why_and_all_leave(mesh, how, said, tmp_path: Path):
+def test_the_first_rank_prints_the_reason_and_all_ranks_exit(mesh, how, said, tmp_path: Path):
     first, second = ranks(2, refused, mesh, {"place": str(tmp_path), **how})
     assert (first["code"], second["code"]) == (85, 85)
     assert said in first["err"]
@@ -40,7 +40,7 @@ def test_the_first_rank_says_why_and_all_leave(mesh, how, said, tmp_path: Path):
     assert second["err"] == ""
 
 
-def test_a_checkpoint_of_another_model_is_told_by_its_tensors(tmp_path: Path):
+def test_a_checkpoint_of_another_model_is_refused_with_its_tensors(tmp_path: Path):
     assert [each["code"] for each in ranks(2, refused, "dp=2", {"place": str(tmp_path), "layers": 2})] == [0, 0]
     first, second = ranks(2, refused, "dp=2", {"place": str(tmp_path), "layers": 3})
     assert (first["code"], second["code"]) == (85, 85)

@@ -1,4 +1,4 @@
-"""A run that is told to TensorBoard, MLflow and W&B, and goes on in the same run of theirs after a restart."""
+"""Reports of a run to TensorBoard, MLflow and W&B, which continue in the same tracker run after a restart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forked_ranks import ranks
 from windlass_loops import reported
 
 
-def test_tensorboard_has_one_run_of_a_job_that_was_started_twice(tmp_path: Path):
+def test_tensorboard_has_one_run_of_a_restarted_job(tmp_path: Path):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for steps in (4, 8):
         ranks(2, reported, f"tensorboard:{tmp_path / 'runs'}", str(tmp_path / "kept"), steps, {})
@@ -19,9 +19,9 @@ def test_tensorboard_has_one_run_of_a_job_that_was_started_twice(tmp_path: Path)
     assert {"step_ms", "samples_per_second", "forward_ms"} <= set(found.Tags()["scalars"])
 
 
-def test_mlflow_has_one_run_of_a_job_that_was_started_twice(tmp_path: Path, monkeypatch):
+def test_mlflow_has_one_run_of_a_restarted_job(tmp_path: Path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # the store that needs no database and no server
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # the store without database and server
     place = f"file:{tmp_path}/mlruns"
     for steps in (4, 8):
         ranks(1, reported, f"mlflow:{place}", str(tmp_path / "kept"), steps, {"MLFLOW_ALLOW_FILE_STORE": "true"})

@@ -1,4 +1,4 @@
-"""A loss that is no number, or a spike: all go back to a checkpoint, and on behind what led there."""
+"""A NaN loss, or a loss spike: all ranks return to a checkpoint, and continue after the bad batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from forked_ranks import ranks
-from rolling_loop import trained
+from rollback_loop import trained
 
 from windlass import wire
 
@@ -14,8 +14,8 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize(("asked", "factor"), [({"not_finite": "rollback"}, NAN), ({"spike": "rollback"}, 100.0)])
-def test_batches_that_led_to_trouble_are_left_out_as_if_they_had_not_been(asked, factor, tmp_path: Path):
-    """To the bit what comes of a run that stops at the checkpoint and goes on behind them."""
+def test_a_rollback_skips_the_batches_before_the_bad_step_to_the_bit(asked, factor, tmp_path: Path):
+    """The result is equal to the bit to that of a run that stops at the checkpoint and continues after the batches."""
     how = {"asked": asked, "factors": {9: factor}, "rank": 1}
     told = ranks(2, trained, str(tmp_path / "a"), 12, how)
     assert [each["code"] for each in told] == [0, 0]
@@ -33,20 +33,20 @@ def test_batches_that_led_to_trouble_are_left_out_as_if_they_had_not_been(asked,
     assert [each["sum"] for each in other] == [each["sum"] for each in told]
 
 
-def test_a_spike_can_be_left_out_alone(tmp_path: Path):
+def test_a_single_spike_can_be_skipped(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 12, {"asked": {"spike": "skip"}, "factors": {9: 100.0}})
     assert told["code"] == 0
     assert list(told["batches"].values()) == list(range(12))
     assert "step 9 is skipped: the loss of 4" in told["err"]
 
 
-def test_a_spike_ends_a_run_that_is_to_stop(tmp_path: Path):
+def test_a_spike_ends_a_run_with_the_stop_policy(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 12, {"asked": {"spike": "stop"}, "factors": {9: 100.0}})
     assert told["code"] == wire.RankExitCode.FATAL
     assert 'spike="skip" for single bad batches, or "rollback"' in told["err"]
 
 
-def test_trouble_that_comes_again_each_time_ends_the_run(tmp_path: Path):
+def test_bad_steps_after_every_rollback_end_the_run(tmp_path: Path):
     how = {"asked": {"not_finite": "rollback"}, "factors": dict.fromkeys(range(13, 100), NAN)}
     (told,) = ranks(1, trained, str(tmp_path), 30, how)
     assert told["code"] == wire.RankExitCode.FATAL
@@ -56,13 +56,13 @@ def test_trouble_that_comes_again_each_time_ends_the_run(tmp_path: Path):
     assert "3 rollbacks in a row" in told["err"] or "there is no checkpoint to roll back to" in told["err"]
 
 
-def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(tmp_path: Path):
+def test_a_rollback_before_the_first_checkpoint_is_an_error(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 9, {"asked": {"not_finite": "rollback"}, "factors": {1: NAN}})
     assert told["code"] == wire.RankExitCode.FATAL
     assert "there is no checkpoint to roll back to" in told["err"]
 
 
-def test_other_words_are_refused_at_the_start(tmp_path: Path):
+def test_unknown_policies_are_refused_at_the_start(tmp_path: Path):
     (told,) = ranks(1, trained, str(tmp_path), 9, {"asked": {"spike": "panic"}})
     assert told["code"] == wire.RankExitCode.FATAL
     assert "spike='panic': one of stop, skip, rollback" in told["err"]

@@ -1,4 +1,4 @@
-"""The loops of the tests' scripts. Each is a function of a module, as ranks are started with it."""
+"""The loops of the tests' scripts. Each is a function of a module, because ranks are started with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PIPELINE = ("embed", "layers.*", "norm", "head")
 
 
 def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
-    """The mean loss of each step of the small decoder."""
+    """Return the mean loss of each step of the small decoder."""
     from small_models import Decoder, Placed, cross_entropy, tokens  # noqa: PLC0415 - who collects need not
 
     from windlass import train  # noqa: PLC0415
@@ -31,7 +31,7 @@ def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
 
 
 def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
-    """A run that keeps checkpoints: losses and samples by step, and sums of this rank's parameters at the end."""
+    """Run with checkpoints: return losses and samples by step, and sums of this rank's parameters at the end."""
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
@@ -68,7 +68,7 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
 
 
 def printed(mesh: str, place: str, steps: int, how: dict[str, Any]) -> str:
-    """What this rank of `kept` says on stdout."""
+    """Return the stdout of this rank of `kept`."""
     import contextlib  # noqa: PLC0415
     import io  # noqa: PLC0415
 
@@ -78,7 +78,7 @@ def printed(mesh: str, place: str, steps: int, how: dict[str, Any]) -> str:
 
 
 def built(how: dict[str, Any]) -> Any:
-    """The small decoder; `frozen`: all of it but its head."""
+    """Build the small decoder; `frozen`: all of it but its head."""
     from small_models import Decoder, Placed  # noqa: PLC0415
 
     if "places" in how:
@@ -95,7 +95,7 @@ def learning(model: Any) -> list[dict[str, Any]]:
 
 
 def whole_gradients_between(mesh: str) -> int:
-    """How many gradients this rank has whole, not in shards, when the second micro-batch is computed."""
+    """Return the number of whole gradients on this rank when the second micro-batch is computed."""
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
     from torch.distributed.fsdp import FSDPModule  # noqa: PLC0415
 
@@ -127,7 +127,7 @@ def whole_gradients_between(mesh: str) -> int:
 
 
 def unmoved(mesh: str, clip: float | None) -> bool:
-    """Whether parameters are what they were, after a step whose gradient is no number while its loss is one."""
+    """Return whether parameters are unchanged after a step with NaN gradients and a finite loss."""
     import torch  # noqa: PLC0415
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def unmoved(mesh: str, clip: float | None) -> bool:
 
 
 def reported(report_to: str, place: str, steps: int, env: dict[str, str]) -> None:
-    """A run with checkpoints whose numbers go there, every second step."""
+    """Run with checkpoints and trackers that report every second step."""
     import os  # noqa: PLC0415
 
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
@@ -167,7 +167,7 @@ def local_parts(model: Any) -> list[Any]:
 
 
 def refused(mesh: str, how: dict[str, Any]) -> dict[str, Any]:
-    """A run with something wrong in it: what this rank said, and its exit code."""
+    """Run with a mistake; return the stderr of this rank, and its exit code."""
     import contextlib  # noqa: PLC0415
     import io  # noqa: PLC0415
 

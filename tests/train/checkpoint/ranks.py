@@ -1,4 +1,4 @@
-"""Ranks of a test: processes forked from this one, which has torch, on a gloo group of their own."""
+"""Starts ranks for a test: processes forked from this one, which has imported torch, in a gloo group of their own."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import torch._dynamo  # DTensors load it at their first use, each rank anew: seconds
+import torch._dynamo  # DTensors import it at their first use, which takes seconds on each rank
 import torch.distributed as dist
 
 PATIENCE = 120.0
 KILLED = -signal.SIGKILL
 
-torch.set_num_threads(1)  # a process that has worked with several must not be forked
+torch.set_num_threads(1)  # a process that has used several threads must not be forked
 
 
 class Rank(NamedTuple):
-    """A forked process, and where it leaves what it has to say."""
+    """A forked process, and the file for its result."""
 
     pid: int
     said: Path
@@ -37,12 +37,15 @@ def start(folder: Path, count: int, work: Callable[..., Any], *given: Any) -> li
 
 
 def run(folder: Path, count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
-    """What each rank returns. Raises AssertionError with the traceback of the first that does not."""
+    """Return the result of each rank. Raises AssertionError with the traceback of the first that failed."""
     return [outcome for outcome, _ in ended(start(folder, count, work, *given), fail=True)]
 
 
 def ended(ranks: list[Rank], *, fail: bool = False) -> list[tuple[Any, int]]:
-    """(what it returned, exit code; minus a signal's number) of each, once all are gone. None left is left alive."""
+    """Return (result, exit code; minus a signal's number) of each rank, once all have ended.
+
+    No process is left running.
+    """
     codes = [_reaped(rank.pid, time.monotonic() + PATIENCE) for rank in ranks]
     outcomes = []
     for rank, code in zip(ranks, codes, strict=True):

@@ -84,7 +84,10 @@ class Faulty:
 
 
 def refused(environ: Environ, start: Start, status: str, code: str, message: str) -> Iterable[bytes]:
-    """An answer of the store itself. What was sent is read first, or the client would see a connection that broke."""
+    """Return an answer of the store itself.
+
+    The request body is read first, or the client would see a broken connection.
+    """
     environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     body = b"" if environ["REQUEST_METHOD"] == "HEAD" else _ERROR.format(code=code, message=message).encode()
     start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
@@ -92,12 +95,12 @@ def refused(environ: Environ, start: Start, status: str, code: str, message: str
 
 
 class Quiet(WSGIRequestHandler):
-    """Says nothing, and keeps connections as S3 does."""
+    """A request handler without logs that keeps connections open as S3 does."""
 
     protocol_version = "HTTP/1.1"
 
     def log(self, *_said: Any) -> None:
-        """Nobody reads it."""
+        """Drop log messages."""
 
 
 def main() -> None:

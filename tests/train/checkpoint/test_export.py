@@ -1,4 +1,4 @@
-"""One file of a checkpoint: what other programs read is what was trained."""
+"""Export of a checkpoint as one file: other programs read the values that were trained."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_a_model_alone_loads_into_the_same_model(run, tmp_path, model, name, cap
     assert capsys.readouterr().out.startswith(f"{target}: step 500, 9 tensors, ")
 
 
-def test_everything_by_its_whole_name(run, tmp_path, model):
+def test_an_export_of_everything_has_full_names(run, tmp_path, model):
     main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt")])
     whole = torch.load(tmp_path / "out.pt", weights_only=True)
     assert torch.equal(whole["model.0.weight"], model[0].weight)
     assert whole["opt.param_groups.0.lr"] == 0.25
 
 
-def test_what_is_no_tensor_has_no_place_in_safetensors_and_that_is_told(run, tmp_path, capsys):
+def test_values_other_than_tensors_are_left_out_of_safetensors_with_a_message(run, tmp_path, capsys):
     assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.safetensors")]) == 0
     assert "12 values that are not tensors are only written to a .pt file" in capsys.readouterr().out
 
@@ -59,20 +59,20 @@ def test_what_is_no_tensor_has_no_place_in_safetensors_and_that_is_told(run, tmp
 @pytest.mark.parametrize(
     ("options", "fix"),
     [
-        (["--to", "out.bin"], "name one that ends with .safetensors, .pt or .pth"),
-        (["--to", "out.pt", "--only", "modle"], "has nothing beneath 'modle'; it has model, opt"),
+        (["--to", "out.bin"], "use .safetensors, .pt or .pth"),
+        (["--to", "out.pt", "--only", "modle"], "has no values under 'modle'; it has model, opt"),
         (["--to", "out.pt", "7"], "has no checkpoint of step 7; it has 500"),
         (["--to", "no/such/folder/out.pt"], "No such file or directory"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_with_what_can(run, tmp_path, monkeypatch, capsys, options, fix):
+def test_an_impossible_export_is_refused_with_the_valid_choices(run, tmp_path, monkeypatch, capsys, options, fix):
     monkeypatch.chdir(tmp_path)
     assert main(["checkpoint", "export", str(run), *options]) != 0
     assert fix in capsys.readouterr().err
     assert not list(tmp_path.glob("out*"))
 
 
-def test_a_damaged_one_is_not_exported(run, tmp_path, capsys):
+def test_a_damaged_checkpoint_is_not_exported(run, tmp_path, capsys):
     file = run / folder_of(500) / "__0_0.distcp"
     file.write_bytes(file.read_bytes()[:-1] + b"!")
     assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt")]) == 2

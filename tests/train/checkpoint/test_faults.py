@@ -1,4 +1,4 @@
-"""Ranks killed, bits flipped, disks full: what was saved before is found, whole, each time."""
+"""Checkpoints after killed ranks, flipped bits and full disks: an earlier one is found complete each time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from windlass.train.checkpoint.store.storage import open_storage
 
 
 @pytest.mark.timeout(300)
-def test_killed_at_any_instant_the_newest_good_one_is_loaded(tmp_path):
-    """20 times: two ranks save as fast as they can, one or both are killed; the next two go on from what is good."""
+def test_the_newest_good_checkpoint_is_loaded_after_a_kill_at_any_instant(tmp_path):
+    """20 times: two ranks save as fast as they can, one or both are killed; the next two resume from a good one."""
     place, chance = str(tmp_path / "run"), random.Random(7)  # noqa: S311 - a dice
     before = torn = 0
     for attempt in range(20):
@@ -42,7 +42,7 @@ def test_killed_at_any_instant_the_newest_good_one_is_loaded(tmp_path):
 
 
 def _a_save_later(place, before):
-    """Wait until a save newer than `before` is committed; its step."""
+    """Wait until a save newer than `before` is committed; return its step."""
     until = time.monotonic() + ranks.PATIENCE
     while time.monotonic() < until:
         if (newest := max((each.step or 0 for each in list_checkpoints(open_storage(str(place)))), default=0)) > before:
@@ -51,7 +51,7 @@ def _a_save_later(place, before):
     raise AssertionError("nothing was saved")
 
 
-def test_what_a_dead_save_left_is_gone_after_the_next_start(tmp_path):
+def test_files_of_an_interrupted_save_are_removed_at_the_next_start(tmp_path):
     place = tmp_path / "run"
     ranks.run(tmp_path / "a", 2, training.train, str(place), 3)
     (place / "step-00000009.tmp").mkdir()
@@ -63,13 +63,13 @@ def test_what_a_dead_save_left_is_gone_after_the_next_start(tmp_path):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Three steps, all kept."""
+    """Three checkpoints, all kept."""
     folder = tmp_path_factory.mktemp("saved")
     ranks.run(folder / "ranks", 2, training.train, str(folder / "run"), 3, 5)
     return folder / "run"
 
 
-def test_a_flipped_bit_in_any_file_is_found_and_the_older_one_is_used(tmp_path, saved):
+def test_a_flipped_bit_in_any_file_is_detected_and_the_older_checkpoint_is_used(tmp_path, saved):
     chance, names = random.Random(3), names_in(saved / folder_of(3))  # noqa: S311 - a dice
     assert names == [".metadata", "__0_0.distcp", "__1_0.distcp", MANIFEST, "rng-0.json", "rng-1.json"]
     for name in names:
@@ -97,7 +97,7 @@ def _flip(file, chance):
     file.write_bytes(data)
 
 
-def test_training_goes_on_over_a_damaged_one_and_replaces_it(tmp_path, saved):
+def test_training_resumes_before_a_damaged_checkpoint_and_replaces_it(tmp_path, saved):
     place = tmp_path / "run"
     subprocess.run(["cp", "-r", saved, place], check=True)
     (place / folder_of(3) / "__1_0.distcp").unlink()
@@ -109,7 +109,7 @@ def test_training_goes_on_over_a_damaged_one_and_replaces_it(tmp_path, saved):
     ]
 
 
-def test_all_of_them_damaged_is_an_error_on_every_rank(tmp_path, saved):
+def test_damage_of_all_checkpoints_is_an_error_on_every_rank(tmp_path, saved):
     place = tmp_path / "run"
     subprocess.run(["cp", "-r", saved, place], check=True)
     for step in (1, 2, 3):
@@ -121,7 +121,7 @@ def test_all_of_them_damaged_is_an_error_on_every_rank(tmp_path, saved):
         assert "step-00000001: __0_0.distcp has 0 bytes, and" in said
 
 
-def test_a_run_that_loaded_nothing_does_not_write_over_another(tmp_path, saved):
+def test_a_run_without_a_loaded_checkpoint_does_not_overwrite_another_run(tmp_path, saved):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _save_without_loading, str(saved)))
     assert all("has checkpoints up to step 3, and none of them was loaded" in said for said, _ in ended)
     assert [each.step for each in list_checkpoints(open_storage(str(saved)))] == [3, 2, 1]
@@ -131,8 +131,8 @@ def _save_without_loading(_rank, place):
     training.CheckpointSaver(open_storage(place), training.new_rank_group(), after=None)
 
 
-def test_of_copies_that_forward_passes_changed_the_first_ranks_is_saved(tmp_path):
-    """Running means, say: under DDP the first rank's are everybody's at the next forward pass."""
+def test_buffers_that_differ_by_rank_are_saved_from_the_first_rank(tmp_path):
+    """Such as running means: under DDP the first rank's are used by all ranks at the next forward pass."""
     assert ranks.run(tmp_path / "ranks", 2, _save_and_load_own_means, str(tmp_path / "run")) == [[0.0] * 4] * 2
 
 
@@ -160,7 +160,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_a_full_disk_is_one_clear_error_on_all_ranks_and_the_last_good_one_stays(small_disk, tmp_path):
+def test_a_full_disk_is_one_error_on_all_ranks_and_the_last_good_checkpoint_stays(small_disk, tmp_path):
     place = small_disk / "run"
     ranks.run(tmp_path / "before", 2, training.train, str(place), 2)
     with (small_disk / "ballast").open("wb") as file:
@@ -176,13 +176,13 @@ def test_a_full_disk_is_one_clear_error_on_all_ranks_and_the_last_good_one_stays
     assert told == []
 
 
-def test_a_place_that_is_a_file_is_refused_before_training(tmp_path):
+def test_a_location_that_is_a_file_is_refused_before_training(tmp_path):
     (tmp_path / "file").write_text("")
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(tmp_path / "file/run"), 1))
     assert all("Not a directory\npart of its path is a file: use another location" in said for said, _ in ended)
 
 
-def test_a_folder_that_is_not_shared_is_told_as_such(tmp_path):
+def test_a_folder_that_is_not_shared_is_reported(tmp_path):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _train_at_own, str(tmp_path)))
     assert all("are not visible to rank 0: " in said for said, _ in ended)
     assert all("all nodes must share the folder; or use an object store" in said for said, _ in ended)

@@ -1,4 +1,4 @@
-"""A sharded model and its optimizer, saved in the background while they train on: the losses after it are the same."""
+"""A sharded model and its optimizer, saved in the background during training: the later losses are the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.train.checkpoint.saver import CheckpointSaver
 from windlass.train.checkpoint.state_loader import load_state
 from windlass.train.checkpoint.store.storage import open_storage
 
-WIDTH, STEPS = 300, 8  # wide enough that weights are copied behind training's back
+WIDTH, STEPS = 300, 8  # large enough that weights are copied in the background
 OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
@@ -36,7 +36,7 @@ def state_of(model, optimizer):
 
 
 def train(_rank, world, place, save_at):
-    """Losses of the steps after the checkpoint that was loaded, if one was."""
+    """Return the losses of the steps after the loaded checkpoint, or of all steps."""
     (model, optimizer), everybody, losses = sharded(world), new_rank_group(), []
     begun = None
     if found := find_newest_good(open_storage(place), everybody):
@@ -61,14 +61,14 @@ def train(_rank, world, place, save_at):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run of two ranks that saved at step 5: its place, and all losses."""
+    """Return the location of a run of two ranks that saved at step 5, and all its losses."""
     folder = tmp_path_factory.mktemp("trained")
     losses, _ = ranks.run(folder / "ranks", 2, train, 2, str(folder / "run"), (3, 5))
     return folder / "run", losses
 
 
 @pytest.mark.parametrize(("world", "exact"), [(2, True), (1, False), (3, False)])
-def test_what_follows_a_checkpoint_is_what_followed_it_before(tmp_path, trained, world, exact):
+def test_steps_after_a_restored_checkpoint_are_the_same_as_before(tmp_path, trained, world, exact):
     place, losses = trained
     shutil.copytree(place, tmp_path / "run")
     again, *_ = ranks.run(tmp_path / "ranks", world, train, world, str(tmp_path / "run"), ())

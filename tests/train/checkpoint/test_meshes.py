@@ -1,4 +1,4 @@
-"""Saved on one mesh, loaded on another, by real ranks."""
+"""Checkpoints saved on one mesh and loaded on another, by real ranks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from windlass.train.checkpoint.store.storage import open_storage
 
 
 def whole(step):
-    """The state as one process would have it."""
+    """The state as a single process has it."""
     at = torch.arange(24.0).reshape(6, 4) + step
     return {"model": {"a": at, "b": at.flatten() * 2, "norm": at[0] * 3}, "opt": {"lr": step / 10, "step": step}}
 
 
 def cut(state, shape):
-    """The same on a mesh: `a` by its second dimension, `b` by its first, `norm` everywhere."""
+    """The same state on a mesh: `a` split by its second dimension, `b` by its first, `norm` replicated."""
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
     model = state["model"]
     return {
@@ -60,7 +60,7 @@ def load_again(rank, place, shape):
 
 @pytest.mark.parametrize("blocking", [True, False], ids=["sync", "async"])
 @pytest.mark.parametrize(("before", "after"), [((2, 2), (1, 2)), ((1, 2), (2, 2)), ((2, 2), (2, 2)), ((1, 2), (1, 1))])
-def test_a_state_comes_back_on_another_mesh(tmp_path, before, after, blocking):
+def test_a_state_is_restored_on_another_mesh(tmp_path, before, after, blocking):
     place = str(tmp_path / "run")
     saved = ranks.run(tmp_path / "save", before[0] * before[1], save, place, before, 7, blocking)
     for rank, (manifest, model, opt, known, drawn) in enumerate(

@@ -19,7 +19,7 @@ def _as_before():
     rng_state.restore(before)
 
 
-def test_what_comes_next_is_drawn_again():
+def test_restored_generators_draw_the_same_numbers():
     drawn()
     taken = rng_state.capture()
     first = drawn()
@@ -28,7 +28,7 @@ def test_what_comes_next_is_drawn_again():
     assert drawn() == first
 
 
-def test_a_rank_without_a_past_is_seeded_by_where_it_is():
+def test_a_rank_without_saved_generators_is_seeded_by_rank_and_step():
     def at(seed, rank, step):
         rng_state.reseed(seed, rank, step)
         return drawn()
@@ -37,6 +37,6 @@ def test_a_rank_without_a_past_is_seeded_by_where_it_is():
     assert len({at(seed, rank, step) for seed in (1, 2) for rank in (0, 1, 2) for step in (0, 500)}) == 12
 
 
-def test_numpy_is_left_alone_where_it_is_not_loaded(monkeypatch):
+def test_numpy_is_not_imported_where_the_run_has_not_loaded_it(monkeypatch):
     monkeypatch.delitem(rng_state.sys.modules, "numpy")
     assert b"numpy" not in rng_state.capture()

@@ -1,4 +1,4 @@
-"""Checkpoints in a real S3 API, which fails now and then."""
+"""Checkpoints in a real S3 API with injected failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import ranks
 import training
-from disturbing.places import CREDENTIALS
+from fault_injection.faulty_storage import CREDENTIALS
 
 from windlass.train.checkpoint.store.errors import StorageError
 from windlass.train.checkpoint.store.inventory import CheckpointStatus, incomplete_folders, list_checkpoints
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def port():
-    """Of a store of this file's own."""
+    """The address of a store for this file."""
     pytest.importorskip("moto", reason="S3 is played by moto")
     command = [sys.executable, Path(__file__).with_name("s3_server.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
@@ -35,7 +35,7 @@ def port():
 
 @pytest.fixture
 def store(port, monkeypatch, tmp_path):
-    """A bucket; calling it sets what goes wrong."""
+    """A bucket; the yielded function sets its faults."""
     for name, value in {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         **CREDENTIALS,
@@ -63,7 +63,7 @@ def asked(port, method, path, body=""):
     assert connection.getresponse().status < 300
 
 
-def test_saved_listed_verified_pruned_and_loaded(tmp_path, place):
+def test_checkpoints_are_saved_listed_verified_pruned_and_loaded(tmp_path, place):
     ranks.run(tmp_path / "a", 2, training.train, place, 3)
     seen = list_checkpoints(open_storage(place))
     assert [(each.step, each.state) for each in seen] == [
@@ -76,7 +76,7 @@ def test_saved_listed_verified_pruned_and_loaded(tmp_path, place):
     assert not list((tmp_path / "scratch").iterdir()), "nothing stays on this machine"
 
 
-def test_a_quarter_of_all_requests_fails_and_nobody_notices(tmp_path, place, store):
+def test_failures_of_a_quarter_of_all_requests_are_retried(tmp_path, place, store):
     store(errors=0.25, seed=5)
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     assert ranks.run(tmp_path / "b", 2, training.train, place, 2) == [(1, []), (1, [])]
@@ -95,26 +95,26 @@ def test_a_slow_store_is_waited_for_in_the_background(tmp_path, place, store):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """The client of S3 tries once: what is tried again is tried again by us."""
+    """The S3 client tries once, so that retries are those of Windlass."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
 
 
 @pytest.fixture
 def in_parts(monkeypatch):
-    """Files of 5 MiB and more go in parts, as files of 100 MiB do otherwise."""
+    """Files of 5 MiB and more are uploaded in parts, as files of 100 MiB are by default."""
     core = pytest.importorskip("s3fs.core")
     monkeypatch.setattr(core, "calculate_chunksize", lambda *_size, **_words: 5 * MIB)
     monkeypatch.setattr(training, "WIDTH", 3 * MIB)
 
 
-def test_an_upload_that_is_cut_off_is_begun_again(tmp_path, place, store, in_parts):
+def test_an_interrupted_upload_is_retried(tmp_path, place, store, in_parts):
     store(cut=3)
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(1, []), (1, [])]
 
 
-def test_an_upload_that_cannot_be_finished_is_no_checkpoint(tmp_path, place, store, in_parts, impatient):
+def test_an_unfinished_upload_is_no_checkpoint(tmp_path, place, store, in_parts, impatient):
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     store(cut=10_000)
     for said, code in ranks.ended(ranks.start(tmp_path / "b", 2, training.train, place, 2)):
@@ -126,14 +126,14 @@ def test_an_upload_that_cannot_be_finished_is_no_checkpoint(tmp_path, place, sto
     assert ranks.run(tmp_path / "c", 2, training.resume_only, place) == [(1, []), (1, [])]
 
 
-def test_a_listing_that_lags_behind_hides_nothing(tmp_path, place, store):
+def test_a_stale_listing_hides_no_checkpoint(tmp_path, place, store):
     ranks.run(tmp_path / "a", 2, training.train, place, 3)
     store(hide=folder_of(3))
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(3, []), (3, [])]
     assert ranks.run(tmp_path / "c", 2, training.train, place, 4) == [(3, []), (3, [])]
 
 
-def test_a_save_that_died_before_its_manifest_is_passed_over_in_silence_and_removed(tmp_path, place):
+def test_a_save_without_manifest_is_skipped_without_a_message_and_removed(tmp_path, place):
     ranks.run(tmp_path / "a", 2, training.train, place, 2)
     open_storage(place).remove(f"{folder_of(2)}/manifest.json")
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(1, []), (1, [])]
@@ -145,7 +145,7 @@ def test_a_save_that_died_before_its_manifest_is_passed_over_in_silence_and_remo
     assert [each.step for each in list_checkpoints(open_storage(place))] == [1]
 
 
-def test_a_changed_object_is_found_and_the_older_one_is_used(tmp_path, place):
+def test_a_changed_object_is_detected_and_the_older_checkpoint_is_used(tmp_path, place):
     ranks.run(tmp_path / "a", 2, training.train, place, 2)
     there = open_storage(place)
     data = bytearray(there.read(f"{folder_of(2)}/__1_0.distcp"))
@@ -156,7 +156,7 @@ def test_a_changed_object_is_found_and_the_older_one_is_used(tmp_path, place):
     assert told[0].startswith(f"{place}: skipping step-00000002: __1_0.distcp was changed after it was written (CRC-32")
 
 
-def test_a_bucket_without_rights_is_told_before_training(tmp_path, place, store):
+def test_missing_permissions_on_a_bucket_are_reported_before_training(tmp_path, place, store):
     store(deny=["PUT", "POST"])
     for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, place, 1)):
         assert code == 1
@@ -164,14 +164,14 @@ def test_a_bucket_without_rights_is_told_before_training(tmp_path, place, store)
 
 
 @pytest.mark.parametrize("words", ["s3://no-such-bucket/run", "s3://no-such-bucket"])
-def test_a_bucket_that_is_not_there_is_told_before_training(tmp_path, words, store):
+def test_a_missing_bucket_is_reported_before_training(tmp_path, words, store):
     for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, words, 1)):
         assert code == 1
         assert f"{words}: " in said
         assert "it does not exist: create the bucket or the folder first, or correct its name" in said
 
 
-def test_a_store_that_does_not_answer_is_told_with_its_address(monkeypatch, store, impatient):
+def test_a_store_that_does_not_answer_is_reported_with_its_address(monkeypatch, store, impatient):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(
         StorageError, match=r"it does not answer: check the network and the address \(AWS_ENDPOINT_URL\)"

@@ -1,4 +1,4 @@
-"""One rank saves: what is copied when, what is kept, and what becomes of errors behind its back."""
+"""Saves of one rank: time of the copies, retention, and errors in the background."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def saver(place):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Nothing is written before it is set."""
+    """An event that the writer waits for."""
     go, really = threading.Event(), state_writer.save
 
     def later(*given, **named):
@@ -63,7 +63,7 @@ def steps(place):
     return [each.step for each in list_checkpoints(place) if each.state is CheckpointStatus.COMPLETE]
 
 
-def test_what_changes_after_the_copy_is_not_saved(saver, place, slow):
+def test_changes_after_the_copy_are_not_saved(saver, place, slow):
     live = state()
     saver.save(live, 1)
     saver.wait_until_staged()
@@ -75,7 +75,7 @@ def test_what_changes_after_the_copy_is_not_saved(saver, place, slow):
 
 
 def test_small_tensors_and_named_ones_are_copied_before_save_returns(saver, place, slow):
-    """A forward pass changes them: the running mean of a batch norm, say."""
+    """A forward pass changes them, such as the running mean of a batch norm."""
     live = state()
     saver.save(live, 1, immediate={"model.cache"})
     live["model"]["mean"].fill_(2.0)
@@ -87,19 +87,19 @@ def test_small_tensors_and_named_ones_are_copied_before_save_returns(saver, plac
     assert (back["cache"] == 1).all()
 
 
-def test_memory_of_the_copy_is_used_again(saver):
+def test_memory_of_the_copy_is_reused(saver):
     live, stage = state(), saver._stage
     first = stage.begin({"model.large": live["model"]["large"]}, ()).result()["model.large"].data_ptr()
     again = stage.begin({"model.large": live["model"]["large"]}, ()).result()["model.large"].data_ptr()
     assert first == again != live["model"]["large"].data_ptr()
 
 
-def test_training_goes_on_while_it_is_written(saver, place, slow):
+def test_training_continues_while_a_checkpoint_is_written(saver, place, slow):
     saver.save(state(), 1)
     saver.wait_until_staged()
     assert steps(place) == []
     until = time.monotonic() + 0.05
-    while time.monotonic() < until:  # a step, for longer than the end of a wait takes to be noticed
+    while time.monotonic() < until:  # longer than a thread needs to notice the end of a wait
         pass
     slow.set()
     saver.wait()
@@ -115,14 +115,14 @@ def test_the_next_save_waits_for_the_one_in_flight(saver, place):
     assert steps(place) == [3, 2, 1]
 
 
-def test_a_step_that_is_saved_is_not_saved_again(saver, place):
+def test_a_saved_step_is_not_saved_again(saver, place):
     saver.save(state(), 1, blocking=True)
     cost = saver.cost
     saver.save(state(), 1, blocking=True)
     assert saver.cost is cost
 
 
-def test_older_ones_go_when_the_new_one_is_good(place):
+def test_older_checkpoints_are_removed_when_the_new_one_is_good(place):
     with CheckpointSaver(place, new_rank_group(), after=None, keep=Retention(2, every=4)) as saver:
         for step in range(1, 11):
             saver.save(state(), step, blocking=True)
@@ -136,7 +136,7 @@ def test_older_ones_go_when_the_new_one_is_good(place):
         ({"facts": {"optimizer": object()}}, "TypeError: Object of type object is not JSON serializable"),
     ],
 )
-def test_an_error_behind_its_back_is_raised_at_the_next_call_and_training_may_go_on(saver, place, what, error):
+def test_a_background_error_is_raised_at_the_next_call_and_training_may_continue(saver, place, what, error):
     saver.save(state(), 1, **what)
     with pytest.raises(CheckpointError, match=error):
         saver.save(state(), 2)
@@ -154,7 +154,7 @@ def test_the_same_step_can_be_saved_after_it_failed(saver, place):
     assert steps(place) == [1]
 
 
-def test_going_back_gives_up_what_came_later(saver, place):
+def test_rewinding_removes_later_checkpoints(saver, place):
     for step in (10, 20, 30):
         saver.save(state(), step, blocking=True)
     with pytest.raises(CheckpointError, match="step 11 precedes step 30, which is saved: rewind to 11 first"):
@@ -165,14 +165,14 @@ def test_going_back_gives_up_what_came_later(saver, place):
     assert steps(place) == [11, 10]
 
 
-def test_older_ones_are_found_when_asked_for(saver, place):
+def test_a_search_can_be_limited_to_older_checkpoints(saver, place):
     for step in (10, 20, 30):
         saver.save(state(), step, blocking=True)
     assert find_newest_good(place, new_rank_group(), before=29).manifest.step == 20
     assert find_newest_good(place, new_rank_group(), before=9) is None
 
 
-def test_what_is_committed_is_good_whatever_becomes_of_older_ones(saver, place, monkeypatch):
+def test_a_committed_checkpoint_is_good_even_if_cleanup_fails(saver, place, monkeypatch):
     def fails(*_):
         raise ValueError("a name that nobody understands")
 
@@ -183,7 +183,7 @@ def test_what_is_committed_is_good_whatever_becomes_of_older_ones(saver, place, 
     assert steps(place) == [2, 1]
 
 
-def test_a_torn_folder_is_not_the_newest_that_is_whole(saver, place, tmp_path):
+def test_an_incomplete_folder_is_not_the_newest_complete_checkpoint(saver, place, tmp_path):
     saver.save(state(), 1, blocking=True)
     (tmp_path / "run" / folder_of(9)).mkdir()
     assert newest_complete(place)[0] == 1

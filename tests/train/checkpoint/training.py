@@ -1,4 +1,4 @@
-"""A run that only counts: its state is a function of the step, so whoever loads it knows whether it is whole."""
+"""A run that only counts: its state is a function of the step, so every load can be checked."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WIDTH = 20_000
 
 
 def state_at(rank, step):
-    """Each rank has a tensor of its own, and all have one in common."""
+    """Return a state in which each rank has a tensor of its own, and all have one in common."""
     mine, ours = torch.full((WIDTH,), float(step * 100 + rank)), torch.full((3,), float(step))
     return {"model": {f"of.{rank}": mine, "all": ours}, "step": step}
 
 
 def train(rank, place, steps, keep=2):
-    """Go on from the newest, save after each step; what was passed over, where it began, what it cost."""
+    """Resume, save after each step; return the skipped checkpoints, the first step, and the cost."""
     everybody, told = new_rank_group(), []
     begun = resumed(rank, place, everybody, told)
     with CheckpointSaver(open_storage(place), everybody, after=begun, keep=Retention(keep)) as saver:
@@ -32,7 +32,7 @@ def train(rank, place, steps, keep=2):
 
 
 def resumed(rank, place, everybody, told):
-    """The step of the newest good checkpoint, whose every number is checked; None if there is none."""
+    """Return the step of the newest good checkpoint, after a check of every value; None if there is none."""
     found = find_newest_good(open_storage(place), everybody, report=told.append)
     if found is None:
         return None
@@ -45,6 +45,6 @@ def resumed(rank, place, everybody, told):
 
 
 def resume_only(rank, place):
-    """Load the newest, change nothing."""
+    """Load the newest checkpoint without a change."""
     told = []
     return resumed(rank, place, new_rank_group(), told), told

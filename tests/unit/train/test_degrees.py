@@ -1,4 +1,4 @@
-"""What a mesh's text means, and what is said of one that does not come out."""
+"""Parsing of a mesh, and the errors for one that does not match."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ from windlass.train.mesh.degrees import Degrees, coordinates_of, data_rank, pars
         ("dp=*", 5, Degrees(dp=5)),
     ],
 )
-def test_degrees_are_what_is_said_and_the_star_is_the_rest(text, world, degrees):
+def test_degrees_are_parsed_and_the_star_is_the_rest(text, world, degrees):
     assert parse_degrees(text, world) == degrees
 
 
@@ -37,7 +37,7 @@ def test_degrees_are_what_is_said_and_the_star_is_the_rest(text, world, degrees)
         ("tp=2,tp=2", 4, "tp appears twice"),
     ],
 )
-def test_a_mesh_that_does_not_come_out_is_told_with_its_numbers(text, world, said):
+def test_a_mesh_that_does_not_match_is_refused_with_its_numbers(text, world, said):
     with pytest.raises(TrainError) as raised:
         parse_degrees(text, world)
     assert said in str(raised.value)
@@ -47,7 +47,7 @@ degree = st.integers(1, 4)
 
 
 @given(st.builds(Degrees, pp=degree, dp=degree, fsdp=degree, cp=degree, tp=degree))
-def test_every_rank_has_a_place_of_its_own_and_tensor_ranks_are_neighbours(degrees):
+def test_every_rank_has_distinct_coordinates_and_tensor_ranks_are_neighbours(degrees):
     places = [coordinates_of(degrees, rank) for rank in range(degrees.size)]
     assert len(set(places)) == degrees.size
     assert [place.tp for place in places[: degrees.tp]] == list(range(degrees.tp))

@@ -1,4 +1,4 @@
-"""One GPU for each rank, in either of the ways in which it is handed out; else one clear word."""
+"""One GPU for each rank, in either way of assigning them; else one clear error."""
 
 import pytest
 
@@ -12,15 +12,15 @@ from windlass.train.errors import TrainError
         (0, 0, 1, None),  # no GPU at all: the CPU
         (8, 3, 8, 3),  # torchrun: every rank sees all
         (8, 1, 2, 1),
-        (1, 3, 4, 0),  # --virtual-local-rank, or CUDA_VISIBLE_DEVICES for each rank: its own is all that it sees
+        (1, 3, 4, 0),  # --virtual-local-rank, or CUDA_VISIBLE_DEVICES for each rank: it sees its own GPU only
         (1, 0, 1, 0),
     ],
 )
-def test_a_rank_takes_the_gpu_that_is_its_own(visible, local_rank, local_size, number):
+def test_a_rank_selects_its_own_gpu(visible, local_rank, local_size, number):
     assert select_gpu(visible, local_rank, local_size) == number
 
 
-def test_fewer_gpus_than_ranks_are_no_reason_to_train_on_the_cpu_in_silence():
+def test_fewer_gpus_than_ranks_are_refused_instead_of_training_on_the_cpu():
     with pytest.raises(TrainError, match=r"4 ranks on this machine see 2 GPUs: start 2 ranks \(--nproc-per-node 2\)"):
         select_gpu(2, 0, 4)
 

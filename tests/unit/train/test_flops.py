@@ -1,4 +1,4 @@
-"""MFU is of stated operations on a device whose best is stated; else it is not told."""
+"""MFU of known operations on a device of known peak."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from windlass.train.telemetry.flops import decoder, peak_of, utilisation
         ("NVIDIA H100 PCIe", 756e12),
         ("NVIDIA A100-SXM4-80GB", 312e12),
         ("NVIDIA A10", 125e12),
-        ("NVIDIA A10G", None),  # another one than the A10
+        ("NVIDIA A10G", None),  # differs from the A10
         ("NVIDIA L4", 121e12),
         ("NVIDIA L40S", 362e12),
         ("Tesla V100-PCIE-16GB", 112e12),
@@ -21,7 +21,7 @@ from windlass.train.telemetry.flops import decoder, peak_of, utilisation
         ("Some accelerator", None),
     ],
 )
-def test_a_devices_best_is_known_by_its_name_or_not_at_all(name, peak):
+def test_the_peak_of_a_device_is_known_by_its_exact_name_only(name, peak):
     assert peak_of(name) == peak
 
 
@@ -31,5 +31,5 @@ def test_llama_3_8b_on_an_h200_at_its_published_rate():
     assert utilisation(one * 10_471, 1.0, 1, peak_of("NVIDIA H200")) == pytest.approx(0.578, abs=0.001)
 
 
-def test_of_a_device_that_is_not_known_no_share_is_told():
+def test_an_unknown_device_has_no_utilisation():
     assert utilisation(1e15, 1.0, 1, None) is None

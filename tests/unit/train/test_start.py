@@ -17,7 +17,7 @@ def joining(monkeypatch, error, words):
     monkeypatch.setattr(failure_report, "read_peer_report", lambda: words)
 
 
-def test_leaves_with_its_code_and_without_a_word(monkeypatch, capsys):
+def test_a_joining_rank_exits_silently_with_the_code_of_the_refusal(monkeypatch, capsys):
     joining(monkeypatch, _GONE, failure_report.FailureReport(0, 85, "the dataset is empty"))
     with pytest.raises(SystemExit) as left:
         train.init()
@@ -29,7 +29,7 @@ def test_leaves_with_its_code_and_without_a_word(monkeypatch, capsys):
     ("error", "words"),
     [(_GONE, None), (RuntimeError("out of luck"), failure_report.FailureReport(0, 85, "the dataset is empty"))],
 )
-def test_tells_what_nobody_else_has_told(monkeypatch, error, words):
+def test_a_joining_rank_raises_an_error_that_no_other_rank_has_reported(monkeypatch, error, words):
     joining(monkeypatch, error, words)
     with pytest.raises(RuntimeError) as raised:
         train.init()

@@ -1,4 +1,4 @@
-"""Who is told of a run: found out before anything is sent, and told without any step waiting."""
+"""Trackers of a run: checked before anything is sent, and called without any step waiting."""
 
 import threading
 
@@ -42,16 +42,16 @@ def _all_installed(monkeypatch):
         (["tensorboard", "wandb:mine"], {}, [TrackerSpec(HERE), TrackerSpec("wandb", "mine")]),
     ],
 )
-def test_a_script_says_who_is_told_or_else_the_job(said, env, found):
+def test_trackers_are_those_of_the_script_or_else_of_the_job(said, env, found):
     assert list(parse_trackers(said, env)) == found
 
 
-def test_one_that_nobody_knows_is_refused_with_the_nearest():
+def test_an_unknown_tracker_is_refused_with_the_nearest_name():
     with pytest.raises(TrainError, match="report_to: there is no 'tensorbord'; did you mean tensorboard"):
         parse_trackers("tensorbord", {})
 
 
-def test_one_that_is_not_installed_is_refused_with_its_package(monkeypatch):
+def test_a_tracker_that_is_not_installed_is_refused_with_its_package(monkeypatch):
     monkeypatch.setattr(trackers, "find_spec", lambda _: None)
     with pytest.raises(TrainError, match="report_to='mlflow' needs the package mlflow-skinny: pip install"):
         parse_trackers("mlflow", {})
@@ -61,7 +61,7 @@ def test_a_run_has_the_name_of_its_job():
     assert run_name({"WINDLASS_JOB_NAME": "digits-7"}) == "digits-7"
 
 
-def test_a_tracker_hears_everything_before_a_run_ends():
+def test_a_tracker_receives_all_reports_before_a_run_ends():
     made = []
     tracking = TrackerQueue([TrackerSpec(HERE)], "digits-7", lambda *given: made.append(Listening(*given)) or made[0])
     for step in range(50):
@@ -71,7 +71,7 @@ def test_a_tracker_hears_everything_before_a_run_ends():
     assert (made[0].name, made[0].closed) == ("digits-7", True)
 
 
-def test_a_tracker_that_hangs_holds_up_nobody_and_what_is_lost_is_said(capsys):
+def test_a_hanging_tracker_blocks_no_step_and_lost_reports_are_counted(capsys):
     may_go_on = threading.Event()
 
     class Hanging(Listening):
@@ -86,7 +86,7 @@ def test_a_tracker_that_hangs_holds_up_nobody_and_what_is_lost_is_said(capsys):
     assert "reports were not sent: wandb was too slow" in capsys.readouterr().err
 
 
-def test_a_tracker_that_fails_is_told_of_once_and_others_go_on(capsys):
+def test_a_failing_tracker_is_reported_once_and_others_continue(capsys):
     made = {}
 
     class Failing(Listening):

@@ -34,20 +34,20 @@ SMALL = Manifest(
 
 
 @given(MANIFESTS)
-def test_a_manifest_comes_back_as_it_was(manifest):
+def test_a_manifest_is_parsed_back(manifest):
     assert from_json(to_json(manifest)) == manifest
 
 
 @given(MANIFESTS, st.data())
 @depth(300)
-def test_a_flipped_bit_is_seen_or_changes_nothing(manifest, data):
+def test_a_flipped_bit_is_detected_or_changes_nothing(manifest, data):
     written = bytearray(to_json(manifest))
     bit = data.draw(st.integers(0, len(written) * 8 - 1))
     written[bit // 8] ^= 1 << bit % 8
     assert _reads_as(manifest, bytes(written))
 
 
-def test_each_bit_of_a_small_one():
+def test_each_flipped_bit_of_a_small_manifest_is_detected():
     written = to_json(SMALL)
     for bit in range(len(written) * 8):
         flipped = bytearray(written)
@@ -56,7 +56,7 @@ def test_each_bit_of_a_small_one():
 
 
 def _reads_as(manifest, data):
-    """Refused, or what it was: 1e5 and 1E5 are one number."""
+    """Whether the data is refused, or has the same value: 1e5 and 1E5 are one number."""
     try:
         return from_json(data) == manifest
     except ManifestError:
@@ -64,13 +64,13 @@ def _reads_as(manifest, data):
 
 
 @given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
-def test_what_is_no_manifest_is_refused_with_a_manifest_error(data):
+def test_other_data_is_refused_with_a_manifest_error(data):
     with pytest.raises(ManifestError):
         from_json(data)
 
 
 @pytest.mark.parametrize("told", [{}, {"step": 1}, [], None, {**json.loads(to_json(SMALL))["checkpoint"], "files": 3}])
-def test_one_that_is_sealed_but_lacks_something_is_refused(told):
+def test_a_sealed_but_incomplete_manifest_is_refused(told):
     crc = zlib.crc32(json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
     with pytest.raises(ManifestError):
         from_json(json.dumps({"windlass": 1, "crc32": crc, "checkpoint": told}).encode())
@@ -82,16 +82,16 @@ def test_half_a_manifest_is_refused():
         from_json(written[: len(written) // 2])
 
 
-def test_one_of_a_newer_windlass_says_so():
+def test_a_manifest_of_a_newer_windlass_is_refused():
     with pytest.raises(ManifestError, match="has format 2, and this Windlass reads 1: use a newer one"):
         from_json(to_json(SMALL).replace(b'"windlass": 1', b'"windlass": 2'))
 
 
 @pytest.mark.parametrize("fact", [float("nan"), {1, 2}, b"x"])
-def test_facts_that_are_no_json_are_refused_before_anything_is_written(fact):
+def test_facts_that_are_not_json_are_refused_before_a_write(fact):
     with pytest.raises(CheckpointError, match="facts of a checkpoint must be JSON"):
         to_json(Manifest(1, 1, "", 1, 1, facts={"loss": fact}))
 
 
-def test_its_size_is_that_of_all_files():
+def test_the_size_of_a_manifest_is_that_of_all_files():
     assert Manifest(1, 1, "", 1, 1, {"a": FileFact(3, 0), "b": FileFact(4, 0)}).size == 7

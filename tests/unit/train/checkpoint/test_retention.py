@@ -19,7 +19,7 @@ RETENTIONS = st.builds(Retention, st.integers(1, 8), st.none() | st.integers(1, 
         (1, 1000, [200, 300, 400]),
     ],
 )
-def test_the_newest_stay_and_one_of_every_so_many_steps(keep, every, gone):
+def test_the_newest_checkpoints_and_milestones_stay(keep, every, gone):
     assert steps_to_prune([100, 200, 300, 400, 500], Retention(keep, every)) == gone
 
 
@@ -28,13 +28,13 @@ def test_keeping_none_at_all_is_refused():
         Retention(0)
 
 
-def test_milestones_of_no_steps_are_refused():
+def test_a_milestone_interval_of_zero_is_refused():
     with pytest.raises(CheckpointError, match="the number of steps must be positive"):
         Retention(3, 0)
 
 
 @given(STEPS, RETENTIONS)
-def test_what_stays_and_what_goes_is_everything(steps, retention):
+def test_kept_and_pruned_steps_are_all_steps(steps, retention):
     stay, go = steps_to_keep(steps, retention), set(steps_to_prune(steps, retention))
     assert stay | go == steps
     assert not stay & go

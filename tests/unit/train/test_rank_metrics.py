@@ -1,0 +1,40 @@
+"""Metrics of one rank: at most once a second, and with values of the GPU's driver."""
+
+from types import SimpleNamespace
+
+import torch
+
+from windlass.train.telemetry.gpu_gauge import GpuGauge, read_gpu
+from windlass.train.telemetry.phase_timers import PhaseTimers
+from windlass.train.telemetry.rank_metrics import RankMetrics
+
+CPU = torch.device("cpu")
+
+
+def test_a_rank_reports_step_and_wait_time_at_most_once_a_second():
+    clock = [0.0]
+    phases = PhaseTimers(CPU, lambda _: None)
+    own = RankMetrics(phases, CPU, lambda: clock[0])
+    told = []
+    for _ in range(4):
+        clock[0] += 0.5
+        phases._spent["agree"] += 100.0
+        phases._spent["forward"] += 350.0
+        told.append(own.count())
+    assert told == [False, True, False, True]
+    assert (own.values["rank_step_ms"], own.values["rank_wait_ms"], own.values["rank_busy_ms"]) == (500, 100, 400)
+    assert own.values["rank_memory"] > 2**20
+
+
+def test_a_gauge_without_a_gpu_has_no_values():
+    gauge = GpuGauge(CPU)
+    assert gauge.values() == {}
+    gauge.close()
+
+
+def test_driver_values_are_a_fraction_and_bytes():
+    driver = SimpleNamespace(
+        nvmlDeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=97),
+        nvmlDeviceGetMemoryInfo=lambda _: SimpleNamespace(used=2**30),
+    )
+    assert read_gpu(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30}
