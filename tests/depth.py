@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 PERCENT = int(os.environ.get("WINDLASS_DEPTH", "40"))
 """40 in `make test`, 1000 in `make soak`."""
@@ -20,6 +20,7 @@ def examples(full: int) -> int:
     return max(min(full, FEWEST), full * PERCENT // 100)
 
 
-def depth(full: int, **others: Any) -> settings:
-    """Hypothesis settings with that number of examples and without a deadline per example."""
-    return settings(max_examples=examples(full), deadline=None, **others)
+def depth(full: int, *suppressed: HealthCheck, **others: Any) -> settings:
+    """Hypothesis settings with that number of examples, and without checks of how long one takes on this machine."""
+    checks = [HealthCheck.too_slow, *suppressed]
+    return settings(max_examples=examples(full), deadline=None, suppress_health_check=checks, **others)

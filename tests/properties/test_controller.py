@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from depth import depth
@@ -107,7 +107,7 @@ def _bounds(replicas: int, least: int | None) -> dict[str, int]:
     return {} if least is None or least > replicas else {"min_replicas": least, "max_replicas": replicas}
 
 
-@depth(60, suppress_health_check=[HealthCheck.too_slow])
+@depth(60)
 @given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.booleans())
 def test_every_job_ends_whole_whatever_happens(wanted: list[Job], seed: int, after_one_another: bool) -> None:
     rng, world = random.Random(seed), MemoryWorld()  # noqa: S311 - not for secrets

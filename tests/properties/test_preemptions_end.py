@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from depth import depth
@@ -70,7 +70,7 @@ def _role(replicas: int, gpu: int, least: int | None) -> Role:
     return Role("worker", replicas, 1, {"gpu": gpu}, **bounds)
 
 
-@depth(30, suppress_health_check=[HealthCheck.too_slow])
+@depth(30)
 @given(st.lists(jobs, min_size=2, max_size=9), st.sampled_from(["windlass", "fair", "priority"]), st.integers(1, 4))
 def test_with_nobody_new_and_nobody_done_all_comes_to_rest(wanted: list[Job], order: str, every: int) -> None:
     policy = Policy(order=order, min_runtime=0, resize_interval=0)

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from itertools import combinations, product
 
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -271,7 +271,7 @@ def _open(snapshot):
 
 
 @given(clusters(), crowds(most=5), gangs(number=50), st.randoms(use_true_random=False))
-@depth(100)
+@depth(100, HealthCheck.filter_too_much)  # many gangs could never run on the few nodes of a cluster
 def test_the_first_in_line_starts_whatever_comes_in_behind_it(nodes, crowd, first, chance):
     first = replace(first, priority=9, array_id="", array_limit=0, not_before=None)
     up = [replace(node, ready=True, cordoned="") for node in nodes]

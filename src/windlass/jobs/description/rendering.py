@@ -14,11 +14,23 @@ from windlass.jobs.description.fields import JOB, RESTART, ROLE
 from windlass.jobs.description.resolution import MIG, POLICY_NAMES
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.syntax.field import Field, Shape, Table
-from windlass.jobs.syntax.yaml_tree import UNPRINTABLE
+from windlass.jobs.syntax.yaml_tree import UNPRINTABLE, plain_value
 
 _ESCAPED = re.compile(rf"{UNPRINTABLE.pattern}|[\x85\u2028\u2029]")
 """What JSON lets stand in a string as it is and YAML does not: the last three are line ends to YAML."""
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes YAML that reads back equally by YAML 1.1, as PyYAML has it, and 1.2, as job files are read."""
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    """Quotes a text that YAML 1.2 would read as a number ("08"); PyYAML quotes those of YAML 1.1."""
+    style = None if isinstance(plain_value(text), str) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> str:
@@ -27,7 +39,7 @@ def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> st
     if form == "json":
         written = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
         return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
-    text: str = yaml.dump(fields, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.dump(fields, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
 
 

@@ -202,10 +202,10 @@ def _scalar(event: yaml.ScalarEvent, place: Place) -> Scalar:
     if _SURROGATE.search(text):
         raise _Refused("a NUL or half a surrogate pair may not stand in a text", place)
     quoted = not event.implicit[0] and event.tag in (None, "!", "tag:yaml.org,2002:str")
-    return Scalar(text, text if quoted else _plain_value(text), place)
+    return Scalar(text, text if quoted else plain_value(text), place)
 
 
-def _plain_value(text: str) -> Plain:
+def plain_value(text: str) -> Plain:
     """YAML 1.2's core schema, as editors read it: `yes` is a word and 010 is ten. Infinities and NaN stay words."""
     if text in _WORDS:
         return _WORDS[text]
