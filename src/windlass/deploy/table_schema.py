@@ -62,8 +62,8 @@ def _of_any(accepted: list[Mapping[str, Any]]) -> Schema:
     merged: Schema = {}
     types: set[str] = set()
     for each in accepted:
-        said = each["type"]
-        types |= {said} if isinstance(said, str) else set(said)
+        type_name = each["type"]
+        types |= {type_name} if isinstance(type_name, str) else set(type_name)
         merged |= _keywords(each)
     for name, nothing in _EXCLUDING_KEYWORDS.items():
         if name not in types:

@@ -24,9 +24,9 @@ _LAST_EVENT = 2**63 - 1
 """Highest event number in the database."""
 
 
-def application(service: Service, orders: Actions, more: Sequence[Route] = ()) -> Starlette:
+def application(service: Service, actions: Actions, more: Sequence[Route] = ()) -> Starlette:
     """The ASGI application of the API. `more`: routes that take precedence."""
-    api = _Api(service, orders)
+    api = _Api(service, actions)
     routes = [
         *more,
         Route("/v1/ping", api.ping, methods=["GET"]),
@@ -61,9 +61,9 @@ def application(service: Service, orders: Actions, more: Sequence[Route] = ()) -
 class _Api:
     """One method for each route: read the request, call the service, write the answer."""
 
-    def __init__(self, service: Service, orders: Actions) -> None:
+    def __init__(self, service: Service, actions: Actions) -> None:
         self._service = service
-        self._orders = orders
+        self._actions = actions
 
     async def ping(self, _request: Request) -> Response:
         return _json(self._service.ping())
@@ -72,7 +72,7 @@ class _Api:
         return _json({"jobs": await self._service.jobs(dict(request.query_params))})
 
     async def submit(self, request: Request) -> Response:
-        return _json({"ids": await self._orders.submit(read_submissions(await _body(request)))}, status=201)
+        return _json({"ids": await self._actions.submit(read_submissions(await _body(request)))}, status=201)
 
     async def job(self, request: Request) -> Response:
         return _json(await self._service.job(request.path_params["name"]))
@@ -97,18 +97,18 @@ class _Api:
         return _json({"reservations": self._service.scheduler.reservations()})
 
     async def reserve(self, request: Request) -> Response:
-        return _json(await self._orders.reserve(await _object(request)), status=201)
+        return _json(await self._actions.reserve(await _object(request)), status=201)
 
     async def unreserve(self, request: Request) -> Response:
-        return _json(await self._orders.unreserve(request.path_params["name"]))
+        return _json(await self._actions.unreserve(request.path_params["name"]))
 
     async def act(self, request: Request) -> Response:
         parameters = request.path_params
-        return _json(await self._orders.act(parameters["verb"], parameters["name"], await _object(request)))
+        return _json(await self._actions.act(parameters["verb"], parameters["name"], await _object(request)))
 
     async def act_on_all(self, request: Request) -> Response:
         verb = request.url.path.rpartition("/")[2]
-        return _json(await self._orders.act_on_all(verb, await _object(request)))
+        return _json(await self._actions.act_on_all(verb, await _object(request)))
 
     async def nodes(self, _request: Request) -> Response:
         return _json({"nodes": self._service.nodes()})
@@ -120,7 +120,7 @@ class _Api:
         return _json({"jobs": await self._service.history(dict(request.query_params))})
 
     async def down(self, request: Request) -> Response:
-        return _json(await self._orders.down(await _object(request)))
+        return _json(await self._actions.down(await _object(request)))
 
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id", "0")

@@ -78,9 +78,9 @@ class Client:
         """Reservations, the soonest first."""
         return list(self._get("/v1/reservations")["reservations"])
 
-    def reserve(self, **asked: Any) -> Json:
+    def reserve(self, **request: Any) -> Json:
         """Reserve nodes; see `reservation_request.ReservationRequest`."""
-        return self.call("POST", "/v1/reservations", asked)
+        return self.call("POST", "/v1/reservations", request)
 
     def unreserve(self, name: str) -> Json:
         """Delete a reservation."""

@@ -18,14 +18,14 @@ from windlass.server.cluster_options import ClusterOptions
 _CLUSTER = "cluster"
 
 
-def choose_cluster(state: Path, wanted: ClusterOptions) -> LocalCluster:
+def choose_cluster(state: Path, options: ClusterOptions) -> LocalCluster:
     """The requested cluster, else the saved one of living jobs, else the found one. Raises JobError, BackendError."""
-    records = StateReader.open(StatePaths(state)) if wanted == ClusterOptions() else None
+    records = StateReader.open(StatePaths(state)) if options == ClusterOptions() else None
     if records is None:
-        return build_cluster(wanted)
-    kept = records.meta(_CLUSTER) if records.alive() else None
+        return build_cluster(options)
+    saved = records.meta(_CLUSTER) if records.alive() else None
     records.close()
-    return build_cluster(wanted) if kept is None else msgspec.json.decode(kept, type=LocalCluster)
+    return build_cluster(options) if saved is None else msgspec.json.decode(saved, type=LocalCluster)
 
 
 def save_cluster(store: StateStore, cluster: LocalCluster) -> None:
@@ -35,10 +35,10 @@ def save_cluster(store: StateStore, cluster: LocalCluster) -> None:
         store.note(Notes(meta={_CLUSTER: text}))
 
 
-def build_cluster(wanted: ClusterOptions) -> LocalCluster:
+def build_cluster(options: ClusterOptions) -> LocalCluster:
     """The requested cluster. Raises JobError if its file or its policy is invalid."""
-    nodes = _nodes_of(wanted)
-    return replace(nodes, policy=parse_policy(wanted.policy)) if wanted.policy else nodes
+    nodes = _nodes_of(options)
+    return replace(nodes, policy=parse_policy(options.policy)) if options.policy else nodes
 
 
 def parse_policy(text: str) -> Policy:
@@ -51,16 +51,16 @@ def parse_policy(text: str) -> Policy:
         raise job_error("--policy", str(error)) from None
 
 
-def _nodes_of(wanted: ClusterOptions) -> LocalCluster:
-    if wanted.file is not None:
+def _nodes_of(options: ClusterOptions) -> LocalCluster:
+    if options.file is not None:
         from windlass.jobs.cluster.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
 
-        read = load_cluster(str(wanted.file))
-        nodes = cluster_from_nodes(machine(), read.nodes, read.queues, read.topology, str(wanted.file))
+        read = load_cluster(str(options.file))
+        nodes = cluster_from_nodes(machine(), read.nodes, read.queues, read.topology, str(options.file))
         return replace(nodes, policy=read.policy, reservations=read.reservations)
     here = machine()
-    if wanted.nodes is None and wanted.gpus is None:
+    if options.nodes is None and options.gpus is None:
         return discover_cluster(here)
-    count = wanted.nodes or 1
+    count = options.nodes or 1
     devices = len(here.gpus) or here.cpu // 1000
-    return declare_cluster(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)
+    return declare_cluster(here, count, max(1, devices // count) if options.gpus is None else options.gpus)

@@ -28,17 +28,17 @@ _START_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.02
 
 
-def serve(state: Path, wanted: ClusterOptions, say: Callable[[str], None]) -> None:
+def serve(state: Path, options: ClusterOptions, say: Callable[[str], None]) -> None:
     """Run the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, BackendError, JobError."""
     folder = prepare(state)
     held = _acquire_lock(state)
     try:
-        asyncio.run(_run(folder.root, wanted, held, say))
+        asyncio.run(_run(folder.root, options, held, say))
     finally:
         held.release()
 
 
-def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
+def start(state: Path, options: ClusterOptions) -> dict[str, Any]:
     """Start a daemon process and return its ping. Raises BackendError with the last line of its log."""
     folder = prepare(state)
     if (holder := folder_lock.holder(folder)) is not None and holder.kind == "up":
@@ -47,7 +47,7 @@ def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
     with log.open("ab") as output:
         begin = output.tell()
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "windlass.server.daemon", str(state), *_arguments(wanted)],
+            [sys.executable, "-m", "windlass.server.daemon", str(state), *_arguments(options)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -64,10 +64,10 @@ def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
     raise BackendError(f"the daemon did not start: {last[-1] if last else 'it wrote no log'}; see {log}")
 
 
-def _arguments(wanted: ClusterOptions) -> list[str]:
+def _arguments(options: ClusterOptions) -> list[str]:
     return [
         "" if value is None else str(value)
-        for value in (wanted.nodes, wanted.gpus, wanted.file and wanted.file.absolute(), wanted.policy)
+        for value in (options.nodes, options.gpus, options.file and options.file.absolute(), options.policy)
     ]
 
 
@@ -97,11 +97,11 @@ def _request_release(client: Any) -> bool:
     return True
 
 
-async def _run(state: Path, wanted: ClusterOptions, held: folder_lock.Lock, say: Callable[[str], None]) -> None:
+async def _run(state: Path, options: ClusterOptions, held: folder_lock.Lock, say: Callable[[str], None]) -> None:
     numpy_import.load_numpy()
     from windlass.server.local_server import LocalServer  # noqa: PLC0415 - after the lock, so that a second `up` fails at once
 
-    server = LocalServer(state, wanted, "up", held, None, say)
+    server = LocalServer(state, options, "up", held, None, say)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, server.leave)
@@ -114,7 +114,7 @@ async def _run(state: Path, wanted: ClusterOptions, held: folder_lock.Lock, say:
 def main(words: list[str]) -> int:
     """Entry point of `python -m windlass.server.daemon STATE NODES GPUS FILE POLICY`, which `start` runs."""
     state, nodes, gpus, file, policy = words
-    wanted = ClusterOptions(
+    options = ClusterOptions(
         int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None, policy
     )
 
@@ -123,7 +123,7 @@ def main(words: list[str]) -> int:
         sys.stdout.flush()
 
     try:
-        serve(Path(state), wanted, say)
+        serve(Path(state), options, say)
     except Exception as trouble:  # noqa: BLE001 - `up -d` prints the last line of the log
         say(" ".join(str(trouble).split()))
         return 1

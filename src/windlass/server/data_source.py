@@ -54,7 +54,7 @@ class DataSource(Protocol):
     async def job(self, job_id: str) -> JobState | None:
         """A job as it was last committed, ended or not."""
 
-    async def ended(self, wanted: JobFilter, limit: int) -> Sequence[JobState]:
+    async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
         """Ended jobs that match a filter, the latest created first."""
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:

@@ -60,7 +60,7 @@ def open_state(state: Path) -> Source:
 
 
 def find_or_start(
-    state: Path, wanted: ClusterOptions, say: Callable[[str], None], *, succeeded: bool = False
+    state: Path, options: ClusterOptions, say: Callable[[str], None], *, succeeded: bool = False
 ) -> Connection:
     """The controller of a folder: a client of a running one, or one started in this process.
 
@@ -73,14 +73,14 @@ def find_or_start(
             return client
         waited = time.monotonic() - began
         if not succeeded or waited > _SUCCESSION_DELAY_S:
-            server = _start_controller(state, wanted, say, insist=waited > _SOCKET_TIMEOUT_S)
+            server = _start_controller(state, options, say, insist=waited > _SOCKET_TIMEOUT_S)
             if server is not None:
                 return server
         time.sleep(_POLL_INTERVAL_S)
 
 
 def _start_controller(
-    state: Path, wanted: ClusterOptions, say: Callable[[str], None], *, insist: bool
+    state: Path, options: ClusterOptions, say: Callable[[str], None], *, insist: bool
 ) -> EmbeddedController | None:
     """Take the lock and start a controller. If another process holds the lock: None, or HeldError with `insist`."""
     from windlass.backends.local import folder_lock, paths, supervisor_start  # noqa: PLC0415 - a daemon's client needs none of it
@@ -96,24 +96,24 @@ def _start_controller(
     numpy_import.load_numpy()
     from windlass.server.embedded_controller import EmbeddedController  # noqa: PLC0415
 
-    return EmbeddedController(folder.root, wanted, held, link, say)
+    return EmbeddedController(folder.root, options, held, link, say)
 
 
-def describe_mismatch(connection: Connection, wanted: ClusterOptions) -> str:
+def describe_mismatch(connection: Connection, options: ClusterOptions) -> str:
     """Warning that the running controller ignores these cluster options; empty if it matches them."""
-    if wanted == ClusterOptions() or not isinstance(connection, Client):
+    if options == ClusterOptions() or not isinstance(connection, Client):
         return ""
     facts = connection.facts
     nodes, gpus = facts["nodes"], facts["capacity"].get("gpu", 0)
-    asked = (wanted.nodes or nodes, gpus if wanted.gpus is None else (wanted.nodes or nodes) * wanted.gpus)
-    if wanted.file is None and not wanted.policy and asked == (nodes, gpus):
+    requested = (options.nodes or nodes, gpus if options.gpus is None else (options.nodes or nodes) * options.gpus)
+    if options.file is None and not options.policy and requested == (nodes, gpus):
         return ""
-    options = {
-        "--local-nodes": wanted.nodes,
-        "--local-gpus": wanted.gpus,
-        "--cluster": wanted.file,
-        "--policy": wanted.policy or None,
+    flags = {
+        "--local-nodes": options.nodes,
+        "--local-gpus": options.gpus,
+        "--cluster": options.file,
+        "--policy": options.policy or None,
     }
-    ignored = ", ".join(name for name, value in options.items() if value is not None)
+    ignored = ", ".join(name for name, value in flags.items() if value is not None)
     controller = "a daemon" if connection.kind == "up" else "another `windlass run`"
     return f"{controller} runs (pid {facts['pid']}) with {facts['cluster']}: {ignored} ignored"

@@ -29,12 +29,12 @@ class EmbeddedController:
     kind = "run"
 
     def __init__(
-        self, state: Path, wanted: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
+        self, state: Path, options: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
     ) -> None:
         self._ready: Future[LocalServer] = Future()
         self._broken: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._work, args=(state, wanted, held, link, say), name="controller")
+        self._thread = threading.Thread(target=self._work, args=(state, options, held, link, say), name="controller")
         self._thread.start()
         try:
             self._server = self._ready.result()
@@ -48,7 +48,7 @@ class EmbeddedController:
 
     def submit(self, submissions: Sequence[Any], **facts: Any) -> list[str]:
         """See `Client.submit`."""
-        return self._call(self._server.orders.submit(SubmissionRequest(tuple(submissions), **facts)))
+        return self._call(self._server.actions.submit(SubmissionRequest(tuple(submissions), **facts)))
 
     def job(self, name: str) -> Json:
         """See `Client.job`."""
@@ -56,7 +56,7 @@ class EmbeddedController:
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """See `Client.act`."""
-        return self._call(self._server.orders.act(verb, name, how))
+        return self._call(self._server.actions.act(verb, name, how))
 
     def follow(self, name: str, after: int = 0) -> _Events:
         """See `Client.follow`."""
@@ -93,17 +93,17 @@ class EmbeddedController:
         return self._loop
 
     def _work(
-        self, state: Path, wanted: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
+        self, state: Path, options: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
     ) -> None:
-        asyncio.run(self._main(state, wanted, held, link, say))
+        asyncio.run(self._main(state, options, held, link, say))
 
     async def _main(
-        self, state: Path, wanted: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
+        self, state: Path, options: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         try:
             listener = unix.listen(state)
-            server = LocalServer(state, wanted, "run", held, link, say)
+            server = LocalServer(state, options, "run", held, link, say)
         except BaseException as trouble:  # noqa: BLE001 - raised again by `__init__`
             self._ready.set_exception(trouble)
             return

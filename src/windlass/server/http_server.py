@@ -25,12 +25,12 @@ _FORBIDDEN = (
 _WRONG_USER = b'{"error": {"code": "not_allowed", "message": "this daemon belongs to another user", "fix": ""}}'
 
 
-async def serve_api(listener: socket.socket, service: Service, orders: Actions, *, at_once: bool) -> None:
+async def serve_api(listener: socket.socket, service: Service, actions: Actions, *, at_once: bool) -> None:
     """Serve on this socket until cancelled. `at_once`: load the framework before the first connection."""
     listener.setblocking(False)
     if not at_once:
         await _wait_for_connection(listener)
-    server = await asyncio.to_thread(_make_server, service, orders)
+    server = await asyncio.to_thread(_make_server, service, actions)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         await asyncio.shield(serving)
@@ -51,7 +51,7 @@ async def _wait_for_connection(listener: socket.socket) -> None:
         loop.remove_reader(listener)
 
 
-def _make_server(service: Service, orders: Actions) -> Any:
+def _make_server(service: Service, actions: Actions) -> Any:
     import uvicorn  # noqa: PLC0415
     from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415
 
@@ -76,7 +76,7 @@ def _make_server(service: Service, orders: Actions) -> Any:
             yield
 
     config = uvicorn.Config(
-        application(service, orders),
+        application(service, actions),
         http=OwnersOnly,
         ws="none",
         lifespan="off",

@@ -26,7 +26,7 @@ class JobFilter:
         """Whether the job matches, ended or not."""
         job = state.job
         values = {"name": job.name, "user": job.user, "queue": job.queue}
-        return all(values[key] in wanted for key, wanted in self.fields.items()) and (
+        return all(values[key] in accepted for key, accepted in self.fields.items()) and (
             not self.states or not self.states.isdisjoint((state.status.phase.value, state_name(state.status)))
         )
 

@@ -115,10 +115,10 @@ class LocalActions:
 
         _check_writable(self._feed)
         snapshot, now = self._controller.snapshot(), self._backend.now()
-        kept = reservation_request.make_reservation(reservation_request.read_reservation(body), snapshot, now)
+        reservation = reservation_request.make_reservation(reservation_request.read_reservation(body), snapshot, now)
         living = tuple(other for other in self._backend.reservations if other.end > now)
-        await _wait_until_durable(self._feed, [self._backend.set_reservations((*living, kept))])
-        return reservation_request.reservation_line(kept, self._controller.snapshot(), now, ours=True)
+        await _wait_until_durable(self._feed, [self._backend.set_reservations((*living, reservation))])
+        return reservation_request.reservation_line(reservation, self._controller.snapshot(), now, ours=True)
 
     async def unreserve(self, name: str) -> Json:
         """Delete a reservation."""
@@ -177,7 +177,7 @@ def _check_writable(feed: Feed) -> None:
 
 
 async def _wait_until_durable(feed: Feed, promises: Sequence[asyncio.Future[None]]) -> None:
-    """Wait until all promises are kept. Raises ApiError if a commit fails meanwhile."""
+    """Wait until all promises are fulfilled. Raises ApiError if a commit fails meanwhile."""
     news = feed.join()
     promises[-1].add_done_callback(lambda _done: news.set())
     try:

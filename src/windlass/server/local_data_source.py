@@ -55,7 +55,7 @@ class LocalDataSource:
 
     def is_declared(self, reservation: Reservation) -> bool:
         """Whether a reservation comes from the cluster file and not from `windlass reserve`."""
-        return all(kept.name != reservation.name for kept in self._backend.reservations)
+        return all(each.name != reservation.name for each in self._backend.reservations)
 
     def rank_resources(self, job: Job, tasks: Sequence[Task]) -> list[str]:
         """Lines on threads and devices."""
@@ -80,9 +80,9 @@ class LocalDataSource:
         """A job by its id."""
         return self._backend.store.job(job_id)
 
-    async def ended(self, wanted: JobFilter, limit: int) -> Sequence[JobState]:
+    async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
         """Ended jobs; see `StateReader.jobs`."""
-        query = wanted.query(TERMINAL)
+        query = job_filter.query(TERMINAL)
         return self._backend.store.jobs(**query, limit=limit) if query else []
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:

@@ -33,7 +33,13 @@ class LocalServer:
     """Server of one state folder, until `leave`. Created and used in one thread. Raises BackendError."""
 
     def __init__(
-        self, state: Path, wanted: ClusterOptions, kind: Kind, held: Lock, link: Link | None, say: Callable[[str], None]
+        self,
+        state: Path,
+        options: ClusterOptions,
+        kind: Kind,
+        held: Lock,
+        link: Link | None,
+        say: Callable[[str], None],
     ) -> None:
         self.feed = Feed()
         self._say = say
@@ -41,13 +47,13 @@ class LocalServer:
         self._ends_supervisor = False
         self._stop = asyncio.Event()
         self._kind = kind
-        here = choose_cluster(state, wanted)
+        here = choose_cluster(state, options)
         lasting: Kind = "up" if kind == "up" or _has_lasting_jobs(state) else "run"
         self.backend = LocalBackend(state, here, kind=lasting, held=held, link=link, on_trouble=say)
         save_cluster(self.backend.store, self.backend.cluster)
         self.controller = Controller(self.backend.recover(), self.backend.finished)
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
-        self.orders = LocalActions(self.service, self.controller, self.backend, self.feed, self._hand_over)
+        self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self._hand_over)
 
     async def live(self, listener: socket.socket) -> None:
         """Run the controller and the API until `leave`. Running jobs go on, unless the process supervisor is ended."""
@@ -58,7 +64,7 @@ class LocalServer:
         controlling = loop.create_task(
             run(self.controller, ObservedBackend(self.backend, self.feed), on_trouble=self._trouble)
         )
-        serving = loop.create_task(serve_api(listener, self.service, self.orders, at_once=self._kind == "up"))
+        serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
         # 1. accept no more actions

@@ -61,10 +61,10 @@ def explain_pending(snapshot: Snapshot, state: JobState, job: Job | None, now: i
         snapshot = ledger.snapshot()
     found = msgspec.to_builtins(explain(snapshot, state.id, now))
     found["never"] = find_impossibility(own_only(snapshot), state.job if job is None else job)
-    kept = _reserved(snapshot, gang, now)
+    reserved = _reserved(snapshot, gang, now)
     for node in found["nodes"]:
-        if not node["cause"] and not node["held_for"] and node["node"] in kept:
-            node["held_for"] = f"reservation {kept[node['node']]}"
+        if not node["cause"] and not node["held_for"] and node["node"] in reserved:
+            node["held_for"] = f"reservation {reserved[node['node']]}"
     return {"explanation": found, "supposed": job is not None}
 
 
@@ -86,8 +86,8 @@ def use_listed_start(found: Json, line: Json | None) -> Json:
 def _reserved(snapshot: Snapshot, gang: PendingGang, now: int) -> dict[str, str]:
     """Node → name of a reservation for others that starts before the gang would end."""
     ends = None if gang.walltime is None else now + gang.walltime
-    others = (kept for kept in snapshot.reservations if kept.keeps_out(gang.queue, gang.user, now, ends))
-    return {name: kept.name for kept in others for name in kept.nodes}
+    others = (each for each in snapshot.reservations if each.keeps_out(gang.queue, gang.user, now, ends))
+    return {name: each.name for each in others for name in each.nodes}
 
 
 def add_alternatives(snapshot: Snapshot, lines: Sequence[Json], now: int) -> list[Json]:

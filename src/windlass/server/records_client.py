@@ -40,10 +40,10 @@ class RecordsClient:
 
     def jobs(self, **filters: Any) -> list[Json]:
         """Jobs as lines: holders of nodes, then pending jobs by number, then others; ended jobs with `all`."""
-        wanted, limit = parse_filter(filters), int(filters.get("limit") or _DEFAULT_LIMIT)
+        job_filter, limit = parse_filter(filters), int(filters.get("limit") or _DEFAULT_LIMIT)
         found: list[JobState] = []
-        for phases in (*_LIVING, TERMINAL) if wanted.ended else _LIVING:
-            query, left = wanted.query(phases), limit - len(found)
+        for phases in (*_LIVING, TERMINAL) if job_filter.ended else _LIVING:
+            query, left = job_filter.query(phases), limit - len(found)
             if query and left > 0:
                 found += self._records.jobs(**query, first_come=phases is not TERMINAL, limit=left)
         lines = [self._line(state) for state in found]

@@ -56,13 +56,13 @@ def make_reservation(request: ReservationRequest, snapshot: Snapshot, now: int) 
             f"there is a reservation {request.name!r} already",
             f"choose another name, or delete that one with: windlass reserve {request.name} --delete",
         )
-    wanted = Reservation(
+    reservation = Reservation(
         request.name, request.nodes, request.start, request.end, request.queues, request.users, reason=request.reason
     )
     if not request.nodes:
-        return _choose_nodes(wanted, request, living, snapshot)
-    _refuse_overlap(wanted, living)
-    return wanted
+        return _choose_nodes(reservation, request, living, snapshot)
+    _refuse_overlap(reservation, living)
+    return reservation
 
 
 def _check(request: ReservationRequest, snapshot: Snapshot, now: int) -> None:
@@ -86,10 +86,10 @@ def _check(request: ReservationRequest, snapshot: Snapshot, now: int) -> None:
             raise ApiError(Code.BAD_REQUEST, f"there is no queue {queue[:60]!r}{did_you_mean(queue, snapshot.queues)}")
 
 
-def _refuse_overlap(wanted: Reservation, living: Iterable[Reservation]) -> None:
+def _refuse_overlap(reservation: Reservation, living: Iterable[Reservation]) -> None:
     for other in living:
-        shared = [node for node in wanted.nodes if node in other.nodes]
-        if shared and _overlaps(wanted, other):
+        shared = [node for node in reservation.nodes if node in other.nodes]
+        if shared and _overlaps(reservation, other):
             raise ApiError(
                 Code.WRONG_STATE,
                 f"{', '.join(shared)}: reserved as {other.name!r} at that time already",
@@ -98,10 +98,10 @@ def _refuse_overlap(wanted: Reservation, living: Iterable[Reservation]) -> None:
 
 
 def _choose_nodes(
-    wanted: Reservation, request: ReservationRequest, living: Sequence[Reservation], snapshot: Snapshot
+    reservation: Reservation, request: ReservationRequest, living: Sequence[Reservation], snapshot: Snapshot
 ) -> Reservation:
     """Chooses the nodes on which the fewest jobs would still run at the start; among equal ones the smallest."""
-    taken = {node for other in living if _overlaps(wanted, other) for node in other.nodes}
+    taken = {node for other in living if _overlaps(reservation, other) for node in other.nodes}
     able = [n for n in snapshot.table.nodes if _is_usable(n, request.gpus) and n.name not in taken]
     if len(able) < request.count:
         large = f" with {request.gpus} GPU{'s' * (request.gpus != 1)}" if request.gpus else ""
@@ -110,9 +110,9 @@ def _choose_nodes(
             f"{len(able)} node{'s' * (len(able) != 1)}{large} could be reserved for that time, not {request.count}",
             "ask for fewer, or for another time; windlass reserve lists what is reserved",
         )
-    busy = [node for run in find_still_running(wanted.start, snapshot) for node in run.placement.distinct()]
+    busy = [node for run in find_still_running(reservation.start, snapshot) for node in run.placement.distinct()]
     chosen = sorted(able, key=lambda n: (busy.count(n.name), n.capacity.get(GPU, 0), snapshot.table.row[n.name]))
-    return replace(wanted, nodes=tuple(node.name for node in chosen[: request.count]))
+    return replace(reservation, nodes=tuple(node.name for node in chosen[: request.count]))
 
 
 def _is_usable(node: Node, gpus: int) -> bool:
@@ -128,17 +128,17 @@ def find_still_running(at: int, snapshot: Snapshot) -> list[RunningGang]:
     return [run for run in snapshot.running.values() if run.ends_by is None or run.ends_by > at]
 
 
-def reservation_line(kept: Reservation, snapshot: Snapshot, now: int, *, ours: bool) -> Json:
+def reservation_line(reservation: Reservation, snapshot: Snapshot, now: int, *, ours: bool) -> Json:
     """A reservation as a line of a listing. `ours`: made with `windlass reserve`, so that it can be deleted."""
-    inside = set(kept.nodes)
+    inside = set(reservation.nodes)
     still_running = [
         {"id": run.id, "ends_by": run.ends_by, "nodes": [n for n in run.placement.distinct() if n in inside]}
-        for run in find_still_running(kept.start, snapshot)
-        if inside.intersection(run.placement.distinct()) and not kept.admits(run.queue, run.user)
+        for run in find_still_running(reservation.start, snapshot)
+        if inside.intersection(run.placement.distinct()) and not reservation.admits(run.queue, run.user)
     ]
     return {
-        **msgspec.to_builtins(kept),
-        "state": "over" if kept.end <= now else "now" if kept.start <= now else "to come",
+        **msgspec.to_builtins(reservation),
+        "state": "over" if reservation.end <= now else "now" if reservation.start <= now else "to come",
         "source": "reserve" if ours else "cluster file",
         "running": still_running,
     }

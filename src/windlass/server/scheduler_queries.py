@@ -50,5 +50,11 @@ class SchedulerQueries:
         from windlass.server.reservation_request import reservation_line  # noqa: PLC0415 - rarely needed
 
         snapshot, now = self._controller.snapshot(), self._source.now()
-        living = sorted((kept for kept in snapshot.reservations if kept.end > now), key=lambda kept: kept.start)
-        return [reservation_line(kept, snapshot, now, ours=not self._source.is_declared(kept)) for kept in living]
+        living = sorted(
+            (reservation for reservation in snapshot.reservations if reservation.end > now),
+            key=lambda reservation: reservation.start,
+        )
+        return [
+            reservation_line(reservation, snapshot, now, ours=not self._source.is_declared(reservation))
+            for reservation in living
+        ]

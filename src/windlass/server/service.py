@@ -73,15 +73,15 @@ class Service:
         Filters: those of `job_filter`, `limit`, and `progress`, which adds the training progress of holders of nodes.
         Ended jobs are listed only if the filter selects them, the latest first.
         """
-        wanted, limit = parse_filter(filters), _number(filters, "limit", _DEFAULT_LIMIT)
+        job_filter, limit = parse_filter(filters), _number(filters, "limit", _DEFAULT_LIMIT)
         positions = self._positions()
         chosen = [
-            state for state in (*self._controller.states.values(), *self._source.held_jobs()) if wanted.has(state)
+            state for state in (*self._controller.states.values(), *self._source.held_jobs()) if job_filter.has(state)
         ]
         chosen.sort(key=lambda state: _listing_order(state, positions))
-        if wanted.ended and len(chosen) < limit:
+        if job_filter.ended and len(chosen) < limit:
             known = {state.id for state in chosen}
-            ended = await self._source.ended(wanted, limit)
+            ended = await self._source.ended(job_filter, limit)
             chosen += [state for state in ended if state.id not in known]
         chosen = chosen[:limit]
         lines = [views.job_line(state, self._waiting(state, positions)) for state in chosen]

@@ -128,12 +128,12 @@ def number_jobs(request: SubmissionRequest, first: int, known: Callable[[str], l
     batch = NumberedJobs()
     here: dict[str, list[str]] = {}
 
-    def meant(name: str) -> list[str]:
+    def resolve(name: str) -> list[str]:
         return here[name] if name in here else known(name)
 
     for number, submission in enumerate(request.submissions, start=first):
         job_id = f"{submission.job.name}-{number}"
-        job = _resolved(submission.job, meant, request.key)
+        job = _resolved(submission.job, resolve, request.key)
         named = members(replace(submission, job=job), job_id) or [(job_id, job)]
         if (waits := len(named) * len(job.after)) > _MAX_DEPENDENCIES:
             raise ApiError(
@@ -147,8 +147,10 @@ def number_jobs(request: SubmissionRequest, first: int, known: Callable[[str], l
     return batch
 
 
-def _resolved(job: Job, meant: Callable[[str], list[str]], key: str) -> Job:
-    after = [Dependency(job_id, wanted.condition) for wanted in job.after for job_id in meant(wanted.job_id)]
+def _resolved(job: Job, resolve: Callable[[str], list[str]], key: str) -> Job:
+    after = [
+        Dependency(job_id, dependency.condition) for dependency in job.after for job_id in resolve(dependency.job_id)
+    ]
     labels = {**job.labels, KEY_LABEL: key} if key else job.labels
     return replace(job, after=tuple(dict.fromkeys(after)), labels=labels)
 

@@ -152,7 +152,7 @@ def _node_state(node: Node, reserved: Sequence[Reservation], now: int) -> str:
         return "cordoned"
     if not node.ready:
         return "not ready"
-    current = next((kept for kept in reserved if kept.start <= now), None)
+    current = next((each for each in reserved if each.start <= now), None)
     if current is None:
         return "ready"
     return "reserved" if current.queues or current.users else "maintenance"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from windlass.backends.local.logs import Line, LogFile
+from windlass.backends.local.logs import LogFile, LogLine
 from windlass.backends.local.paths import StatePaths
 from windlass.cli import job_messages
 from windlass.cli.job_follower import JobFollower, LocalTarget
@@ -224,8 +224,8 @@ def test_amounts():
 # --- the screen ---------------------------------------------------------------------------------------
 
 
-def said_by(rank: int, text: str, stream: str = "out") -> Line:
-    return Line(LogFile("digits-1", 1, rank, stream, Path("x")), NOW, text)
+def said_by(rank: int, text: str, stream: str = "out") -> LogLine:
+    return LogLine(LogFile("digits-1", 1, rank, stream, Path("x")), NOW, text)
 
 
 def test_ranks_keep_their_streams(capsys):

@@ -98,7 +98,7 @@ class FakeBackend:
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
-    def living(self) -> bool:
+    def has_living_jobs(self) -> bool:
         return bool(self.store.alive())
 
     def mend(self) -> None:
@@ -140,8 +140,8 @@ class Daemon:
         self.left: list[bool] = []
         self.controller = Controller(self.backend.recover(), self.backend.finished)
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
-        self.orders = LocalActions(self.service, self.controller, self.backend, self.feed, self.left.append)
-        self._application = application(self.service, self.orders)
+        self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self.left.append)
+        self._application = application(self.service, self.actions)
         observed = ObservedBackend(self.backend, self.feed)
         self._controlling = self.start(run(self.controller, observed, on_trouble=self.feed.complain))
 

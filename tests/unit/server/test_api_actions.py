@@ -207,7 +207,7 @@ def test_down_cancels_living_jobs_and_waits_for_their_end(daemon, job):
     daemon.submit(job("runs"), job("done"), job("held", suspend=True))
     daemon.end("done-2", Exit(0))
     daemon.happen("runs-1", Started(1))
-    leaving = daemon.start(daemon.orders.down({"keep_jobs": False}))
+    leaving = daemon.start(daemon.actions.down({"keep_jobs": False}))
     assert not leaving.done()
     daemon.happen("runs-1", GangGone(1))
     daemon.settle()

@@ -46,7 +46,7 @@ def connects(daemon):
     async def connect(uid: int) -> Transport:
         from uvicorn.server import ServerState  # noqa: PLC0415 - slow, and for these tests only
 
-        config = http_server._make_server(daemon.service, daemon.orders).config
+        config = http_server._make_server(daemon.service, daemon.actions).config
         config.load()
         transport = Transport(uid)
         config.http_protocol_class(config, ServerState(), {}).connection_made(transport)

@@ -62,12 +62,14 @@ async def _run_check(check: Check, connection: Connection, namespace: str) -> li
 
 async def _server(connection: Connection) -> list[Finding]:
     version = json.loads(await connection.request("GET", "/version"))
-    says = f"{connection.access.server} runs Kubernetes {version['gitVersion']}"
+    message = f"{connection.access.server} runs Kubernetes {version['gitVersion']}"
     numbers = tuple(int("".join(filter(str.isdigit, version[part])) or 0) for part in ("major", "minor"))
     if numbers < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        return [failure("API server", says, f"upgrade it: {oldest} is the first that evaluates the rules of the kinds")]
-    return [ok("API server", says)]
+        return [
+            failure("API server", message, f"upgrade it: {oldest} is the first that evaluates the rules of the kinds")
+        ]
+    return [ok("API server", message)]
 
 
 async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
@@ -95,9 +97,9 @@ async def _is_bare(connection: Connection, namespace: str) -> bool:
 
 
 async def _nothing(_connection: Connection, namespace: str) -> list[Finding]:
-    says = f"is not installed here: neither its kinds nor an operator in {namespace} (-v lists all missing parts)"
+    message = f"is not installed here: neither its kinds nor an operator in {namespace} (-v lists all missing parts)"
     where = "" if namespace == NAMESPACE else f" -n {namespace}"
-    return [failure("Windlass", says, f"windlass operator install{where}")]
+    return [failure("Windlass", message, f"windlass operator install{where}")]
 
 
 async def _kinds(connection: Connection, _namespace: str) -> list[Finding]:
@@ -130,16 +132,18 @@ async def _deployment(connection: Connection, namespace: str) -> list[Finding]:
     deployment = await find_object(connection, DEPLOYMENTS, namespace, OPERATOR)
     if deployment is None:
         return [failure("operator", f"is not deployed in {namespace}", "windlass operator install")]
-    wanted = deployment["spec"]["replicas"]
+    replicas = deployment["spec"]["replicas"]
     ready = deployment.get("status", {}).get("readyReplicas", 0)
     image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
-    says = f"{ready} of {wanted} replicas of {image} are ready"
+    message = f"{ready} of {replicas} replicas of {image} are ready"
     if not is_ready(deployment):
         why = await describe_pods(connection, namespace)
-        return [(failure if ready == 0 else warning)("operator", f"{says}: {why}", f"kubectl -n {namespace} get pods")]
-    if wanted < 2:
-        return [warning("operator", says, "a second replica would take over when this one is lost")]
-    return [ok("operator", says)]
+        return [
+            (failure if ready == 0 else warning)("operator", f"{message}: {why}", f"kubectl -n {namespace} get pods")
+        ]
+    if replicas < 2:
+        return [warning("operator", message, "a second replica would take over when this one is lost")]
+    return [ok("operator", message)]
 
 
 async def _leader(connection: Connection, namespace: str) -> list[Finding]:
@@ -149,8 +153,8 @@ async def _leader(connection: Connection, namespace: str) -> list[Finding]:
         return [failure("leader", "there is no leader", f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
     age, lasts = age_of(lease, time()), lease["spec"]["leaseDurationSeconds"]
     if age > lasts + _MAX_SKEW_S:
-        says = f"{holder} has not renewed its lease for {age:.0f} s"
-        return [failure("leader", says, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
+        message = f"{holder} has not renewed its lease for {age:.0f} s"
+        return [failure("leader", message, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
     return [ok("leader", f"{holder} leads, renewed {max(age, 0):.0f} s ago")]
 
 
@@ -163,19 +167,19 @@ async def _others(connection: Connection, _namespace: str) -> list[Finding]:
 def _rival(about: str, rival: OtherOperator) -> Finding:
     if not rival.serves:
         return warning(about, f"{rival} runs beside Windlass", "none, if every pod names its scheduler")
-    says = f"{rival} serves {', '.join(rival.serves)} as well: both would create a job's pods"
-    return failure(about, says, "scale it to 0")
+    message = f"{rival} serves {', '.join(rival.serves)} as well: both would create a job's pods"
+    return failure(about, message, "scale it to 0")
 
 
 async def _nodes(connection: Connection, _namespace: str) -> list[Finding]:
     nodes = await connection.list(NODES)
     gpus = sum(_gpus(node) for node in nodes)
-    says = f"{len(nodes)} nodes with {gpus} GPUs"
+    message = f"{len(nodes)} nodes with {gpus} GPUs"
     if not nodes:
         return [failure("nodes", "there are none", "join one to the cluster")]
     if not gpus:
-        return [warning("nodes", says, "install the device plugin of their GPUs, if they have any")]
-    return [ok("nodes", says)]
+        return [warning("nodes", message, "install the device plugin of their GPUs, if they have any")]
+    return [ok("nodes", message)]
 
 
 def _gpus(node: Manifest) -> int:

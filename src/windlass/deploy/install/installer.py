@@ -62,8 +62,8 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
     before = await find_object(connection, resource, metadata.get("namespace"), metadata["name"])
     if before is None and dry_run:
         return ApplyOutcome.CREATED  # a dry run would fail: the namespace or the kind may be missing
-    kept = (NAMESPACES,) if take_over else (NAMESPACES, DEFINITIONS)
-    if before is not None and resource in kept and not is_ours(before):
+    protected = (NAMESPACES,) if take_over else (NAMESPACES, DEFINITIONS)
+    if before is not None and resource in protected and not is_ours(before):
         return ApplyOutcome.LEFT
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     where = path(resource, metadata.get("namespace"), metadata["name"])

@@ -33,7 +33,7 @@ async def check_permissions(connection: Connection, namespace: str) -> list[Find
         subject = "the current user"
     if not missing:
         return [ok(_ABOUT, f"{subject} has all {len(required)}")]
-    return [failure(_ABOUT, f"{subject} {says}", "windlass operator install") for says in missing]
+    return [failure(_ABOUT, f"{subject} {message}", "windlass operator install") for message in missing]
 
 
 async def _missing(connection: Connection, required: Sequence[tuple[Permission, str]], account: str) -> list[str]:

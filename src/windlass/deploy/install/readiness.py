@@ -66,9 +66,9 @@ async def wait_until_ready(connection: Connection, namespace: str, within: float
 
 def is_ready(deployment: Manifest) -> bool:
     """Whether every replica is ready and of the newest template."""
-    status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
+    status, replicas = deployment.get("status", {}), deployment["spec"]["replicas"]
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-    return seen and all(status.get(name, 0) >= wanted for name in ("updatedReplicas", "readyReplicas"))
+    return seen and all(status.get(name, 0) >= replicas for name in ("updatedReplicas", "readyReplicas"))
 
 
 async def describe_pods(connection: Connection, namespace: str) -> str:

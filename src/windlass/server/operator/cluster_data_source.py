@@ -98,8 +98,8 @@ class ClusterDataSource:
         if found := job_names.find_candidates(text, here):
             return [job_names.choose_only(text, found)]
         called = [job_id for job_id, job in here.items() if job.name == text]
-        kept = [] if called else await self._from_history(self._history.ids(text), [])
-        if found := called or job_names.find_candidates(text, kept) or (kept if "/" not in text else []):
+        recorded = [] if called else await self._from_history(self._history.ids(text), [])
+        if found := called or job_names.find_candidates(text, recorded) or (recorded if "/" not in text else []):
             return [job_names.choose_only(text, sorted(found))]
         raise job_names.unknown_job(text, [*here, *await self._from_history(self._history.names(), [])])
 
@@ -107,21 +107,21 @@ class ClusterDataSource:
         """The job's state by its object, else by history."""
         return self._here(job_id) or await self._from_history(self._history.job(job_id), None)
 
-    async def ended(self, wanted: JobFilter, limit: int) -> Sequence[JobState]:
+    async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
         """Ended jobs, the latest created first."""
-        query = wanted.query(TERMINAL)
+        query = job_filter.query(TERMINAL)
         if query is None:
             return []
-        here = [state for state in self._ended() if wanted.has(state)]
+        here = [state for state in self._ended() if job_filter.has(state)]
         found = _each_once([*here, *await self._history.jobs(query, limit)])
         return sorted(found, key=lambda state: -state.status.created_at)[:limit]
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
         """Ended jobs, the last to end first."""
-        wanted = {key: value for key, value in (("name", name), ("user", user)) if value}
-        here = [state for state in self._ended() if _matches(state, wanted) and _end(state) >= since]
-        kept = await self._history.ended(name=name, user=user, since=since, limit=limit)
-        return sorted(_each_once([*here, *kept]), key=lambda state: -_end(state))[:limit]
+        fields = {key: value for key, value in (("name", name), ("user", user)) if value}
+        here = [state for state in self._ended() if _matches(state, fields) and _end(state) >= since]
+        recorded = await self._history.ended(name=name, user=user, since=since, limit=limit)
+        return sorted(_each_once([*here, *recorded]), key=lambda state: -_end(state))[:limit]
 
     # --- one job --------------------------------------------------------------------------------
 
@@ -182,9 +182,9 @@ def _is_of(job_id: str, job: Job, array: str) -> bool:
     return array in (job.array.array_id, f"{job_id.partition('/')[0]}/{job.array.array_id}")
 
 
-def _matches(state: JobState, wanted: Mapping[str, str]) -> bool:
+def _matches(state: JobState, fields: Mapping[str, str]) -> bool:
     values = {"name": state.job.name, "user": state.job.user}
-    return all(values[key] == value for key, value in wanted.items())
+    return all(values[key] == value for key, value in fields.items())
 
 
 def _each_once(states: Iterable[JobState]) -> list[JobState]:

@@ -49,9 +49,9 @@ def choose_container(pod: Pod) -> str:
     return next(failed, pod.metadata.annotations.get(DEFAULT_CONTAINER) or first)
 
 
-def merge_tasks(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
+def merge_tasks(recorded: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
     """Recorded and existing pods, each once. A recorded end is kept if the existing pod shows none."""
-    found = {(task.generation, task.rank): task for task in kept}
+    found = {(task.generation, task.rank): task for task in recorded}
     for task in seen:
         known = found.get((task.generation, task.rank))
         if known is None or not known.ended or task.ended:

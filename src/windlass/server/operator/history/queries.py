@@ -50,9 +50,9 @@ def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobSt
     """Ended jobs that match a query of `JobFilter.query`, the latest created first."""
     tests, values = ["1 = 1"], []
     for key, column in _COLUMNS.items():
-        if wanted := query.get(key):
-            tests.append(f"{column} IN ({_placeholders(wanted)})")
-            values += wanted
+        if accepted := query.get(key):
+            tests.append(f"{column} IN ({_placeholders(accepted)})")
+            values += accepted
     phases, failed_for = query.get("phases") or (), query.get("failed_for") or ()
     if phases or failed_for:
         any_of = [f"phase IN ({_placeholders(phases)})"] if phases else []
