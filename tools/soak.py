@@ -4,9 +4,9 @@
     make soak SOAK='--seed 4711'   one of them again, with its violations
 
 A schedule is a small cluster, some jobs of every kind, a policy, and faults: nodes that die or are unreachable, GPUs
-that fail, ranks that are killed, gangs that vanish, slow and reclaimed nodes, a full disk, users who cancel, suspend
-and resume, and a controller that is killed at any point of its turn. After the last fault every job must end, and no
-node may stay allocated.
+that fail, ranks that are killed, gangs that vanish, slow and reclaimed nodes, a full disk, states that are refused,
+users who cancel, suspend and resume, and a controller that is killed at any point of its turn. After the last fault
+every job must end, and no node may stay allocated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -122,7 +122,8 @@ class _Watch:
     def look(self) -> None:
         self.turns += 1
         snapshot = self.controller.snapshot()
-        self.contract_violations += snapshot_violations(snapshot, self.controller.states)
+        if not self._universe.repeats_refused:
+            self.contract_violations += snapshot_violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
             self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.now))
         if self.turns > MAX_TURNS:
@@ -135,13 +136,17 @@ class _MortalBackend(SimulatorBackend):
     """A simulated backend whose controller may die before, between and after its writes, and whose disk may be full."""
 
     def __init__(self, universe: Universe, rng: Random, watch: Callable[[], None]) -> None:
-        super().__init__(universe, watch, lambda: self._busy() and rng.random() < 0.02)
+        super().__init__(universe, watch, lambda: self._busy() and rng.random() < 0.02, self._refuse_at_random)
         self._rng = rng
 
-    async def commit(self, changes: Changes) -> None:
+    def _refuse_at_random(self, _job_id: str) -> str:
+        return "a webhook is down" if self._busy() and self._rng.random() < 0.02 else ""
+
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
         self._die_at_random()
-        await super().commit(changes)
+        refusals = await super().commit(changes)
         self._die_at_random()
+        return refusals
 
     def perform(self, commands: Sequence[Command]) -> None:
         for command in commands:

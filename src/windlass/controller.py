@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from windlass.backends.deferred_commits import DeferredCommits
 from windlass.backends.port import (
     Backend,
     BackendError,
@@ -60,39 +61,46 @@ from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS, HeldNodes, Nod
 
 _SPARE_TIMERS = 64
 """Outdated timers that may lie about before they are cleared out."""
-_RETRY_COMMIT = 1_000
-"""How long to wait before a turn that could not be made durable is tried again, in ms."""
+_RETRY_COMMIT_MS = 1_000
+"""Wait before a turn that could not be made durable is tried again."""
 
 
-async def run(controller: Controller, world: Backend, *, on_trouble: Callable[[str], None]) -> None:
-    """Drive a world until cancelled. `on_trouble` hears once of every commit that failed."""
-    changes = controller.take_over(world.now())
+async def run(controller: Controller, backend: Backend, *, on_trouble: Callable[[str], None]) -> None:
+    """Drives a backend until cancelled. `on_trouble` receives the text of each commit that failed, once."""
+    deferred = DeferredCommits(on_trouble)
+    controller.uncommitted = deferred.state_of
+    changes = controller.take_over(backend.now())
     while True:
-        # 1. nothing is carried out before it is durable
-        waiting = await _commit(world, changes, on_trouble)
-        # 2. carry it out
-        world.perform(changes.commands)
-        # 3. what happened since?
-        events = waiting or await world.wait(controller.next_due())
-        # 4. what does it mean, and who starts next?
-        changes = controller.turn(events, world.now())
+        # 1. nothing is performed before it is durable; a job that cannot be written holds up no other
+        selected = deferred.select(changes, backend.now())
+        failures, waiting = await _commit(backend, selected, on_trouble)
+        # 2. perform it
+        backend.perform(deferred.settle(selected, failures, backend.now()))
+        # 3. the events since
+        events = waiting or await backend.wait(_earliest(controller.next_due(), deferred.next_due()))
+        # 4. their meaning, and the next gangs to start
+        changes = controller.turn(events, backend.now())
 
 
-async def _commit(world: Backend, changes: Changes, on_trouble: Callable[[str], None]) -> list[BackendEvent]:
-    """Commit, however often it takes. Returns the events that came in meanwhile."""
-    came: list[BackendEvent] = []
-    told = ""
+async def _commit(
+    backend: Backend, changes: Changes, on_trouble: Callable[[str], None]
+) -> tuple[Mapping[str, str], list[BackendEvent]]:
+    """Commits a turn, with as many attempts as it takes. Returns the jobs that failed, and the events meanwhile."""
+    events: list[BackendEvent] = []
+    reported = ""
     while changes != Changes():
         try:
-            await world.commit(changes)
+            return await backend.commit(changes), events
         except BackendError as trouble:
-            if str(trouble) != told:
-                told = str(trouble)
-                on_trouble(told)
-            came.extend(await world.wait(world.now() + _RETRY_COMMIT))
-        else:
-            break
-    return came
+            if str(trouble) != reported:
+                reported = str(trouble)
+                on_trouble(reported)
+            events.extend(await backend.wait(backend.now() + _RETRY_COMMIT_MS))
+    return {}, events
+
+
+def _earliest(*times: int | None) -> int | None:
+    return min((at for at in times if at is not None), default=None)
 
 
 class Decided(NamedTuple):
@@ -120,6 +128,8 @@ class Controller:
         self.decided: Decided | None = None
         """The last plan as it was made, and on what: `plan` has the version after it was carried out."""
         self._finished = finished
+        self.uncommitted: Callable[[str], JobState | None] = lambda _job_id: None
+        """Looks up a job whose last state could not be committed yet."""
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)
         self._timers: list[tuple[int, str]] = []
         self._late: set[str] = set()
@@ -173,8 +183,7 @@ class Controller:
         """When the next turn is needed even if nothing happens."""
         while self._timers and not self._is_current(*self._timers[0]):
             heapq.heappop(self._timers)
-        dues = [*(at for at, _ in self._timers[:1]), self.plan.due, self._nodes_due]
-        return min((at for at in dues if at is not None), default=None)
+        return _earliest(*(at for at, _ in self._timers[:1]), self.plan.due, self._nodes_due)
 
     def refusal(self, job: Job) -> Verdict | None:
         """Why this job could never run here, or None if it could."""
@@ -373,7 +382,7 @@ class Controller:
                 self._dependents[dependency.job_id].add(state.id)
                 continue
             # one that ended in this very turn is not on record yet
-            ended = other or self._finished(dependency.job_id)
+            ended = other or self.uncommitted(dependency.job_id) or self._finished(dependency.job_id)
             event = _ended(ended, dependency) if ended else DependencyEnded(dependency.job_id, satisfied=False)
             self._happen(state.id, event, now)
 

@@ -179,13 +179,9 @@ def classify_end(
         return RETRYABLE_EXIT_CODE
     if code is None and by_signal is None:
         return LOST
-    number = (
-        by_signal
-        if code is None
-        else code - FIRST_SIGNAL_CODE
-        if FIRST_SIGNAL_CODE < code <= FIRST_SIGNAL_CODE + 64
-        else None
-    )
+    number = by_signal
+    if code is not None:
+        number = code - FIRST_SIGNAL_CODE if FIRST_SIGNAL_CODE < code <= FIRST_SIGNAL_CODE + 64 else None
     return next((row for row in END_CLASSES if code in row.codes or number in row.signals), END_CLASSES[-1])
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -197,10 +197,11 @@ class DyingBackend:
         self.step()
         return events
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
         self.step()
-        await self.backend.commit(changes)
+        failures = await self.backend.commit(changes)
         self.step()
+        return failures
 
     def perform(self, commands: Sequence[Command]) -> None:
         for command in commands:

@@ -16,11 +16,12 @@ Use by a backend:
    - `end`: it has ended, with its exit and its finish time; nothing of it is alive.
    - `fail`: it cannot run (binding refused, image missing), although something of it may still exist.
    - `lose`: it is gone and its end was not observed. A pod that disappears, a node that is lost.
-   - `leave`: nothing of it is alive, and that by itself means nothing (a pod that is replaced one by one).
+   - `leave`: nothing of it is alive, and that by itself means nothing (a pod that is being replaced).
    Other processes of the gang that are no members (a pod whose slot is taken) have numbers from `count` on. They only
    delay `GangGone`.
 3. A backend that decides success or failure by other rules than the members' ends reports `appear`, `start` and
    `leave`, and the outcome of the whole by `conclude`.
+   On `RestartMember`, call `restart`: the next report of the member that it is there is `MemberStarted`.
 4. On `Stop`, call `stop`. A backend that hears of the end of the whole gang instead of each member calls `vanish`.
 5. After each batch of reports, call `take_events(now)` and report the result to the controller. While `due` is a time,
    call it again then. `more_may_come` delays `GangGone`: requests are under way that could still create a member.
@@ -35,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, MemberStarted, Started
 from windlass.core.lifecycle.failure import has_exited_by_itself
 
 SETTLING_MS = 1_000
@@ -51,7 +52,7 @@ class _End(NamedTuple):
 class MemberTracker:
     """Members 0 to `count` - 1 of one generation; the module's text tells how a backend uses it.
 
-    `serving` members do not end by themselves: they succeed when all others have succeeded.
+    `alone`: members restart one by one, so an end is reported at once, and a success also before all have started.
     """
 
     def __init__(
@@ -59,8 +60,8 @@ class MemberTracker:
         generation: int,
         count: int,
         *,
-        serving: Collection[int] = (),
         settling: int = SETTLING_MS,
+        alone: bool = False,
         started: bool = False,
         ended: Iterable[int] = (),
     ) -> None:
@@ -71,13 +72,14 @@ class MemberTracker:
         """`Started` was reported."""
         self.gone = False
         """`GangGone` was reported: no event follows."""
-        self.failed = False
-        """The end of a member that failed was reported."""
-        self._serving, self._settling = frozenset(serving), settling
+        self._failed: set[int] = set()
+        self._settling, self._alone = 0 if alone else settling, alone
+        self._restarted: set[int] = set()
+        """Members that were restarted and are not there again."""
+        self._back: list[int] = []
+        """Members that are there again; yet to be reported."""
         self._reported = set(ended)
         """Members whose end was reported."""
-        self._to_serve = count - len(self._serving | self._reported)
-        """Members that do not serve and whose end was not reported."""
         self._begun: set[int] = set()
         self._alive: set[int] = set()
         self._over: set[int] = set()
@@ -116,6 +118,14 @@ class MemberTracker:
         """The member is gone, and its end was not observed."""
         self.end(member, Exit(lost=True, detail=detail))
 
+    def restart(self, member: int) -> None:
+        """The member is started again: what was reported of it is over, and its next start and end are new."""
+        for members in (self._reported, self._over, self._failed, self._alive):
+            members.discard(member)
+        self._good.pop(member, None)
+        self._bad.pop(member, None)
+        self._restarted.add(member)
+
     def leave(self, member: int) -> None:
         """Nothing of the member is alive; this is no end of it."""
         self._alive.discard(member)
@@ -149,6 +159,11 @@ class MemberTracker:
         return self._alive
 
     @property
+    def failed(self) -> bool:
+        """Whether the end of a member that failed was reported, and the member was not restarted since."""
+        return bool(self._failed)
+
+    @property
     def succeeded(self) -> bool:
         """Whether the success of every member was reported."""
         return not self.failed and len(self._reported) >= self.count
@@ -169,9 +184,10 @@ class MemberTracker:
         if not (self.started or self.stopping) and len(self._begun) == self.count > 0:
             self.started = True
             events.append(Started(self.generation))
+        events += (MemberStarted(self.generation, member) for member in self._back)
+        self._back.clear()
         # 2. ends, first the earliest
         events += map(self._report, sorted(self._take_ends(now), key=_finish))
-        events += map(self._report, self._take_served())
         # 3. nothing is left
         if self._vanished or (self.stopping and not (self._alive or more_may_come)):
             self.gone = True
@@ -183,18 +199,24 @@ class MemberTracker:
         return tuple(member for member in everybody if member not in self._begun)
 
     def _begin(self, member: int) -> None:
+        if member in self._restarted:
+            self._restarted.discard(member)
+            self._back.append(member)
         if not self.started and 0 <= member < self.count:
             self._begun.add(member)
 
     def _note_end(self, member: int, exit: Exit, at: int | None) -> None:
         if 0 <= member < self.count and not self.has_ended(member):
+            if member in self._restarted:
+                self._restarted.discard(member)
+                self._back.append(member)
             (self._good if exit.ok else self._bad)[member] = _End(member, exit, at)
 
     def _take_ends(self, now: int) -> list[_End]:
         ends: list[_End] = []
         settled = bool(self._bad) and self._has_settled(now)
         # a member that succeeds before all have started is reported after Started
-        if self.started or self.stopping or self._concluded or self._vanished:
+        if self.started or self.stopping or self._alone or self._concluded or self._vanished:
             ends += self._good.values()
             self._good.clear()
         if settled:
@@ -210,18 +232,10 @@ class MemberTracker:
             self._settles_at = now + self._settling
         return now >= self._settles_at
 
-    def _take_served(self) -> list[_End]:
-        """Ends of the serving members, once no other member is left to be served."""
-        undecided = self.stopping or self.failed or self._bad or self._vanished
-        if not self._serving or self._to_serve or undecided:
-            return []
-        served = Exit(code=0, detail="it is not needed any more")
-        return [_End(member, served, None) for member in sorted(self._serving - self._reported)]
-
     def _report(self, end: _End) -> MemberExited:
         self._reported.add(end.member)
-        self._to_serve -= end.member not in self._serving
-        self.failed = self.failed or not end.exit.ok
+        if not end.exit.ok:
+            self._failed.add(end.member)
         return MemberExited(self.generation, end.member, end.exit, end.at)
 
 

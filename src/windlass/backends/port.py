@@ -121,10 +121,12 @@ class Backend(Protocol):
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Returns events as soon as there are any; empty at `until` (ms), or after `wake`."""
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Makes one turn durable. No other method is called meanwhile.
 
-        Raises BackendError if it could not be written; then none of it took effect.
+        Returns the jobs of which nothing could be written while all the rest is durable, each with a reason for users;
+        usually none. The controller repeats them later (`backends.deferred_commits`), with their latest state. Events
+        of such a job count as not committed until then. Raises BackendError if nothing of the turn could be written.
         """
 
     def perform(self, commands: Sequence[Command]) -> None:

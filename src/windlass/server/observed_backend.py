@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from windlass.backends.deferred_commits import committed
 from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.port import Backend, BackendEvent, Changes, Recovery
 from windlass.core.lifecycle.commands import Command
@@ -66,16 +67,17 @@ class ObservedBackend:
             observer.on_turn_start()
         return events
 
-    async def commit(self, changes: Changes) -> None:
-        """Make the changes durable. Raises BackendError."""
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
+        """Make the changes durable; returns the jobs that could not be written. Raises BackendError."""
         for observer in self._observers:
             observer.on_turn_end()
             observer.on_commit_start(changes)
         self._idle.clear()
         try:
-            await self._backend.commit(changes)
+            failures = await self._backend.commit(changes)
             for observer in self._observers:
-                observer.on_commit_end(changes)
+                observer.on_commit_end(committed(changes, failures))
+            return failures
         finally:
             self._idle.set()
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from windlass.backends.members import SETTLING_MS, MemberTracker
-from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, MemberStarted, Started
 
 OK = Exit(code=0)
 CRASH = Exit(code=1, detail="exit 1")
@@ -177,60 +177,6 @@ def test_a_gang_that_vanishes_is_gone_without_a_stop() -> None:
     assert tracker.take_events(5) == [MemberExited(1, 1, CRASH, 4), GangGone(1)]
 
 
-def test_serving_members_end_when_all_others_have_succeeded() -> None:
-    tracker = running(3, serving=(0, 2))
-    tracker.end(1, OK, 5)
-    events = tracker.take_events(6)
-    assert [(event.member, event.exit.ok) for event in events if isinstance(event, MemberExited)] == [
-        (1, True),
-        (0, True),
-        (2, True),
-    ]
-    assert tracker.succeeded
-    assert tracker.take_events(7) == []
-
-
-def test_serving_members_go_on_after_a_failure_and_while_the_gang_is_stopped() -> None:
-    failed = running(2, serving=(1,))
-    failed.end(0, CRASH, 5)
-    failed.take_events(5)
-    assert causes(failed.take_events(5 + SETTLING_MS)) == [(0, "exit 1")]
-    assert not failed.succeeded
-    stopped = running(2, serving=(1,))
-    stopped.stop()
-    stopped.end(0, OK, 5)
-    assert stopped.take_events(6) == [MemberExited(1, 0, OK, 5)]
-
-
-def test_a_serving_member_may_fail() -> None:
-    tracker = running(2, serving=(1,))
-    tracker.end(1, CRASH, 5)
-    tracker.end(0, OK, 6)
-    assert causes(tracker.take_events(7)) == [(1, "exit 1"), (0, "")]
-    assert not tracker.succeeded
-
-
-def test_a_conclusion_ends_every_member_or_the_first() -> None:
-    good = running(2)
-    good.conclude(OK, 8)
-    assert good.take_events(9) == [MemberExited(1, 0, OK, 8), MemberExited(1, 1, OK, 8)]
-    bad = running(2)
-    bad.leave(1)
-    bad.start(1)
-    bad.conclude(CRASH, 8)
-    assert bad.take_events(9) == [MemberExited(1, 0, CRASH, 8)]
-    bad.stop()
-    bad.leave(0)
-    bad.leave(1)
-    assert bad.take_events(10) == [GangGone(1)]
-
-
-def test_a_conclusion_need_not_wait_for_the_start() -> None:
-    tracker = MemberTracker(1, 1)
-    tracker.conclude(OK)
-    assert tracker.take_events(0) == [MemberExited(1, 0, OK)]
-
-
 def test_a_tracker_rebuilt_from_the_stored_state_repeats_nothing() -> None:
     tracker = MemberTracker(4, 3, started=True, ended=(1,))
     for member in range(3):
@@ -241,12 +187,6 @@ def test_a_tracker_rebuilt_from_the_stored_state_repeats_nothing() -> None:
     tracker.end(0, OK, 8)
     assert tracker.take_events(9) == [MemberExited(4, 0, OK, 8)]
     assert tracker.succeeded
-
-
-def test_a_rebuilt_tracker_still_releases_serving_members() -> None:
-    tracker = MemberTracker(4, 3, serving=(0,), started=True, ended=(1,))
-    tracker.end(2, OK, 6)
-    assert [event.member for event in tracker.take_events(7) if isinstance(event, MemberExited)] == [2, 0]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -285,3 +225,57 @@ def test_a_report_costs_the_same_in_a_large_gang() -> None:
 
     cost(2_000)
     assert cost(100_000) < 5 * cost(2_000) + 0.05
+
+
+def test_a_member_that_is_restarted_starts_and_ends_again() -> None:
+    tracker = MemberTracker(1, 2, alone=True, started=True)
+    tracker.end(0, CRASH, 5)
+    assert causes(tracker.take_events(5)) == [(0, "exit 1")]
+    assert tracker.failed
+    tracker.restart(0)
+    assert not tracker.failed
+    assert tracker.take_events(6) == []
+    tracker.appear(0)
+    assert tracker.take_events(7) == []
+    tracker.start(0)
+    assert tracker.take_events(8) == [MemberStarted(1, 0)]
+    tracker.end(0, OK, 9)
+    tracker.end(1, OK, 9)
+    assert [type(event) for event in tracker.take_events(9)] == [MemberExited, MemberExited]
+    assert tracker.succeeded
+
+
+def test_a_restarted_member_that_never_runs_has_started_before_it_ends() -> None:
+    tracker = MemberTracker(1, 2, alone=True, started=True)
+    tracker.lose(0, "gone")
+    tracker.take_events(5)
+    tracker.restart(0)
+    tracker.end(0, CRASH, 6)
+    assert [type(event) for event in tracker.take_events(6)] == [MemberStarted, MemberExited]
+
+
+def test_a_success_alone_need_not_wait_for_the_start_of_the_others() -> None:
+    tracker = MemberTracker(1, 2, alone=True)
+    tracker.end(0, OK, 1)
+    assert [type(event) for event in tracker.take_events(1)] == [MemberExited]
+
+
+def test_a_conclusion_ends_every_member_or_the_first() -> None:
+    good = running(2)
+    good.conclude(OK, 8)
+    assert good.take_events(9) == [MemberExited(1, 0, OK, 8), MemberExited(1, 1, OK, 8)]
+    bad = running(2)
+    bad.leave(1)
+    bad.start(1)
+    bad.conclude(CRASH, 8)
+    assert bad.take_events(9) == [MemberExited(1, 0, CRASH, 8)]
+    bad.stop()
+    bad.leave(0)
+    bad.leave(1)
+    assert bad.take_events(10) == [GangGone(1)]
+
+
+def test_a_conclusion_need_not_wait_for_the_start() -> None:
+    tracker = MemberTracker(1, 1)
+    tracker.conclude(OK)
+    assert tracker.take_events(0) == [MemberExited(1, 0, OK)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,12 +72,13 @@ class FakeBackend:
         self._promises += promises
         return events
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
         if self.full:
             raise BackendError(self.full)
         origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
         self.store.commit(changes, Notes(origins=origins))
         resolve(self._promises)
+        return {}
 
     def perform(self, commands: Sequence[Command]) -> None:
         self.performed += commands

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from windlass.backends.inbox import Inbox
@@ -42,7 +42,7 @@ from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, re
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, Recovery
-from windlass.core.lifecycle.commands import Command, Launch, Stop
+from windlass.core.lifecycle.commands import Command, Launch, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
 
 _DEFAULTS = BackendSettings()
@@ -170,7 +170,7 @@ class KubernetesBackend:
             dues = [at for at in (until, self.monitor.due, self.changed.due) if at is not None]
             await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Write every state into its object. The write of a refused state is deferred. Raises BackendError."""
         writes = [self._deferred.write(state) for state in changes.states]
         writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
@@ -181,6 +181,7 @@ class KubernetesBackend:
                 raise trouble
         self._usage.note(changes.past)
         self._commits.record(changes.transitions, self._events)
+        return {}
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Bind or delete pods in the background. A `Forget` needs nothing: its object went with the commit."""
@@ -191,6 +192,8 @@ class KubernetesBackend:
                     (self.external if external else self.gangs).launch(job_id, generation, placement)
                 case Stop(job_id, generation, grace):
                     (self.external if external else self.gangs).stop(job_id, generation, grace)
+                case RestartMember(job_id, generation, member):
+                    self.gangs.restart_member(job_id, generation, member)
 
     # --- what watches and endpoints call -------------------------------------------------------------
 

@@ -160,7 +160,7 @@ class LocalBackend:
         self._unwritten.promises += promises
         return events
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Writes the turn with everything noted since the last one. Raises BackendError."""
         pending = self._pending or self._begin(changes)
         if pending.changes is not changes:  # else reports of this turn would be acknowledged with the other
@@ -173,6 +173,7 @@ class LocalBackend:
         self._forget_ended(changes)
         self._supervisor.acknowledge(pending.reported)
         inbox.resolve(pending.promises)
+        return {}
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Sends commands to the supervisor, or removes logs."""

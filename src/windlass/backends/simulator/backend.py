@@ -5,7 +5,7 @@ Time passes only in `wait`, up to the next event. Committed state outlives the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from windlass.backends.port import BackendError, BackendEvent, Changes, Recovery
 from windlass.backends.simulator.universe import Universe
@@ -21,15 +21,20 @@ class SimulatorBackend:
     """Implements `backends.port.Backend`.
 
     `watch` is called before each wait, when every decision was carried out. `full` tells whether a commit finds its
-    disk
-    full.
+    disk full, `refusal` why the state of a job cannot be written ("" if it can).
     """
 
     def __init__(
-        self, universe: Universe, watch: Callable[[], None] = lambda: None, full: Callable[[], bool] = lambda: False
+        self,
+        universe: Universe,
+        watch: Callable[[], None] = lambda: None,
+        full: Callable[[], bool] = lambda: False,
+        refusal: Callable[[str], str] = lambda _job_id: "",
     ) -> None:
         self.universe = universe
-        self._watch, self._full = watch, full
+        self._watch, self._full, self._refusal = watch, full, refusal
+        self._refused: set[str] = set()
+        """Jobs whose last state was refused."""
         self._trying: tuple[Changes | None, int] = (None, 0)
         """A commit that failed, and the number of events that it answers; later events are not part of it."""
 
@@ -58,17 +63,23 @@ class SimulatorBackend:
             raise Over
         return self.universe.take(until)
 
-    async def commit(self, changes: Changes) -> None:
-        """Keeps the state in memory. Raises BackendError if the simulated disk is full."""
+    async def commit(self, changes: Changes) -> Mapping[str, str]:
+        """Keeps the state in memory; returns the jobs whose state is refused.
+
+        Raises BackendError if the simulated disk is full.
+        """
         events = self._trying[1] if self._trying[0] is changes else self.universe.delivered
         if self._full():
             self._trying = changes, events
             raise BackendError("no space left on the simulated disk")
-        self.universe.states.update({state.id: state for state in changes.states})
+        refusals = {state.id: reason for state in changes.states if (reason := self._refusal(state.id))}
+        self.universe.states.update({state.id: state for state in changes.states if state.id not in refusals})
         for job_id in changes.forgotten:
             self.universe.states.pop(job_id, None)
-        self.universe.acknowledge(events)
+        self._refused = (self._refused - {state.id for state in changes.states}) | refusals.keys()
+        self.universe.acknowledge(events, self._refused)
         self._trying = None, 0
+        return refusals
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Carries out commands; answers come in `wait`."""

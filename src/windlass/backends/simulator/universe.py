@@ -5,7 +5,7 @@ It outlives every controller. An event is kept until a controller has committed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
@@ -64,6 +64,11 @@ class Universe:
         self._delivered = 0
         self._repeats_commands = False
         """Whether a new controller repeats commands that its predecessor decided before a node was closed."""
+        self._refused: list[BackendEvent] = []
+        """Delivered events of jobs whose state was refused."""
+        self.repeats_refused = False
+        """Whether a new controller is yet to hear again of jobs whose state was refused. Until then it takes a job that
+        has ended for running, beside a job that was admitted after it."""
         self._launched: dict[str, int] = {}
         self._left: dict[str, int | None] = {}
 
@@ -95,7 +100,7 @@ class Universe:
                 self.now = max(self.now, until or 0)
                 return []
             self._pass_to(following[0], following[1])
-        self._repeats_commands = False
+        self._repeats_commands = self.repeats_refused = False
         heard = self._uncommitted[self._delivered :]
         self._delivered = len(self._uncommitted)
         return heard
@@ -110,13 +115,19 @@ class Universe:
         """Returns the number of events that were delivered and not committed."""
         return self._delivered
 
-    def acknowledge(self, events: int) -> None:
-        """Removes the first `events` delivered events: they were committed."""
+    def acknowledge(self, events: int, refused: Collection[str] = ()) -> None:
+        """Removes the first `events` delivered events: they were committed, except those of `refused` jobs."""
+        done = self._uncommitted[:events]
         del self._uncommitted[:events]
         self._delivered -= events
+        if self._refused or refused:
+            self._refused = [event for event in (*self._refused, *done) if getattr(event, "job_id", "") in refused]
 
     def redeliver_all(self) -> None:
         """Marks all events as undelivered, for a new controller."""
+        self._uncommitted[:0] = self._refused
+        self.repeats_refused = bool(self._refused)
+        self._refused.clear()
         self._delivered = 0
         self._repeats_commands = True
 

@@ -149,9 +149,6 @@ class Role:
 class RestartPolicy:
     """Failures after which the gang restarts, and the backoff before a restart."""
 
-    scope: RestartScope = RestartScope.GANG
-    member_limit: int | None = None
-    """Restarts of members and of their containers that are forgiven, under `RestartScope.MEMBER`. None: all."""
     user_limit: int = 0
     """Permitted failures of the program (`--restarts`). 0: the first one ends the job."""
     infrastructure_limit: int = 16
@@ -167,6 +164,9 @@ class RestartPolicy:
     restarts_after_exit: bool = True
     """False: every exit of the program ends the job, also one by a signal (restartPolicy Never, backoffLimit 0). Only
     the loss of a node, an eviction or a preemption restarts the gang."""
+    scope: RestartScope = RestartScope.GANG
+    member_limit: int | None = None
+    """Restarts of members and of their containers that are forgiven, under `RestartScope.MEMBER`. None: all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from windlass.core.model.status import Failure, FailureClass, Phase, Status
-from windlass.jobs.kubernetes.kinds.registry import judge, members, read
+from windlass.core.model.status import Failure, FailureClass, Phase, Status, Target
+from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.status.clean_up import left_over
-from windlass.jobs.kubernetes.status.job_status import Counts, status, status_of
+from windlass.jobs.kubernetes.status.job_status import status_of
+from windlass.jobs.kubernetes.status.member_conditions import Counts
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, milliseconds, rfc3339
 
 T0 = 1_763_755_200_000
@@ -32,14 +33,9 @@ spec: {command: torchrun a.py, image: i, nodes: 2}
 """)
 
 
-def pods(*phases):
-    made = [member.pod for member in members(read(DIGITS), 1)]
-    return [{**pod, "status": {"phase": phase}} for pod, phase in zip(made, phases, strict=False)]
-
-
-def judged(phases, before, now, manifest=DIGITS):
-    parsed = read({**manifest, "status": before})
-    return status(parsed, judge(parsed, pods(*phases)), before, now)
+def alone(life, counts, before, now, **more):
+    """The status of a job whose pods restart one by one."""
+    return status_of(read({**DIGITS, "status": before}), life, {"worker": counts}, before, now, **more)
 
 
 def by_type(told):
@@ -53,8 +49,11 @@ def test_times_are_whole_seconds():
     assert (milliseconds(None), milliseconds("today"), milliseconds("2025-11-21T20:00:00")) == (None, None, None)
 
 
-def test_a_judged_job_from_its_start_to_its_end():
-    begun = judged([], {}, T0)
+RUNNING = Status(Phase.RUNNING, "Running", generation=1, admitted_at=T0, started_at=T0 + MINUTE)
+
+
+def test_a_job_with_single_restarts_from_its_start_to_its_end():
+    begun = alone(replace(RUNNING, phase=Phase.RUNNING), Counts(), {}, T0)
     assert begun["startTime"] == NOW
     assert begun["conditions"] == [
         {
@@ -66,27 +65,45 @@ def test_a_judged_job_from_its_start_to_its_end():
             "lastTransitionTime": NOW,
         }
     ]
-    running = judged(["Running", "Running"], begun, T0 + MINUTE)
+    running = alone(RUNNING, Counts(active=2), begun, T0 + MINUTE)
     assert by_type(running)["Running"]["lastTransitionTime"] == LATER
     assert by_type(running)["Created"]["lastUpdateTime"] == NOW
     assert running["replicaStatuses"]["Worker"]["active"] == 2
-    assert judged(["Running", "Running"], running, T0 + 2 * MINUTE) == running  # nothing new, nothing to write
-    ended = judged(["Succeeded", "Succeeded"], running, T0 + MINUTE)
+    assert alone(RUNNING, Counts(active=2), running, T0 + 2 * MINUTE) == running  # nothing new, nothing to write
+    succeeding = replace(RUNNING, target=Target.SUCCEED, stopping_since=T0 + MINUTE)
+    ended = alone(succeeding, Counts(succeeded=2), running, T0 + MINUTE)
     assert (ended["startTime"], ended["completionTime"]) == (NOW, LATER)
     assert [(each["type"], each["status"]) for each in ended["conditions"]] == [
         ("Created", "True"),
         ("Running", "False"),
         ("Succeeded", "True"),
     ]
+    done = alone(Status(Phase.SUCCEEDED, finished_at=T0 + 2 * MINUTE), Counts(), ended, T0 + 2 * MINUTE)
+    assert done["conditions"] == ended["conditions"]
+    assert done["completionTime"] == LATER
 
 
-def test_a_job_that_is_resumed_starts_afresh():
-    held = {**DIGITS, "spec": {**DIGITS["spec"], "runPolicy": {"suspend": True}}}
-    suspended = judged([], {}, T0, held)
+def test_a_job_that_is_resumed_has_a_new_start_time():
+    suspended = alone(Status(Phase.SUSPENDED), Counts(), {}, T0)
     assert "startTime" not in suspended
-    resumed = judged([], {**suspended, "startTime": NOW}, T0 + MINUTE)
-    assert resumed["startTime"] == LATER
-    assert by_type(resumed)["Suspended"]["status"] == "False"
+    queued = alone(Status(Phase.QUEUED, queued_at=T0 + MINUTE), Counts(), {**suspended, "startTime": NOW}, T0 + MINUTE)
+    assert queued["startTime"] == LATER
+    assert by_type(queued)["Suspended"] | {"lastUpdateTime": "", "lastTransitionTime": ""} == {
+        "type": "Suspended",
+        "status": "False",
+        "reason": "PyTorchJobResumed",
+        "message": "PyTorchJob digits is resumed.",
+        "lastUpdateTime": "",
+        "lastTransitionTime": "",
+    }
+    assert alone(RUNNING, Counts(active=2), queued, T0 + MINUTE)["startTime"] == LATER
+
+
+def test_a_job_that_a_user_cancels_has_not_failed_before_its_pods_are_gone():
+    stopping = replace(RUNNING, target=Target.FAIL, reason="Cancelled", message="cancelled by ada")
+    assert by_type(alone(stopping, Counts(active=2), {}, T0)).keys() == {"Created", "Running"}
+    told = alone(replace(stopping, phase=Phase.FAILED, finished_at=T0), Counts(), {}, T0)
+    assert by_type(told)["Failed"]["message"] == "PyTorchJob digits has failed because cancelled by ada."
 
 
 def lived(manifest, life, before=(), now=T0, **said):
@@ -160,7 +177,7 @@ def test_an_end_is_never_left():
 def test_what_is_left_over_is_the_policys_to_say(policy, gone):
     parsed = read(DIGITS)
     parsed = replace(parsed, policy=replace(parsed.policy, clean=policy))
-    assert left_over(parsed, {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
+    assert left_over(parsed, Status(), {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
 
 
 def test_merged_conditions_leave_others_alone():

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from windlass.core.model.job import Job
+from windlass.core.model.job import Job, MemberRestart, RestartScope
 from windlass.jobs.kubernetes.kinds.registry import companions, members, read
 from windlass.jobs.kubernetes.kinds.run_policy import is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
@@ -240,7 +240,9 @@ def test_the_run_policy_reaches_the_core():
     parsed = read(job(policy))
     gang = parsed.job
     assert (gang.ttl, gang.deadline, gang.queue, gang.suspend) == (60_000, 3_600_000, "vision", True)
-    assert (gang.restart.user_limit, gang.grace) == (3, 30_000)
+    assert (gang.restart.scope, gang.restart.member_limit, gang.grace) == (RestartScope.MEMBER, 3, 30_000)
+    whole = read(job(policy.replace("runPolicy:", "runPolicy:\n      restartMode: gang"))).job.restart
+    assert (whole.scope, whole.user_limit) == (RestartScope.GANG, 3)
     assert (parsed.policy.clean, parsed.priority_class) == ("Running", "urgent")
 
 
@@ -250,6 +252,10 @@ def test_never_and_a_backoff_limit_of_0_mean_that_every_exit_ends_the_job(policy
     manifest = job(policy)
     for spec in manifest["spec"]["pytorchReplicaSpecs"].values():
         spec["restartPolicy"] = restart
+    alone = read(manifest).job
+    assert all((role.restart is MemberRestart.NEVER) == (restart == "Never") for role in alone.roles)
+    assert (alone.restart.member_limit == 0) == ("0" in policy)
+    manifest["metadata"]["annotations"] = {"windlass.dev/restart-mode": "gang"}
     found = read(manifest).job.restart
     none_allowed = restart == "Never" or "0" in policy
     assert found.restarts_after_exit == (not none_allowed)

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_store import PodStore
-from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, MemberStarted, Started
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Placement
 from windlass.jobs.kubernetes.kinds import registry
@@ -62,7 +62,7 @@ class Place:
         assert isinstance(parsed, ParsedJob)
         self.gang = Gang(home_of(MPI if self.mpi else TRAINING, written), parsed, parsed.job, 1)
         nodes = {role.name: tuple(f"n{n}" for n in range(role.replicas)) for role in parsed.job.roles}
-        settings = {"settling": 0, "servers": frozenset(), "judged": False} | self.options
+        settings = {"settling": 0} | self.options
         self.run = Run(1, slots(parsed.job, Placement(nodes)), **settings)
         self.gang.run = self.run
         names = self.gang.pod_names(self.run)
@@ -83,7 +83,8 @@ class Place:
     def named(self, name: str, phase: str, *, owner: str = "u", node: str = "n0", **more: Any) -> None:
         self.versions += 1
         labels = {GENERATION: str(more.pop("generation", 1)), JOB_ROLE: more.pop("role", "")}
-        about = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "resourceVersion": str(self.versions)}
+        uid = more.pop("uid", f"uid-{name}")
+        about = {"name": name, "namespace": "ml", "uid": uid, "resourceVersion": str(self.versions)}
         about |= {"labels": labels, "ownerReferences": [{"uid": owner, "controller": True, "kind": "x", "name": "x"}]}
         about |= {"deletionTimestamp": "2026-01-01T12:00:00Z"} if more.pop("deleted", False) else {}
         state = {"terminated": {"exitCode": more.pop("code", 0), "finishedAt": more.pop("at", None)}}
@@ -211,44 +212,71 @@ def test_the_end_of_a_pod_on_a_dead_node_is_a_loss() -> None:
     assert lost.detail == f"{place.names[1]} was on n1, which is gone"
 
 
-def test_members_of_a_judged_gang_end_only_by_its_outcome() -> None:
-    place = started(options={"judged": True})
+def test_a_pod_that_is_deleted_is_a_loss_before_it_is_gone_where_pods_restart_alone() -> None:
+    place = started(options={"alone": True})
     place.pod(0, "Failed", code=1)
-    place.remove(place.names[1])
+    place.pod(1, "Running", deleted=True)
+    ends = place.ends()
+    assert (ends[0].code, ends[1].lost, ends[1].detail) == (1, True, f"{place.names[1]} is being deleted")
+    assert place.run.tracker.is_alive(1)
+
+
+def test_a_restarted_member_starts_once_its_next_pod_exists() -> None:
+    place = started(options={"alone": True})
+    place.pod(0, "Failed", code=1)
+    assert list(place.ends()) == [0]
+    place.run.tracker.restart(0)
+    place.run.restarting.add(0)
+    place.run.replaced.add(f"uid-{place.names[0]}")
+    place.pod(0, "Failed", code=1, deleted=True)
+    place.remove(place.names[0])
     assert place.events() == []
-    outcome = Exit(code=1, detail="the master has failed")
-    place.run.tracker.conclude(outcome)
-    assert place.events() == [MemberExited(1, 0, outcome)]
+    place.pod(0, "Running", uid="next")
+    assert place.events() == [MemberStarted(1, 0)]
+    assert place.run.restarting == set()
+    place.pod(0, "Failed", code=2, uid="next")
+    assert [exit.code for exit in place.ends().values()] == [2]
 
 
-def test_a_judged_gang_that_succeeded_is_done_whatever_some_members_do() -> None:
-    place = started(options={"judged": True})
-    place.run.tracker.conclude(Exit(code=0))
-    assert place.ends() == {0: Exit(code=0), 1: Exit(code=0)}
+def test_the_next_pod_of_a_member_may_be_seen_before_the_end_of_its_namesake() -> None:
+    place = started(options={"alone": True})
+    place.pod(0, "Running", uid="next")
+    assert [exit.lost for exit in place.ends().values()] == [True]
+    number = place.run.pods.number("next")
+    assert number == 0
 
 
-def test_a_serving_member_is_done_when_no_other_member_is_left() -> None:
-    place = Place(mpi=True, options={"servers": frozenset({"worker"})})
+def test_a_success_alone_is_reported_before_the_others_start() -> None:
+    place = Place(options={"alone": True})
+    place.pod(0, "Succeeded")
+    place.pod(1)
+    assert place.ends() == {0: Exit(code=0, detail=f"{place.names[0]} on n0 ended well")}
+
+
+def test_the_success_of_a_launcher_is_reported_while_workers_run() -> None:
+    place = Place(mpi=True)
     place.run.launched = True
     place.launchers.see(launcher_job(), there=True)
     place.all("Running")
     place.named("digits-launcher-x", "Running", owner="job", role="launcher")
     assert place.events() == [Started(1)]
     place.named("digits-launcher-x", "Succeeded", owner="job", role="launcher")
-    assert all(exit.ok for exit in place.ends().values())
-    assert place.run.tracker.succeeded
+    (launcher,) = place.run.made_by_others
+    assert {number: exit.ok for number, exit in place.ends().items()} == {launcher: True}
 
 
-def test_a_serving_member_is_not_done_after_a_failure() -> None:
-    place = Place(mpi=True, options={"servers": frozenset({"worker"})})
-    place.launchers.see(launcher_job(failed=True), there=True)
+def test_the_failure_of_a_launchers_job_is_the_launchers() -> None:
+    place = Place(mpi=True)
+    place.run.launched = True
     place.all("Running")
-    place.named("digits-launcher-x", "Failed", owner="job", role="launcher", code=1)
-    assert [exit.code for exit in place.ends().values()] == [1]
-    assert not place.run.tracker.succeeded
+    place.launchers.see(launcher_job(failed=True), there=True)
+    place.observer.see_launcher(place.gang, place.run)
+    (failure,) = place.ends().values()
+    assert failure.end_class is not None
+    assert (failure.code, failure.end_class.fatal) == (1, True)
 
 
-def test_without_serving_members_all_members_must_end() -> None:
+def test_one_success_does_not_end_the_gang() -> None:
     place = started(members=3)
     place.pod(0, "Succeeded")
     assert [exit.code for exit in place.ends().values()] == [0]

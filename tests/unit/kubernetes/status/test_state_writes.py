@@ -124,15 +124,6 @@ def test_an_attempt_whose_answer_was_lost_counts() -> None:
     assert server.asked == ["patch", "get", "patch"]
 
 
-def test_an_attempt_whose_answer_was_lost_counts_also_if_pods_were_made_anew_meanwhile() -> None:
-    server = Server()
-    gang = gang_of(server)
-    server.change(**{FIELD: written(Stored(7, 1, QUEUED))})
-    gang.notes.remade = 1
-    write(server, gang, QUEUED)
-    assert gang.stored == Stored(7, 1, QUEUED)
-
-
 def test_the_state_is_written_also_where_the_rest_of_the_status_is_not_taken() -> None:
     server = Server(refuses=("conditions",))
     write(server, gang_of(server), QUEUED, conditions=[{"type": "Odd"}])

@@ -1,10 +1,10 @@
-"""Agents in pods: the operator publishes their memberships, hears how ranks do, and tells it in status and events.
+"""Agents in pods: the operator coordinates their rendezvous, receives their reports, and publishes them.
 
-Belongs here: the port that agents call (`hub`), what they say and whether it makes sense (`messages`), who leads the
-agents of one gang (`meeting`, by the very rules of an agent that leads: `windlass.agent.rendezvous.state_machine` and
-`windlass.agent.hang_detection`, which are pure), which pods these are and what of it the gang's object says
-(`attendance`, `progress`), and by what a pod proves which one it is (`tokens`).
-Does not belong here: starting or watching ranks, which is the agent's; what a failure costs, which is the core's.
+Belongs here: the port that agents connect to (`hub`), the validation of their messages (`messages`), the rendezvous of
+one gang's agents (`rendezvous`, by the rules of an agent that leads: `windlass.agent.rendezvous.state_machine` and
+`windlass.agent.hang_detection`, which are pure), the gangs and pods that agents belong to and the status of these gangs
+(`agent_registry`, `progress`), and the tokens by which a pod proves its identity (`tokens`).
+Does not belong here: starting or watching ranks, which is the agent's; the cost of a failure, which is the core's.
 
-Nothing of it is kept anywhere: agents know what they run, and say so when they call again.
+No state is stored: agents know what they run, and report it when they connect again.
 """

@@ -1,4 +1,4 @@
-"""Which gang an agent belongs to, and what becomes of what it says: counted by the core, told in status and events."""
+"""Assigns agents to gangs, and passes their reports to the core, the status and the events of the gang."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from windlass.core.model.status import JobState
 HANG, RESTARTED, GIVEN_UP = "Hang", "RanksRestarted", "AgentsGivenUp"
 """Reasons of events."""
 _OFTEN = 10_000
-"""Milliseconds between two writes of what only goes on."""
+"""Milliseconds between two writes of a status in which only progress has changed."""
 _LATEST = 30_000
-"""Milliseconds after which a restart is told though nobody has said that ranks run again."""
+"""Milliseconds after which a restart is reported although no agent has confirmed that ranks run again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
-    """A failure that is being put right: the controller hears of it once ranks run again."""
+    """A failure that is being recovered from: the controller is told once ranks run again."""
 
     generation: int
-    """Of the agents, that follows."""
+    """The agents' own generation number that follows."""
     failed: RankFailed
     at: int
 
     def event(self, run: Run, took: int) -> Recovered:
-        """For the controller; `took` in ms."""
+        """Returns the event for the controller; `took` in ms."""
         exit = _exit(self.failed)
         detail = f"{exit.detail} in {self.failed.id}"
         return Recovered(run.generation, self.generation, replace(exit, detail=detail), took)
@@ -56,23 +56,23 @@ class _Attended:
     run: Run
     meeting: Rendezvous
     written: int = 0
-    """When its status last changed, in ms."""
+    """Time of its last status change, in ms."""
     owed: _Owed | None = None
     ahead: JobState | None = None
-    """With failures that the controller was told of, and has not committed yet."""
+    """The state with failures that the controller was told of and has not committed yet."""
     given_up: bool = False
-    """Leading its agents has failed in a way that nobody has thought of."""
+    """Whether coordinating its agents has failed with an unexpected error."""
 
     @property
     def state(self) -> JobState:
-        """The gang's, with all failures that are known."""
+        """Returns the state of the gang with all known failures."""
         committed = self.gang.state
         return self.ahead if self.ahead is not None and _failures(self.ahead) > _failures(committed) else committed
 
 
 @dataclass(slots=True)
 class AgentRegistry:
-    """Every gang whose agents have called since this controller leads; by the uid of its object."""
+    """Every gang whose agents have connected during this leadership term, by the uid of its object."""
 
     pods: PodStore
     gang_of: Callable[[Pod], Gang | None]
@@ -83,7 +83,7 @@ class AgentRegistry:
     _attended: dict[str, _Attended] = field(default_factory=dict)
     _callers: dict[Caller, tuple[Rendezvous, str]] = field(default_factory=dict)
 
-    # --- the hub's host -----------------------------------------------------------------------------------
+    # --- the host of the hub --------------------------------------------------------------------------------
 
     def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
         """See `hub.Host`."""
@@ -131,15 +131,15 @@ class AgentRegistry:
             self._write(each)
 
     def ranks_seen(self, gang: Gang) -> list[dict[str, Any]]:
-        """What is known of its ranks right now, or was at last."""
+        """Returns the present or last known activity of a gang's ranks."""
         each = self._attended.get(gang.home.uid)
         seen = ranks_seen(each.meeting.attendees.values(), self.now()) if each is not None else []
         return seen or ranks_remembered(gang.notes.training)
 
-    # --- whose it is --------------------------------------------------------------------------------------
+    # --- assigning agents -----------------------------------------------------------------------------------
 
     def _found(self, pod: Pod) -> _Attended | None:
-        """The gang of a pod that is a member of its run; None if it is not, or not yet known to be."""
+        """Returns the gang of a pod that is a member of its run; None if it is not, or not known yet."""
         gang = self.gang_of(pod)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.stopping or generation_of(pod) != run.generation:
@@ -160,17 +160,17 @@ class AgentRegistry:
                 each.meeting.feed(RanksSucceeded(name, each.meeting.crew.generation), clock)
 
     def _has_left(self, each: _Attended, name: str) -> bool:
-        """Whether its ranks have ended well while nobody led: its agent has not waited to be told to leave."""
+        """Tells whether a member's ranks succeeded without a leader: its agent did not wait to be dismissed."""
         pod = self.pods.get(each.gang.home.namespace, name)
         return pod is not None and pod.status.phase == "Succeeded" and generation_of(pod) == each.run.generation
 
     def _end(self, each: _Attended) -> None:
-        """Somebody else's run has begun, or its pods are to go."""
+        """Ends the rendezvous of a run that was replaced, or whose pods are being deleted."""
         self._tell_of(each)
         each.meeting.close()
 
     def _give_up(self, each: _Attended, fault: Exception) -> None:
-        """Its agents are led no more in this run: ranks go on, and what fails fails with its pod."""
+        """Stops coordinating a gang's agents for this run: ranks continue, and a failure is a failure of the pod."""
         each.given_up = True
         each.meeting.close()
         note = f"its agents are led no more in this run, and ranks that fail end their pods: {fault!r}"
@@ -181,16 +181,16 @@ class AgentRegistry:
             forgives=partial(self._forgives, gang),
             restarted=partial(self._restarted, gang, run),
             hangs=partial(self._hangs, gang),
-            closes=lambda: self._tell_of(self._attended[gang.home.uid]),  # before its pods tell that they have ended
+            closes=lambda: self._tell_of(self._attended[gang.home.uid]),  # before its pods report their ends
         )
         first = max(run.generation, gang.status.crew + 1)
         return Rendezvous(gang.pod_names(run), first, ears, asyncio.get_running_loop().time(), gang.job.restart)
 
-    # --- what comes of it ---------------------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------------------
 
     def _forgives(self, gang: Gang, failed: RankFailed) -> bool:
         each = self._attended[gang.home.uid]
-        if any(self._has_left(each, name) for name in gang.pod_names(each.run)):  # it would be waited for for ever
+        if any(self._has_left(each, name) for name in gang.pod_names(each.run)):  # it would be waited for indefinitely
             return False
         return forgives(each.state, _exit(failed), self.now())
 
@@ -211,7 +211,7 @@ class AgentRegistry:
         return again >= owed.generation or self.now() - owed.at > _LATEST
 
     def _tell_of(self, each: _Attended) -> None:
-        """That what had failed runs again, or would have, had not something else happened."""
+        """Reports that ranks run again after a failure, or would, had another event not intervened."""
         if (owed := each.owed) is not None:
             each.owed = None
             here = each.meeting.attendees.get(owed.failed.id)
@@ -232,7 +232,7 @@ class AgentRegistry:
         self.announcer.tell(News(gang.home, reason, action, note, self.now()))
 
     def _write(self, each: _Attended, **more: str | int) -> None:
-        """Have the gang's status say how far it is, if that has changed."""
+        """Writes the gang's progress into its status, if it has changed."""
         gang, meeting = each.gang, each.meeting
         after = training(gang.notes.training, meeting.measured, meeting.crew.generation, self.now(), **more)
         if after != gang.notes.training and meeting.crew.generation:
@@ -245,7 +245,7 @@ def _failures(state: JobState) -> int:
 
 
 def _exit(failed: RankFailed) -> Exit:
-    """How a rank ended, as the core takes the end of a member."""
+    """Returns the end of a rank as the Exit of its member."""
     if failed.code < 0:
         return Exit(signal=-failed.code, detail=failed.why)
     return Exit(code=failed.code, detail=failed.why)

@@ -1,4 +1,4 @@
-"""Where agents call: one connection each, a line of JSON for each message, and nobody waits for anybody."""
+"""The server that agents connect to: one connection each, a line of JSON per message, no blocking."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import orjson
 from windlass.backends.kubernetes.agents.messages import Message
 
 _MOST = 1 << 20
-"""Bytes of one message, or of messages that wait to be sent: whoever is beyond that is no agent, or is gone."""
+"""Maximum bytes of one message, or of unsent messages: a peer beyond that is no agent, or is gone."""
 _FIRST = 1 << 16
-"""Bytes of the message by which a caller says who it is."""
+"""Maximum bytes of the first message, which identifies the caller."""
 _STRANGERS = 256
-"""Connections that have not said yet who they are; beyond these the oldest is hung up on, and may call again."""
+"""Maximum number of unidentified connections; beyond it the oldest is closed, and its agent may connect again."""
 _PATIENCE = 10.0
-"""Seconds for a caller to say who it is."""
+"""Seconds for a caller to identify itself."""
 _SILENT = 30.0
-"""Seconds without a word after which a connection is taken for dead; an agent speaks every two."""
+"""Seconds without a message after which a connection counts as dead; an agent sends one every two seconds."""
 _PARTING = 1.0
-"""Seconds for a connection that was hung up on to take what was said last."""
+"""Seconds for a closed connection to accept the last messages."""
 _LOOK = 1.0
 _NONSENSE = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
-"""What comes of messages that are none."""
+"""Exceptions caused by invalid messages."""
 
 
 class Caller:
@@ -37,36 +37,36 @@ class Caller:
         self._writer = writer
 
     def say(self, message: Message) -> None:
-        """Now, or as soon as the other side takes it."""
+        """Sends now, or as soon as the peer accepts it."""
         if not self._writer.is_closing():
             self._writer.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
             if self._writer.transport.get_write_buffer_size() > _MOST:
                 self._writer.transport.abort()
 
     def close(self) -> None:
-        """Hang up, once what was said is taken."""
+        """Closes after the pending messages were sent."""
         self._writer.close()
 
     def hang_up(self) -> None:
-        """At once."""
+        """Closes at once."""
         self._writer.transport.abort()
 
 
 class Host(Protocol):
-    """Whom agents talk to. What makes no sense raises one of `_NONSENSE`."""
+    """The consumer of agents' messages. Invalid messages raise one of `_NONSENSE`."""
 
     def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
-        """Who hears what this caller says from now on; None: it is to call again later, or never."""
+        """Returns the receiver of this caller's messages; None: the connection is refused."""
 
     def left(self, caller: Caller) -> None:
-        """A connection has ended."""
+        """Called when a connection has ended."""
 
     def look(self) -> None:
         """Called about once a second."""
 
 
 async def serve(listener: socket.socket, host: Host) -> None:
-    """Answer agents until cancelled; then hang up on all of them."""
+    """Serves agents until cancelled; then closes all connections."""
     talking: set[asyncio.Task[None]] = set()
     strangers: dict[Caller, None] = {}
 
@@ -75,7 +75,7 @@ async def serve(listener: socket.socket, host: Host) -> None:
         assert task is not None  # noqa: S101 - a server's callback is one
         talking.add(task)
         try:
-            with contextlib.suppress(asyncio.CancelledError):  # as it is when nobody answers any more
+            with contextlib.suppress(asyncio.CancelledError):  # the same as when nothing answers any more
                 await _talk(host, reader, writer, strangers)
         finally:
             talking.discard(task)
@@ -109,7 +109,7 @@ async def _talk(
             hear(said)
             if said["type"] == "beat":
                 caller.say({"type": "beat"})
-    except (OSError, EOFError, *_NONSENSE):  # gone, or no agent
+    except (OSError, EOFError, *_NONSENSE):  # ended, or no agent
         pass
     finally:
         strangers.pop(caller, None)
@@ -118,12 +118,12 @@ async def _talk(
 
 
 async def _part(writer: asyncio.StreamWriter) -> None:
-    """Hang up, even on somebody who does not read."""
+    """Closes, even if the peer does not read."""
     writer.close()
     try:
         async with asyncio.timeout(_PARTING):
             await writer.wait_closed()
-    except OSError:  # TimeoutError is one
+    except OSError:  # includes TimeoutError
         pass
     finally:
         writer.transport.abort()
@@ -139,7 +139,7 @@ async def _message(reader: asyncio.StreamReader, patience: float, most: int) -> 
 
 
 async def _line(reader: asyncio.StreamReader, most: int) -> bytes:
-    """The next one, however it compares to the reader's own limit. Raises ValueError beyond `most` bytes, EOFError."""
+    """Reads a line, independent of the reader's limit. Raises ValueError beyond `most` bytes, EOFError."""
     line = b""
     while len(line) <= most:
         try:

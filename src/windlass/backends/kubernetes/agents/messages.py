@@ -1,6 +1,6 @@
-"""What agents say, as what it means: any pod's agent may say anything, and nothing is taken that was not looked at.
+"""Parses and validates agents' messages: any pod can send anything, so no field is used unchecked.
 
-All of it raises ValueError, KeyError or TypeError of what makes no sense.
+Every function raises ValueError, KeyError or TypeError for invalid input.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from windlass.agent.rendezvous import state_machine as rules
 
 Message = Mapping[str, Any]
 _EXACT = 1 << 53
-"""Numbers below are exact in everybody's JSON."""
+"""Integers below this are exact in every JSON implementation."""
 _LONGEST = 1_000
-"""Characters of a text that are kept: it comes to stand in the gang's object."""
+"""Maximum length of texts in characters: they are written into the gang's object."""
 
 
 def integer(said: Any) -> int:
-    """A whole number, not a truth value."""
+    """Returns a whole number; a boolean is invalid."""
     if type(said) is not int or abs(said) >= _EXACT:
         raise ValueError(f"no whole number: {str(said)[:40]}")
     return said
 
 
 def peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
-    """Whoever says hello."""
+    """Returns the identity of an agent from its hello."""
     address, ranks = _text(hello["address"]), integer(hello["ranks"])
     if not (0 < ranks <= 4096 and 0 < len(address) < 256):
         raise ValueError(f"{name}: {address[:40]} with {ranks} ranks")
@@ -36,14 +36,14 @@ def peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
 
 
 def port(said: Any) -> int:
-    """Where somebody listens."""
+    """Returns a port number."""
     if not 0 < integer(said) < 65536:
         raise ValueError(f"no port: {said}")
     return integer(said)
 
 
 def behind(said: Any) -> hang_detection.SlowestRank:
-    """A node's rank that is furthest behind."""
+    """Returns the rank of a node that is furthest behind."""
     rank, step, phase, beat, waited, patience, silent, (far, its_beat, who, where) = said
     return hang_detection.SlowestRank(
         integer(rank),
@@ -58,12 +58,12 @@ def behind(said: Any) -> hang_detection.SlowestRank:
 
 
 def seconds(said: Any) -> float:
-    """Of patience: infinity is for ever."""
+    """Returns a timeout in seconds, which may be infinite."""
     return math.inf if said == math.inf else _number(said)
 
 
 def measured(said: Any) -> wire.Telemetry | None:
-    """What a rank has measured: a loss may be infinite or NaN. What a script reports besides numbers is left out."""
+    """Returns a rank's metrics: a loss may be infinite or NaN. Values that are no numbers are left out."""
     if said is None:
         return None
     values = {_text(name): float(value) for name, value in said["values"].items() if isinstance(value, int | float)}
@@ -71,12 +71,12 @@ def measured(said: Any) -> wire.Telemetry | None:
 
 
 def recovered(said: Any) -> wire.RankRecovery | None:
-    """When ranks ran again, the last time."""
+    """Returns the last time at which ranks ran again."""
     return None if said is None else wire.RankRecovery(integer(said["generation"]), _number(said["seconds"]))
 
 
 def event(name: str, said: Message) -> rank_events.RankEvent:
-    """How the ranks of this agent do; it speaks of nobody else."""
+    """Returns a rank event of this agent; it cannot report for another one."""
     kind = rank_events.NAMES[said["type"]]
     told: dict[str, Any] = {key: _PARTS[key](value) for key, value in said.items() if key not in ("type", "id")}
     return kind(id=name, **told)
@@ -85,7 +85,7 @@ def event(name: str, said: Message) -> rank_events.RankEvent:
 def _text(said: Any) -> str:
     if not isinstance(said, str):
         raise TypeError(f"no text: {str(said)[:40]}")
-    said.encode()  # half a character could not be told to anybody
+    said.encode()  # rejects lone surrogates, which no JSON can carry
     return said[:_LONGEST]
 
 
@@ -109,4 +109,4 @@ def _flag(said: Any) -> bool:
 
 
 _PARTS = {"generation": integer, "code": integer, "why": _text, "counts_as": _text, "hangs": _flag}
-"""Of events."""
+"""Fields of events, with their parsers."""

@@ -1,4 +1,4 @@
-"""What agents tell of a gang, as its object says it: `status.training`. Pure."""
+"""Builds `status.training` from the agents' reports. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NAMES = {
     "utilisation": "utilisation",
     "memory": "memory",
 }
-"""What `windlass.train` measures, and what the API calls it."""
+"""Metrics of `windlass.train`, by their name in the API."""
 _DIGITS = 6
 _WHOLE = 1e15
-"""Whole numbers below are written as such; JSON of 64 bits holds them."""
+"""Whole numbers below this are written as integers; 64-bit JSON parsers hold them."""
 
 
 def training(
     before: Mapping[str, Any], measured: wire.Telemetry | None, generation: int, now: int, **more: str | int
 ) -> Mapping[str, Any]:
-    """`status.training` after a look at what ranks measured. `more`: what else has changed. Times in ms."""
+    """Returns `status.training` for metrics of ranks. `more`: other changed fields. Times in ms."""
     said = {"generation": generation, **(_numbers(measured) if measured is not None else {}), **more}
     after = {**before, **said}
     return before if after == before else {**after, "time": rfc3339(now)}
@@ -43,9 +43,9 @@ def _short(value: float) -> float | int:
 
 
 def ranks_seen(attendees: Iterable[Participant], now: int) -> list[dict[str, Any]]:
-    """What agents said last of the rank that is furthest behind in each pod, and of those that measure something.
+    """Returns the last report of the slowest rank in each pod, and of ranks with metrics.
 
-    As `server.data_source` has ranks. `now` in ms.
+    In the format of `server.data_source`. `now` in ms.
     """
     ranks: dict[int, dict[str, Any]] = {}
     for each in attendees:
@@ -61,7 +61,7 @@ def ranks_seen(attendees: Iterable[Participant], now: int) -> list[dict[str, Any
 
 
 def ranks_remembered(training: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same from `status.training`, once no agent speaks any more."""
+    """Returns the same from `status.training`, for a gang without connected agents."""
     values = {ours: training[name] for ours, name in _NAMES.items() if name in training}
     if not values or "step" not in training:
         return []

@@ -1,7 +1,8 @@
-"""The agents of one start of a gang, led from outside of them: the rules are those of an agent that leads.
+"""The rendezvous of the agents of one run, coordinated from outside by the rules of an agent that leads.
 
-Agents are known by their pods. A connection that ends says nothing: the pod's end is heard elsewhere, and an agent that
-lives calls again. Whoever leads may be new to agents that run: what they say of themselves is taken up.
+Agents are identified by their pods. The end of a connection means nothing: the end of a pod is observed elsewhere, and
+a
+living agent connects again. A new leader adopts the generation that connected agents report.
 """
 
 from __future__ import annotations
@@ -21,51 +22,51 @@ from windlass.backends.kubernetes.agents.messages import Message
 from windlass.core.model.job import RestartPolicy
 
 TO_WRITE = 0.5
-"""Seconds for ranks that hang to write down where they are."""
+"""Seconds that hanging ranks get to write their stacks."""
 _NEVER = 1 << 60
 
 
 class Line(Protocol):
-    """To one agent."""
+    """The connection to one agent."""
 
     def say(self, message: Message) -> None:
-        """Never waits."""
+        """Sends without blocking."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the connection."""
 
 
 @dataclass(slots=True)
 class Participant:
-    """One agent. `instance` is another one when its container was started again."""
+    """One agent. `instance` changes when its container is restarted."""
 
     peer: rules.Peer
     instance: str
     line: Line | None = None
     behind: SlowestRank | None = None
-    """Of its ranks, as it said last on this connection."""
+    """Its slowest rank, as last reported on this connection."""
     silence: float = 0.0
     measured: wire.Telemetry | None = None
     recovered: wire.RankRecovery | None = None
-    """When its ranks ran again, the last time."""
+    """The last time at which its ranks ran again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who hears what comes of it, and who is asked."""
+    """Callbacks for the results of a rendezvous."""
 
     forgives: Callable[[RankFailed], bool]
-    """Whether ranks may start again after this."""
+    """Tells whether ranks may restart after this failure."""
     restarted: Callable[[int, str, RankFailed | None], None]
-    """Ranks start again in their pods: the generation, why, and the failure if it was one."""
+    """Called when ranks restart in their pods, with generation, reason, and failure if there was one."""
     hangs: Callable[[int, str], None]
-    """The rank (-1: only silence speaks), and where it is."""
+    """Called with the hanging rank (-1: unknown, detected by silence), and its position."""
     closes: Callable[[], None]
-    """The run is over: agents are about to be told so."""
+    """Called when the run is over, before agents are dismissed."""
 
 
 class Rendezvous:
-    """`places`: the pods by name, and where their ranks stand. `first`: the number of the first membership."""
+    """One rendezvous. `places`: pods by name with their ranks' position. `first`: first membership number."""
 
     def __init__(self, places: Mapping[str, int], first: int, ears: Ears, now: float, restart: RestartPolicy) -> None:
         self._places, self._ears = places, ears
@@ -80,24 +81,24 @@ class Rendezvous:
         self.attendees: dict[str, Participant] = {}
         self._begun = False
         self._published: dict[str, Any] | None = None
-        """As it was told last; None if somebody who led before told it."""
+        """The last published membership; None if an earlier leader published it."""
         self._kept = False
-        """Whether ranks that ran went on with it."""
+        """Whether running ranks continued with it."""
         self._failure: RankFailed | None = None
         self._accused = 0
         self._verdict: tuple[float, RankFailed] | None = None
 
     @property
     def measured(self) -> wire.Telemetry | None:
-        """What the first rank that measures anything said last."""
+        """The last metrics of the first rank that reports any."""
         found = [each.measured for each in self.attendees.values() if each.measured is not None]
         current = [each for each in found if each.generation == self.crew.generation]
         return min(current, key=lambda each: each.rank, default=None)
 
-    # --- agents come, speak and go ------------------------------------------------------------------------
+    # --- connections ------------------------------------------------------------------------------------------
 
     def join(self, name: str, node: str, hello: Message, line: Line, now: float) -> None:
-        """An agent calls, for the first time or again. Raises ValueError, KeyError, TypeError if it is none."""
+        """Adds an agent that connects, first or again. Raises ValueError, KeyError, TypeError for invalid input."""
         peer, generation = messages.peer(name, node, self._places[name], hello), messages.integer(hello["generation"])
         before = self.attendees.get(name)
         if before is not None and before.line is not None:
@@ -118,11 +119,13 @@ class Rendezvous:
             self.hear(name, last, now)
 
     def hear(self, name: str, said: Message, now: float) -> None:
-        """An agent speaks. Raises ValueError, KeyError, TypeError if it makes no sense."""
+        """Handles a message. Raises ValueError, KeyError, TypeError for invalid input."""
         here = self.attendees[name]
         if said["type"] == "beat":
             here.silence, behind = messages.seconds(said["silence"]), messages.behind(said["behind"])
-            here.behind = behind if said["generation"] == self.crew.generation else None  # an old one accuses nobody
+            here.behind = (
+                behind if said["generation"] == self.crew.generation else None
+            )  # a report of an old generation is ignored
             here.measured = messages.measured(said.get("measured"))
             here.recovered = messages.recovered(said.get("recovered"))
         elif said["type"] == "port":
@@ -136,13 +139,13 @@ class Rendezvous:
                 self.feed(event, now)
 
     def left(self, name: str, line: Line) -> None:
-        """A connection has ended."""
+        """Handles the end of a connection."""
         here = self.attendees.get(name)
         if here is not None and here.line is line:
             here.line, here.behind = None, None
 
     def look(self, now: float) -> None:
-        """To be called about once a second."""
+        """Checks timeouts; to be called about once a second."""
         if self._verdict is not None and now >= self._verdict[0]:
             (_, failed), self._verdict = self._verdict, None
             self.feed(failed, now)
@@ -152,23 +155,23 @@ class Rendezvous:
         self._look_whether_it_hangs(now)
 
     def close(self) -> None:
-        """The gang is over, or somebody else leads: agents are left as they are."""
+        """Ends the rendezvous, because the gang ended or another leader took over; agents continue."""
         for each in self.attendees.values():
             if each.line is not None:
                 each.line.close()
         self.attendees.clear()
 
     def missing(self) -> list[str]:
-        """Members of a crew that runs who have not said that they are done, and cannot say it just now."""
+        """Returns members of a running generation that have not reported success and are not connected."""
         if self.crew.phase is not rules.RendezvousPhase.RUNNING:
             return []
         here = {name for name, each in self.attendees.items() if each.line is not None}
         return [name for name in self._places if name in self.crew.members - self.crew.done - here]
 
-    # --- deciding -----------------------------------------------------------------------------------------
+    # --- decisions -------------------------------------------------------------------------------------------
 
     def feed(self, event: rules.Event, now: float) -> None:
-        """Something has happened."""
+        """Passes an event to the rules and carries out the decision."""
         crew = self.crew
         if isinstance(event, RankFailed) and self._counts(event):
             self._failure = event
@@ -194,7 +197,9 @@ class Rendezvous:
             self._say_to_all({"type": "close", "code": action.code, "why": action.why})
 
     def _publish(self, decided: rules.StartGeneration) -> None:
-        self._published = json.loads(wire.encode(self._membership(decided.members)))  # once: it names all of them
+        self._published = json.loads(
+            wire.encode(self._membership(decided.members))
+        )  # encoded once: it names all members
         self._kept = decided.keep
         for place, peer in enumerate(decided.members):
             self._start(peer.id, place, decided.why, keep=decided.keep)
@@ -216,18 +221,18 @@ class Rendezvous:
             name, {"type": "start", "membership": {**(self._published or {}), "me": place}, "keep": keep, "why": why}
         )
 
-    # --- who is here --------------------------------------------------------------------------------------
+    # --- members ---------------------------------------------------------------------------------------------
 
     def _present(self) -> frozenset[str]:
         return frozenset(peer.id for peer in self.crew.present)
 
     def _know(self, peer: rules.Peer) -> None:
-        """What is new of somebody who is here."""
+        """Updates what is known of a connected agent."""
         present = tuple(peer if each.id == peer.id else each for each in self.crew.present)
         self.crew = self.crew._replace(present=present)
 
     def _takes_up(self, name: str, generation: int, now: float) -> bool:
-        """Whether ranks that run under somebody who led before us may go on."""
+        """Tells whether ranks that run under an earlier leader may continue."""
         crew, peer = self.crew, self.attendees[name].peer
         if not self._begun and crew.phase is rules.RendezvousPhase.GATHERING and not crew.present:
             members = frozenset(self._places)
@@ -241,13 +246,13 @@ class Rendezvous:
         return True
 
     def _gather_anew(self, now: float) -> None:
-        """A run that was over begins again: kubelets may start containers again that have failed."""
+        """Restarts the rendezvous of a run that was over: kubelets may restart containers that failed."""
         crew = self.crew
         if crew.phase is rules.RendezvousPhase.CLOSED:
             self.crew = rules.RendezvousState(crew.rules, now, arrived=now, seen=crew.generation)
 
     def _came_back(self, name: str, hello: Message, now: float) -> None:
-        """The same agent on another connection: it may have missed what it was told last."""
+        """Repeats the last messages to an agent that has connected again."""
         crew, generation = self.crew, hello["generation"]
         self._know(self.attendees[name].peer)
         if crew.phase is rules.RendezvousPhase.CLOSED and crew.verdict is not None:
@@ -264,7 +269,7 @@ class Rendezvous:
         elif crew.phase is rules.RendezvousPhase.STOPPING:
             self.feed(RanksStopped(name, crew.generation), now)
 
-    # --- speaking -----------------------------------------------------------------------------------------
+    # --- messages --------------------------------------------------------------------------------------------
 
     def _say(self, name: str, message: Message) -> None:
         here = self.attendees.get(name)
@@ -282,7 +287,7 @@ class Rendezvous:
         here = self.attendees.values()
         heard = [each.behind for each in here if each.behind is not None]
         asked = crew.phase is rules.RendezvousPhase.RUNNING and self._accused != crew.generation
-        if not asked or len(heard) < len(self._places):  # whoever is not heard may be the one
+        if not asked or len(heard) < len(self._places):  # the hanging rank may be one of a silent agent
             return
         verdict = detect_hang(heard, HangLimits(silence=max(each.silence for each in here)))
         if verdict is not None:
@@ -297,7 +302,7 @@ class Rendezvous:
             )
 
     def owner(self, rank: int) -> str:
-        """The pod whose rank it is; "" if none's."""
+        """Returns the pod of a rank; "" if unknown."""
         end = 0
         for peer in self.crew.present:
             end += peer.ranks

@@ -1,7 +1,8 @@
-"""What objects of our own declare for the whole cluster: queues, the policy, reservations, levels of the network.
+"""Cluster-wide settings from objects of our kinds: queues, the policy, reservations, topology levels.
 
-Each is read by the table of cluster files that its definition is made of. A field that nobody knows, as of a later
-version, is left out, and so is an object that cannot be read at all; why is told by object, and all else holds.
+Each object is read by the same table as cluster files. An unknown field, for example of a later version, is ignored,
+and
+so is an object that cannot be read at all; the fault is reported per object, and all others stay valid.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import compose
 
 THE_POLICY = "default"
-"""The name of the one SchedulingPolicy."""
+"""Name of the only SchedulingPolicy in effect."""
 _TOPOLOGY = "topology"
 
 
 class Key(NamedTuple):
-    """An object of the cluster."""
+    """Key of a cluster-scoped object."""
 
     kind: str
     name: str
@@ -45,7 +46,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`levels` is empty if nobody lists them: then labels tell. `faults`: what is wrong with which object, in words."""
+    """Settings. `levels` is empty without an explicit list: then labels define them. `faults`: errors by object."""
 
     queues: tuple[Queue, ...]
     policy: Policy = field(default_factory=Policy)
@@ -57,16 +58,16 @@ class Declared:
 def declared(
     queues: Iterable[Manifest], policies: Iterable[Manifest], reservations: Iterable[Manifest], nodes: Sequence[str]
 ) -> Declared:
-    """Everything that these objects say together; `nodes` are the names of the cluster's nodes.
+    """Combines these objects; `nodes` are the names of the cluster's nodes.
 
-    A queue in a broken tree stays among the queues: the core starts nothing of it, and says why.
+    A queue in an invalid tree stays among the queues: the core starts none of its gangs, and reports the reason.
     """
     faults: dict[Key, str] = {}
-    # 1. each by itself
+    # 1. each object by itself
     read_queues = _read(queues, QUEUE, "Queue", faults)
     policy, levels = _policy(policies, faults)
     read_reservations = _read(reservations, RESERVATION, "Reservation", faults)
-    # 2. all of a kind together
+    # 2. all objects of a kind together
     for path, message in check_queues(read_queues, ()):
         faults.setdefault(Key("Queue", read_queues[_number(path)]["name"]), message)
     return Declared(
@@ -79,7 +80,7 @@ def declared(
 
 
 def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key, str]) -> list[dict[str, Any]]:
-    """Those that can be read, the oldest first."""
+    """Returns the readable objects, oldest first."""
     found = []
     for each in sorted(objects, key=_age):
         name = each["metadata"]["name"]
@@ -90,7 +91,7 @@ def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key
 
 
 def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy, tuple[Level, ...]]:
-    """The one that counts, or what holds without any."""
+    """Returns the policy in effect, or the default."""
     for each in objects:
         key = Key("SchedulingPolicy", each["metadata"]["name"])
         if key.name != THE_POLICY:
@@ -106,7 +107,7 @@ def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy
 
 
 def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[Level, ...]:
-    """As the definition of the policy has them; of two of a name the first."""
+    """Returns the levels of the policy; of two with one name the first."""
     try:
         written = [(each["level"].text(), each["labels"].words()) for each in Spot(spec)[_TOPOLOGY].items()]
     except Refused as refused:
@@ -119,7 +120,7 @@ def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[
 def _compatible(
     written: Sequence[dict[str, Any]], nodes: Sequence[str], faults: dict[Key, str]
 ) -> Iterator[dict[str, Any]]:
-    """Those that stand beside the ones before them. A node that is not there is told, and may yet come."""
+    """Yields reservations that are consistent with earlier ones. An unknown node is reported, and may still appear."""
     kept: list[dict[str, Any]] = []
     for each in written:
         known = [*nodes, *each.get("nodes", ())]
@@ -134,7 +135,7 @@ def _compatible(
 
 
 def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, str]) -> dict[str, Any] | None:
-    """The fields, and what is wrong with them; None if they cannot be read even without those that nobody knows."""
+    """Returns the fields and reports errors; None if the object cannot be read even without unknown fields."""
     known = {field.name for field in table}
     try:
         return _parsed(spec, table, key)
@@ -147,7 +148,7 @@ def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, s
 
 
 def _parsed(spec: Mapping[str, Any], table: Table, key: Key) -> dict[str, Any]:
-    """Raises JobError."""
+    """Parses a spec. Raises JobError."""
     what = f"the {key.kind} {key.name}"
     text = Text(what, json.dumps(spec, ensure_ascii=False))
     reader = Reader(text)

@@ -1,4 +1,4 @@
-"""What the world knows of nodes, of what others take of them, and of what is declared for the whole cluster."""
+"""The state of nodes, their use by pods of others, and cluster-wide settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT = Queue("default")
 
 
 class ClusterState:
-    """Watches put things in; `changed` is the picture for the controller, if it may be another one than last time."""
+    """Updated by watches; `changed` is the event for the controller, if the cluster may have changed."""
 
     def __init__(self) -> None:
         self.picture = ClusterView()
@@ -31,42 +31,42 @@ class ClusterState:
         self.reservations: Manifests = {}
         self.declared = Declared((DEFAULT,))
         self._told: dict[str, str] = {}
-        """By uid: what an object was told is wrong with it."""
+        """Faults that were reported, by uid of their object."""
         self._declared_anew = True
         self._dead: set[str] = set()
         self.has_news = True
-        """Whether anything has changed since the last picture."""
+        """Whether anything has changed since the last event."""
 
     def see_node(self, node: Node) -> None:
-        """A node as it is now."""
+        """Handles a new or changed node."""
         if is_dead(node):
             self._dead.add(node.metadata.name)
         self.has_news |= self.picture.put_node(node)
 
     def lose_node(self, name: str) -> None:
-        """A node is gone."""
+        """Handles a deleted node."""
         self._dead.add(name)
         self.has_news |= self.picture.drop_node(name)
 
     def take_dead_nodes(self) -> frozenset[str]:
-        """Nodes that were seen to be dead since the last call: deleted, or out of service."""
+        """Returns and clears the nodes found dead since the last call: deleted, or out of service."""
         dead, self._dead = frozenset(self._dead), set()
         return dead
 
     def see_pod(self, pod: Pod, *, ours: bool) -> None:
-        """A pod as it is now. `ours`: the controller knows what it takes."""
+        """Handles a new or changed pod. `ours`: the controller accounts for it itself."""
         self.has_news |= self.picture.put_pod(pod, ours=ours)
 
     def lose_pod(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Handles a deleted pod."""
         self.has_news |= self.picture.drop_pod(pod)
 
     def declare(self) -> None:
-        """Queues, policies or reservations have changed."""
+        """Handles changed queues, policies or reservations."""
         self._declared_anew = self.has_news = True
 
     def faults(self) -> Iterator[tuple[ObjectReference, dict[str, Any], str]]:
-        """Objects whose fault has changed since it was last asked for; "" for a fault that is mended."""
+        """Yields objects whose fault has changed since the last call; "" for a resolved fault."""
         for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
             for name, manifest in held.items():
                 wrong = self.declared.faults.get(Key(resource.kind, name), "")
@@ -76,7 +76,7 @@ class ClusterState:
                     yield home, manifest, wrong
 
     def changed(self) -> ClusterChanged:
-        """The cluster as it is by now."""
+        """Returns the present cluster as an event."""
         if self._declared_anew or self.reservations:  # reservations name nodes
             self._read_declared()
         self._declared_anew = self.has_news = False

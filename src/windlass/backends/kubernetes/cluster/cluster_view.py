@@ -1,4 +1,4 @@
-"""The cluster as the controller is told of it, kept up to date event by event; only what changed is made anew."""
+"""The cluster in the core's terms, updated event by event; only changed nodes are converted again."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from windlass.core.model.node import Node, Topology
 
 
 class ClusterView:
-    """Nodes and what others take of them. Every `put` and `drop` says whether the picture is another one now."""
+    """Nodes and their use by others. Every `put` and `drop` returns whether the view has changed."""
 
     def __init__(self) -> None:
         self.others = Occupancy()
         self.view = View(levels_of(()))
         self._seen: dict[str, NodeObject] = {}
         self._nodes: dict[str, Node] = {}
-        self._stale: dict[str, None] = {}  # in the order in which they became so
+        self._stale: dict[str, None] = {}  # in the order of their changes
         self._listed: tuple[Level, ...] = ()
         self._labels: Counter[str] = Counter()
 
     def put_node(self, seen: NodeObject) -> bool:
-        """A node is new, or not as it was."""
+        """Adds or updates a node."""
         name = seen.metadata.name
         before = self._seen.get(name)
         self._seen[name] = seen
@@ -38,7 +38,7 @@ class ClusterView:
         return True
 
     def drop_node(self, name: str) -> bool:
-        """A node is gone."""
+        """Removes a node."""
         before = self._seen.pop(name, None)
         if before is None:
             return False
@@ -48,35 +48,35 @@ class ClusterView:
         return True
 
     def put_pod(self, pod: Pod, *, ours: bool) -> bool:
-        """A pod is new, or not as it was. `ours`: it belongs to a gang that the controller holds nodes for.
+        """Adds or updates a pod. `ours`: it belongs to a gang for which the controller holds nodes.
 
-        One that outlives its gang is to be put again, as somebody else's.
+        A pod that outlives its gang is to be put again, with `ours` false.
         """
         on = pod.spec.node_name
         amounts = takes(pod) if on and not ours else {}
         return self._taken(self.others.put(pod.metadata.uid, on, amounts) if amounts else self._freed(pod))
 
     def drop_pod(self, pod: Pod) -> bool:
-        """A pod is gone from the API."""
+        """Removes a pod."""
         return self._taken(self._freed(pod))
 
     def list_levels(self, levels: Sequence[Level]) -> bool:
-        """The levels of the network as somebody lists them; none: labels tell."""
+        """Sets an explicit list of topology levels; empty: labels define them."""
         self._listed = tuple(levels)
         return self._look_again()
 
     @property
     def objects(self) -> Mapping[str, NodeObject]:
-        """The nodes as they were last seen, by name."""
+        """The last seen nodes by name."""
         return self._seen
 
     @property
     def topology(self) -> Topology:
-        """For `ClusterChanged`, with `nodes`."""
+        """The topology for `ClusterChanged`, with `nodes`."""
         return topology(self.view.levels)
 
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes; those that nothing has happened to are the same objects as before."""
+        """All nodes; unchanged nodes are the same objects as before."""
         for name in self._stale:
             self._nodes[name] = node(self._seen[name], self.others.taken(name), self.view)
         self._stale.clear()
@@ -86,19 +86,19 @@ class ClusterView:
         return self.others.drop(pod.metadata.uid)
 
     def _taken(self, names: Iterable[str]) -> bool:
-        """Pods may be heard of before their nodes are."""
+        """Marks nodes whose use has changed; pods may be seen before their nodes."""
         known = [name for name in names if name in self._seen]
         self._stale.update(dict.fromkeys(known))
         return bool(known)
 
     def _count(self, before: Words | tuple[()], after: Words | tuple[()]) -> None:
-        """How many nodes have each label that may name a level's domains."""
+        """Counts the nodes that have each label that may name a level's domains."""
         self._labels.subtract(label for label in before if label in _SPOKEN_OF)
         self._labels.update(label for label in after if label in _SPOKEN_OF)
         self._look_again()
 
     def _look_again(self) -> bool:
-        """Make every node anew if what they all depend on is another."""
+        """Converts every node again if a fact that they all depend on has changed."""
         levels = self._listed or levels_of([+self._labels])
         view = View(levels)
         if view == self.view:

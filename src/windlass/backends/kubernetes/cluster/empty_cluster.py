@@ -1,4 +1,4 @@
-"""The cluster as it would be with nothing on it that is not ours: for what can ever run, as pods of others may go."""
+"""The cluster without pods, for the question what can ever run: pods of others may go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core.model.snapshot import Snapshot
 
 
 def bare(nodes: Sequence[NodeObject], view: View) -> Callable[[Snapshot], Snapshot]:
-    """From a snapshot to one of these nodes with nothing on them, its queues as they are. It looks at every node."""
+    """Returns a function from a snapshot to one of these nodes with nothing on them and the same queues."""
 
     def made(snapshot: Snapshot) -> Snapshot:
         every = [node(each, {}, view) for each in nodes]

@@ -1,6 +1,6 @@
-"""A job as it was read, fitted to its cluster: what its pods need besides, and what names in it stand for here.
+"""Resolves a parsed job in its cluster: additional needs of its pods, and names of classes, claims and levels.
 
-The fitted job is for the core alone: pods are made of the manifest, which knows nothing of this.
+The resolved job is for the core alone: pods are made from the manifest, which does not contain the resolution.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a job's names are looked up in."""
+    """The objects that names in a job refer to."""
 
     namespace_labels: Words = field(default_factory=dict)
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     stock: Stock = field(default_factory=Stock)
     levels: tuple[Level, ...] = ()
-    """Of the network, as nodes have them (`Picture.view`)."""
+    """Topology levels of the nodes (`ClusterView.view`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The job for the core, and what the world must know besides."""
+    """The job for the core, and further facts for the backend."""
 
     job: Job
     to_choose: tuple[str, ...] = ()
-    """Claims of its namespace to annotate with the node of the first pod that mounts them, before that is bound."""
+    """Claims of its namespace to annotate with the node of the first pod that mounts them, before that pod is bound."""
     trouble: str = ""
-    """Why it cannot be scheduled before something else in the cluster changes; "" if it can."""
+    """The reason for which it cannot be scheduled until something else in the cluster changes; "" for none."""
     warnings: tuple[str, ...] = ()
-    """What was written and has no effect, or may not come as it is meant: those of the manifest, and more."""
+    """Settings without effect, or with another effect than intended: those of the manifest, and more."""
 
 
 def fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
-    """What the core is told of a job of one of our kinds."""
+    """Returns the job of one of our kinds for the core."""
     try:
         return _fitted(parsed, around)
-    except Refused as refused:  # a template that no pod can be made of
+    except Refused as refused:  # a template from which no pod can be made
         return Fitted(parsed.job, trouble=str(refused.fault), warnings=parsed.warnings)
 
 
 def asks(pod: Pod) -> dict[str, int]:
-    """What a pod that exists already asks for, in the core's names."""
+    """Returns the requests of an existing pod, in the core's names."""
     asked: dict[str, int] = {}
     for name, count in takes(pod).items():
         asked = add(asked, {core_name(name): count})
@@ -65,26 +65,26 @@ def asks(pod: Pod) -> dict[str, int]:
 
 
 def at_level(job: Job, levels: Sequence[Level]) -> Job:
-    """The job, the level of its topology by its name, if it was asked for by the label of a node."""
+    """Returns the job with the topology level's name in place of a node label."""
     if job.topology is None:
         return job
     return replace(job, topology=replace(job.topology, level=level_named(levels, job.topology.level)))
 
 
 def _placed_by(role: Role, kind: str) -> Role:
-    """The role, on nodes whose GPUs are of the kind that it asks for by name."""
+    """Returns the role restricted to nodes with the requested kind of GPUs."""
     if not kind or not role.resources.get(GPU):
         return role
     return replace(role, node_selector={**role.node_selector, GPU_KIND: kind})
 
 
 def queue_of(written: str, namespace_labels: Words) -> str:
-    """The queue a job names, or that of its namespace, or the default one."""
+    """Returns the queue that a job names, or that of its namespace, or the default queue."""
     return written or namespace_labels.get(QUEUE) or DEFAULT_QUEUE
 
 
 def priority_of(name: str, known: Mapping[str, PriorityClass]) -> tuple[int | None, str]:
-    """What a priority class stands for, and what is wrong. Without a name: the default one, None if there is none."""
+    """Returns the value of a priority class, and an error. Without a name: the default class, None if there is none."""
     if name:
         found = known.get(name)
         return (found.value, "") if found else (None, f"there is no PriorityClass {name}; create it, or name another")
@@ -93,17 +93,17 @@ def priority_of(name: str, known: Mapping[str, PriorityClass]) -> tuple[int | No
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What the template of one role says of its place."""
+    """Placement constraints in the template of one role."""
 
     claims: tuple[str, ...]
     store: Storage
     kinds: tuple[str, ...]
-    """Of GPUs."""
+    """Requested kinds of GPUs."""
     apart: tuple[str, ...]
 
 
 def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
-    """Raises Refused."""
+    """Resolves the job. Raises Refused."""
     apart = separated(parsed)
     wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
     pairs = [(role, wishes[role.name]) for role in parsed.job.roles]
@@ -134,7 +134,7 @@ def _wishes(
 
 
 def _kinds_of_gpu(spec: Spot) -> tuple[str, ...]:
-    """The resources by which GPUs are asked for, mostly one."""
+    """Returns the resources by which GPUs are requested, usually one."""
     containers = [*spec["containers"].items(), *spec["initContainers"].items()]
     named = (
         name for each in containers for part in ("limits", "requests") for name in each["resources"][part].mapping()
@@ -143,11 +143,11 @@ def _kinds_of_gpu(spec: Spot) -> tuple[str, ...]:
 
 
 def _role(role: Role, wish: _Wishes) -> Role:
-    """The role as its pods need it."""
+    """Returns the role with the constraints of its pods."""
     needs = {**role.resources, PODS: 1, **dict.fromkeys(wish.apart, 1)}
     try:
         affinity = both(role.affinity, wish.store.terms)
-    except ValueError:  # `_troubles` tells it
+    except ValueError:  # reported by `_troubles`
         affinity = role.affinity
     return _placed_by(replace(role, resources=needs, affinity=affinity), next(iter(wish.kinds), ""))
 
@@ -163,7 +163,7 @@ def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
 
 
 def _warnings(parsed: ParsedJob, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
-    """What may not come as it is meant in this cluster."""
+    """Yields settings that may not have the intended effect in this cluster."""
     known = around.priorities.get(parsed.priority_class)
     if known and known.preemption_policy == "Never":
         yield f"priorityClassName {parsed.priority_class}: preemptionPolicy Never is not heeded by the scheduler"

@@ -1,4 +1,4 @@
-"""What names in jobs are looked up in: namespaces, priority classes, claims, volumes and storage classes."""
+"""The objects that names in jobs refer to: namespaces, priority classes, claims, volumes and storage classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass, st
 
 
 class ClusterLookups:
-    """Watches put things in; `of` is what a job of a namespace sees. `hear`: something is another now."""
+    """Updated by watches; `of` is the view for jobs of a namespace. Calls `hear` after a change."""
 
     def __init__(self, hear: Callable[[], None]) -> None:
         self._hear = hear
@@ -30,12 +30,12 @@ class ClusterLookups:
         self._classes: dict[str, StorageClass] = {}
 
     def of(self, namespace: str) -> Surroundings:
-        """As they are by now; what they consist of goes on changing."""
+        """Returns the current view; its contents continue to change."""
         stock = Stock(self._claims, self._volumes, self._classes)
         return Surroundings(self._namespaces.get(namespace, NONE), self._priorities, stock)
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
-        """Namespaces have come, changed or gone."""
+        """Handles changes of namespaces."""
         for change in changes:
             self._namespaces.pop(change.object.metadata.name, None)
             if change.kind != "deleted" and change.object.metadata.labels:
@@ -43,7 +43,7 @@ class ClusterLookups:
         self._hear()
 
     def see_priorities(self, changes: Sequence[Change[PriorityClass]]) -> None:
-        """Priority classes have."""
+        """Handles changes of priority classes."""
         for change in changes:
             self._priorities.pop(change.object.metadata.name, None)
             if change.kind != "deleted":
@@ -51,7 +51,7 @@ class ClusterLookups:
         self._hear()
 
     def see_claims(self, changes: Sequence[Change[PersistentVolumeClaim]]) -> None:
-        """Claims have."""
+        """Handles changes of claims."""
         for change in changes:
             key = change.object.metadata.namespace, change.object.metadata.name
             self._claims.pop(key, None)
@@ -60,7 +60,7 @@ class ClusterLookups:
         self._hear()
 
     def see_volumes(self, changes: Sequence[Change[PersistentVolume]]) -> None:
-        """Volumes have."""
+        """Handles changes of volumes."""
         for change in changes:
             self._volumes.pop(change.object.metadata.name, None)
             if change.kind != "deleted":
@@ -68,7 +68,7 @@ class ClusterLookups:
         self._hear()
 
     def see_classes(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
-        """Storage classes have."""
+        """Handles changes of storage classes."""
         for change in changes:
             name = change.object["metadata"]["name"]
             self._classes.pop(name, None)

@@ -1,7 +1,7 @@
-"""What a node's allocatable resources, less what is taken of them, are to the core; and what its GPUs are.
+"""Converts a node's allocatable resources minus used ones to the core's resources, and identifies its GPUs.
 
-Sources: the device plugins' documentation of their resources, and of GPU feature discovery, GKE, EKS, Karpenter and
-the AMD and Intel labellers of their labels.
+Sources: the device plugins' documentation of their resources, and of GPU feature discovery, GKE, EKS, Karpenter and the
+AMD and Intel labellers of their labels.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _MODELS = (
     "beta.amd.com/gpu.product-name",
     "gpu.intel.com/product",
 )
-"""Labels that name the model of a node's GPUs, the one that people set themselves first."""
+"""Labels that name the model of a node's GPUs; the label that people set themselves comes first."""
 
 
 def gpu_kind(allocatable: Resources) -> str:
-    """Which resource is the node's `gpu`: of several kinds, that of which it has most; of none, NVIDIA's.
+    """Returns the resource that is the node's `gpu`: the most numerous kind; NVIDIA's without any.
 
-    The other kinds of such a node cannot be asked for: to the core all of its GPUs are alike.
+    Other kinds on such a node cannot be requested: to the core all GPUs of a node are alike.
     """
     kinds = sorted((-amount, name != NVIDIA_GPU, name) for name, amount in allocatable.items() if is_gpu(name))
     return kinds[0][2] if kinds and kinds[0][0] else NVIDIA_GPU
 
 
 def model_of(labels: Mapping[str, str]) -> str:
-    """The model of its GPUs, "" if no label says it."""
+    """Returns the model of its GPUs; "" without a label."""
     return next((labels[label] for label in _MODELS if labels.get(label)), "")
 
 
 def capacity(allocatable: Resources, taken: Resources, kind: str) -> dict[str, int]:
-    """What is left for gangs, in the core's names."""
+    """Returns the capacity left for gangs, in the core's names."""
     return {
         core_name(name): max(amount - taken.get(name, 0), 0)
         for name, amount in allocatable.items()

@@ -1,4 +1,4 @@
-"""A node as the core has it: what is left of it for gangs, who may go there, and where it stands.
+"""Converts a node to the core's Node: free capacity, labels, taints, topology.
 
 Sources: Kubernetes' well-known labels, annotations and taints; the scheduler's NodeUnschedulable and TaintToleration.
 """
@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 CORDONED = "windlass.dev/cordoned"
-"""An annotation: why its node was cordoned, in words."""
+"""Annotation with the reason for which a node was cordoned."""
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -27,13 +27,13 @@ _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a node's picture depends on besides the node: if this changes, all of them do."""
+    """Facts that the conversion of every node depends on: if they change, all nodes are converted again."""
 
     levels: tuple[Level, ...] = ()
 
 
 def node(seen: NodeObject, taken: Resources, view: View) -> Node:
-    """`taken` is what others take of it (`Occupancy.taken`). Costs some 20 µs."""
+    """Converts a node. `taken`: resources used by other pods (`Occupancy.taken`). Costs about 20 µs."""
     allocatable = amounts(seen.status.allocatable)
     kind = gpu_kind(allocatable)
     ready = is_ready(seen)
@@ -52,23 +52,23 @@ def node(seen: NodeObject, taken: Resources, view: View) -> Node:
 
 
 def _unreachable_since(seen: NodeObject) -> int | None:
-    """The last transition of its Ready condition, in ms."""
+    """Returns the last transition of its Ready condition, in ms."""
     times = (each.last_transition_time for each in seen.status.conditions if each.type == "Ready")
     return next((milliseconds(at) for at in times if at), None)
 
 
 def is_ready(seen: NodeObject) -> bool:
-    """Whether its kubelet says so, and was heard of late enough for the node controller to believe it."""
+    """Tells whether the kubelet reports ready, recently enough for the node controller."""
     return any(each.type == "Ready" and each.status == "True" for each in seen.status.conditions)
 
 
 def is_dead(seen: NodeObject) -> bool:
-    """Whether an administrator declares by a taint that nothing runs on a node any more (KEP-2268)."""
+    """Tells whether an administrator has declared the node out of service by a taint (KEP-2268)."""
     return any(taint.key == _OUT_OF_SERVICE for taint in seen.spec.taints)
 
 
 def same(before: NodeObject, after: NodeObject) -> bool:
-    """Whether two states of one node make the same picture: most news of a node are its heartbeats."""
+    """Tells whether two states convert to the same Node: most updates of a node are heartbeats."""
     return (
         before.metadata.labels == after.metadata.labels
         and before.status.allocatable == after.status.allocatable
@@ -80,14 +80,14 @@ def same(before: NodeObject, after: NodeObject) -> bool:
 
 
 def _labels(seen: NodeObject, kind: str) -> Mapping[str, str]:
-    """Its own, its name for terms that ask for it, and what its GPUs are."""
+    """Returns its labels, with its name and GPU facts for terms that refer to them."""
     model = model_of(seen.metadata.labels)
     besides = {GPU_TYPE: model} if model else {}
     return {**seen.metadata.labels, NODE_NAME: seen.metadata.name, GPU_KIND: kind, **besides}
 
 
 def _taints(seen: NodeObject, *, ready: bool) -> Sequence[Taint]:
-    """Those that keep pods away, without those that only repeat that it is cordoned or down."""
+    """Returns the taints that exclude pods, without those that only repeat that it is cordoned or down."""
     repeated = (_UNSCHEDULABLE, *(() if ready else _DOWN))
     return [
         Taint(taint.key, taint.value, taint.effect)
@@ -97,7 +97,7 @@ def _taints(seen: NodeObject, *, ready: bool) -> Sequence[Taint]:
 
 
 def _cordoned(seen: NodeObject) -> str:
-    """Why nothing new may start there, "" if it may."""
+    """Returns the reason for which nothing new may start there; "" for none."""
     if seen.metadata.deletion_timestamp:
         return "being deleted"
     if seen.spec.unschedulable:

@@ -1,6 +1,6 @@
-"""What pods that are none of our gangs take of each node: kept by pod, so that one event costs one pod.
+"""Resources of each node used by pods outside our gangs, kept by pod, so that an event costs one pod's work.
 
-Pods of other schedulers, daemon sets, static pods, and single pods of ours are all the same here: bound, and not ended.
+Pods of other schedulers, daemon sets, static pods, and single pods of ours are alike here: bound, and not ended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from windlass.core.model.resources import Resources
 
 _NOTHING: Resources = MappingProxyType({})
 _SHAPES = 8_192
-"""Kept to be shared; then they are forgotten and found anew."""
+"""Number of shared amounts kept; beyond it they are discarded."""
 
 
 class Occupancy:
-    """Amounts by node, in Kubernetes' own names for resources and the core's units."""
+    """Amounts by node, with Kubernetes' resource names and the core's units."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Resources]] = {}
@@ -24,7 +24,7 @@ class Occupancy:
         self._shapes: dict[tuple[tuple[str, int], ...], Resources] = {}
 
     def put(self, uid: str, node: str, amounts: Resources) -> tuple[str, ...]:
-        """A pod takes so much of a node, whatever it took before. Returns the nodes of which there is more or less."""
+        """Sets the amounts of a pod on a node. Returns the nodes whose free capacity changed."""
         before = self._pods.get(uid)
         if before is not None and before[0] == node and before[1] == amounts:
             return ()
@@ -34,7 +34,7 @@ class Occupancy:
         return (node,) if freed in ((), (node,)) else (*freed, node)
 
     def drop(self, uid: str) -> tuple[str, ...]:
-        """A pod takes nothing any more. Returns the nodes that have more left."""
+        """Removes a pod. Returns the nodes whose free capacity changed."""
         before = self._pods.pop(uid, None)
         if before is None:
             return ()
@@ -43,15 +43,15 @@ class Occupancy:
         return (node,)
 
     def taken(self, node: str) -> Resources:
-        """What is taken of a node; also of one that is not known yet."""
+        """Returns the used amounts of a node, known or not."""
         return self._taken.get(node, _NOTHING)
 
     def pods(self) -> Mapping[str, tuple[str, Resources]]:
-        """By uid: the node of each pod that takes anything, and what it takes."""
+        """Returns, by uid, the node and the amounts of each pod that uses any."""
         return MappingProxyType(self._pods)
 
     def _shared(self, amounts: Resources) -> Resources:
-        """Most pods are like others: one mapping for all of a shape."""
+        """Returns a shared mapping: most pods have the same amounts as others."""
         if len(self._shapes) >= _SHAPES:
             self._shapes.clear()
         key = tuple(sorted(amounts.items()))

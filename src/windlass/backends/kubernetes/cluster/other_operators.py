@@ -1,4 +1,4 @@
-"""Other operators and schedulers of a cluster: those that serve a kind of ours, and those that do not disturb.
+"""Finds other operators and schedulers in a cluster: those that serve one of our kinds, and compatible ones.
 
 Sources: the manifests of kubeflow/training-operator v1.9, mpi-operator v0.8, trainer v2.3, Kueue, Volcano, KAI,
 scheduler-plugins, YuniKorn.
@@ -21,7 +21,7 @@ _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One of them, known by a part of its image's name or by its lease."""
+    """A known operator, identified by a part of its image's name or by its lease."""
 
     name: str
     image: str
@@ -44,21 +44,21 @@ _KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class OtherOperator:
-    """One that is there."""
+    """An operator that is present."""
 
     name: str
     place: str
     """Namespace and name of its deployment or its lease."""
     serves: tuple[str, ...]
-    """Kinds of ours whose pods it would make as well."""
+    """Kinds of ours for which it would create pods, too."""
 
     def __str__(self) -> str:
-        """For people: "the MPI operator (kubeflow/mpi-operator)"."""
+        """Describes it for people: "the MPI operator (kubeflow/mpi-operator)"."""
         return f"{self.name} ({self.place})"
 
 
 async def find_rivals(connection: Connection, now: float) -> list[OtherOperator]:
-    """Those of a cluster; `now` in seconds since the epoch. Raises ApiError, Unreachable."""
+    """Returns the operators of a cluster; `now` in seconds since the epoch. Raises ApiError, Unreachable."""
     deployments, leases = await asyncio.gather(
         connection.list(DEPLOYMENTS), connection.list(LEASES, fields=_NOT_OF_NODES)
     )
@@ -68,7 +68,7 @@ async def find_rivals(connection: Connection, now: float) -> list[OtherOperator]
 def rivals_among(
     deployments: Iterable[Mapping[str, Any]], leases: Iterable[Mapping[str, Any]], now: float
 ) -> list[OtherOperator]:
-    """Whoever is deployed with a replica or more, or holds a lease that is fresh."""
+    """Returns operators with at least one replica, or with a fresh lease."""
     fresh = {each["metadata"]["name"]: each for each in leases if age_of(each, now) < _lasts(each)}
     running = [each for each in deployments if each.get("spec", {}).get("replicas", 1)]
     found = []
@@ -80,13 +80,13 @@ def rivals_among(
 
 
 def age_of(lease: Mapping[str, Any], now: float) -> float:
-    """Seconds since a lease was renewed; infinite if it never was."""
+    """Returns the seconds since a lease was renewed; infinite if it never was."""
     renewed = lease.get("spec", {}).get("renewTime")
     return now - seconds(renewed) if renewed else float("inf")
 
 
 def seconds(moment: str) -> float:
-    """Of the API's moments, since the epoch."""
+    """Parses a time of the API. Returns seconds since the epoch."""
     return datetime.fromisoformat(moment).timestamp()
 
 
@@ -105,5 +105,5 @@ def _place(thing: Mapping[str, Any]) -> str:
 
 
 def _lasts(lease: Mapping[str, Any]) -> float:
-    """Twice as long as it is held: one renewal may be late."""
+    """Returns twice the lease's duration: one renewal may be late."""
     return 2.0 * float(lease.get("spec", {}).get("leaseDurationSeconds") or 0)

@@ -1,4 +1,4 @@
-"""What one pod takes of its node, in Kubernetes' own names for resources and the core's units."""
+"""The resources that one pod uses on its node, with Kubernetes' names and the core's units."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def takes(pod: Pod) -> dict[str, int]:
-    """Its requests, its place among the node's pods, ports, and what keeps its like away; nothing once it has ended.
+    """Returns requests, one pod slot, host ports and anti-affinity of a pod; nothing once it has ended.
 
-    One that is being deleted takes all until it is gone.
+    A pod that is being deleted uses everything until it is gone.
     """
     if pod.status.phase in _ENDED:
         return {}
@@ -34,7 +34,7 @@ def takes(pod: Pod) -> dict[str, int]:
 
 
 def ports_of(pod: Pod) -> Iterator[str]:
-    """The ports of its node that it needs, as resources. With the host's network every port of a container is one."""
+    """Yields the host ports that it needs, as resources. With the host's network every port of a container is one."""
     for container in (*pod.spec.containers, *filter(_stays, pod.spec.init_containers)):
         for port in container.ports:
             if number := port.host_port or (pod.spec.host_network and port.container_port):
@@ -42,17 +42,17 @@ def ports_of(pod: Pod) -> Iterator[str]:
 
 
 def amounts(written: Words) -> dict[str, int]:
-    """Quantities of resources. One that cannot be read counts for nothing: an API server lets none of these through."""
+    """Parses quantities of resources. An unreadable one counts as zero: API servers reject those."""
     return {name: count for name, text in written.items() if (count := _amount(name, text))}
 
 
 def _apart(pod: Pod) -> tuple[str, ...]:
-    """What keeps its like off its node."""
+    """Returns the resources that stand for its anti-affinity."""
     if not pod.spec.affinity:
         return ()
     try:
         avoids = avoided(Spot({"affinity": pod.spec.affinity}))
-    except Refused:  # whatever it says, an API server would not have taken it
+    except Refused:  # an API server would have rejected it
         return ()
     return of_labels(pod.metadata.namespace, pod.metadata.labels, avoids)
 
@@ -62,7 +62,7 @@ def _stays(container: Container) -> bool:
 
 
 def _asked(resources: Asked) -> Resources:
-    """A limit alone is a request."""
+    """Returns the requests of a container; a limit without a request is one."""
     return amounts(resources.requests) if not resources.limits else amounts({**resources.limits, **resources.requests})
 
 

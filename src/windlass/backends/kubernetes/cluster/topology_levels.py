@@ -54,35 +54,35 @@ _KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level: its name in requests, and the labels of which a node's first one names its domain."""
+    """A topology level: its name in requests, and the labels of which the first present one names a node's domain."""
 
     name: str
     labels: tuple[str, ...]
 
 
 def level_labels() -> frozenset[str]:
-    """The labels by which levels are known."""
+    """Returns the labels that define levels."""
     return frozenset(label for labels in _KNOWN.values() for label in labels)
 
 
 def levels_of(nodes: Iterable[Iterable[str]]) -> tuple[Level, ...]:
-    """Those of the known levels that any of these nodes' labels speak of, and the host, widest first."""
+    """Returns the known levels for which any of these nodes has a label, and the host, widest first."""
     found = {HOSTNAME}.union(*nodes)
     return tuple(Level(name, known) for name, known in _KNOWN.items() if found.intersection(known))
 
 
 def topology(levels: Sequence[Level]) -> Topology:
-    """The levels as the core knows them."""
+    """Returns the levels for the core."""
     return Topology(tuple(level.name for level in levels))
 
 
 def place(levels: Sequence[Level], name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The domain of a node at each level; "" where no label says it. A host without its label is its own."""
+    """Returns a node's domain at each level; "" without a label. A host without its label is its own domain."""
     return tuple(_domain(level, labels) or (name if level.name == HOST else "") for level in levels)
 
 
 def level_named(levels: Sequence[Level], asked: str) -> str:
-    """The level that somebody asks for by its name or, as Kueue has it, by a label; `asked` itself if there is none."""
+    """Returns the level requested by its name or, as in Kueue, by a label; `asked` itself if there is none."""
     return next((level.name for level in levels if asked in (level.name, *level.labels)), asked)
 
 

@@ -1,7 +1,7 @@
-"""Where a pod's volumes let it go, and what is to be done about claims that wait for a node to be chosen.
+"""Node constraints from a pod's volumes, and claims that wait for the choice of a node.
 
 Sources: the scheduler's VolumeBinding plugin; persistent volumes' node affinity. Volumes are provisioned for the node
-that a claim is told of; local volumes without a provisioner, which somebody would have to choose, are not bound here.
+that is set on a claim; local volumes without a provisioner, which would need a choice, are not bound here.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused, Spot
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of
 
 Terms: TypeAlias = tuple[tuple[Match, ...], ...]
-"""Any of these, all conditions of it; none: every node."""
+"""Alternatives, each a conjunction of conditions; empty: every node."""
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""The annotation that tells a claim's provisioner where its volume is wanted."""
+"""Annotation of a claim that tells its provisioner the node for the volume."""
 MOST_TERMS = 256
-"""When what several volumes allow is multiplied out."""
+"""Maximum number of terms after multiplying those of several volumes."""
 _WAITS = "WaitForFirstConsumer"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """storage.k8s.io/v1, as far as it matters to where a pod goes."""
+    """storage.k8s.io/v1, reduced to what affects a pod's node."""
 
     name: str
     waits: bool = False
-    """Its volumes are made once a node is chosen."""
+    """Whether volumes are created after the choice of a node."""
     provisions: bool = True
     terms: Terms = ()
-    """Where it makes them."""
+    """The nodes for which it can create volumes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What there is, by name; claims by namespace and name."""
+    """Existing objects by name; claims by namespace and name."""
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
@@ -51,17 +51,17 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What a pod's volumes come to."""
+    """The constraints of a pod's volumes."""
 
     terms: Terms = ()
     to_choose: tuple[str, ...] = ()
-    """Claims to annotate with `SELECTED_NODE`, the pod's node, before it is bound."""
+    """Claims to annotate with `SELECTED_NODE`, the pod's node, before the pod is bound."""
     trouble: str = ""
-    """Why its pod cannot go anywhere now, with what would help; "" if it can."""
+    """The reason for which its pod cannot be placed now, with the fix; "" for none."""
 
 
 def storage_class(manifest: Manifest) -> StorageClass:
-    """From the API object."""
+    """Parses the API object."""
     topologies = manifest.get("allowedTopologies") or ()
     return StorageClass(
         name=manifest["metadata"]["name"],
@@ -75,7 +75,7 @@ def storage_class(manifest: Manifest) -> StorageClass:
 
 
 def claims_of(spec: Spot, pod: str = "") -> tuple[str, ...]:
-    """The claims that a pod of this spec mounts; an ephemeral volume's is named after the pod, once that has a name.
+    """Returns the claims that a pod of this spec mounts; an ephemeral volume's is named after the pod.
 
     Raises Refused.
     """
@@ -89,7 +89,7 @@ def claims_of(spec: Spot, pod: str = "") -> tuple[str, ...]:
 
 
 def storage(names: Iterable[str], namespace: str, stock: Stock) -> Storage:
-    """What the claims of these names come to, together."""
+    """Returns the joint constraints of these claims."""
     found = [_of_claim(name, namespace, stock) for name in names]
     trouble = next((each.trouble for each in found if each.trouble), "")
     try:
@@ -100,7 +100,7 @@ def storage(names: Iterable[str], namespace: str, stock: Stock) -> Storage:
 
 
 def both(*all_terms: Terms) -> Terms:
-    """Terms that hold where each of these does. Raises ValueError if they are more than MOST_TERMS."""
+    """Returns terms that hold where all of these do. Raises ValueError beyond MOST_TERMS."""
     return reduce(_both, [terms for terms in all_terms if terms], ())
 
 
@@ -114,7 +114,7 @@ def _both(left: Terms, right: Terms) -> Terms:
 
 
 def _joined(one: tuple[Match, ...], other: tuple[Match, ...]) -> tuple[Match, ...]:
-    """A term without conditions is met by no node, and so is what it is joined with."""
+    """Joins two terms. A term without conditions matches no node, and so does a join with it."""
     return tuple(dict.fromkeys((*one, *other))) if one and other else ()
 
 
@@ -142,7 +142,7 @@ def _bound(name: str, volume_name: str, stock: Stock) -> Storage:
 
 
 def _terms(node_affinity: Mapping[str, Any] | None) -> Terms:
-    """Raises Refused."""
+    """Parses node affinity. Raises Refused."""
     required = (node_affinity or {}).get("required")
     if required is None:
         return ()

@@ -13,7 +13,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, version_of
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import Stored, revision_of
-from windlass.core.model.job import Job
+from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.status import JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
@@ -77,8 +77,6 @@ class StatusNotes:
 
     stale: bool = False
     """Something has changed that the status shows and no commit writes."""
-    judged: Mapping[str, Any] = field(default_factory=dict)
-    """Status after the last judgement of the pods, for kinds whose pods restart one by one."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """`status.training`, as agents reported it."""
     waits: str = ""
@@ -87,8 +85,6 @@ class StatusNotes:
     """The same as a reason in one word."""
     trouble: str = ""
     """Why its pods or dependent objects cannot be created at present."""
-    remade: int = 0
-    """Pods recreated within its runs, for kinds whose pods restart one by one."""
 
 
 @dataclass(slots=True)
@@ -146,9 +142,9 @@ class Gang:
         return JobState(self.id, self.number, self.job, self.status)
 
     @property
-    def judged(self) -> bool:
+    def restarts_members(self) -> bool:
         """Whether its pods restart one by one, and not the gang as a whole."""
-        return not self.parsed.policy.gang_restart
+        return self.job.restart.scope is RestartScope.MEMBER
 
     @property
     def sizes(self) -> Mapping[str, int]:

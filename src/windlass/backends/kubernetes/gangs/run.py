@@ -39,10 +39,8 @@ class Run:
 
     generation: int
     slots: Sequence[Slot]
-    servers: frozenset[str] = frozenset()
-    """Roles that end only when they are told to: they are done when all others have succeeded."""
-    judged: bool = False
-    """Its members restart one by one: the end of one of them means nothing by itself."""
+    alone: bool = False
+    """Its members restart one by one (`RestartScope.MEMBER`)."""
     settling: int = SETTLING_MS
     ordered: bool = False
     """This controller has received the command to launch it."""
@@ -56,16 +54,14 @@ class Run:
     """Members whose pods a launcher's Job creates, some time after the others."""
     bound: set[str] = field(default_factory=set)
     """Uids of pods created by others that were bound."""
-    dismissed: set[str] = field(default_factory=set)
-    """Uids of pods that a judgement has deleted."""
+    restarting: set[int] = field(default_factory=set)
+    """Members to be created again, until their next pod exists."""
+    replaced: set[str] = field(default_factory=set)
+    """Uids of the pods in whose place they are created."""
+    container_restarts: int = 0
+    """Number of container restarts that was reported last."""
     strays: dict[str, Pod] = field(default_factory=dict)
     """Living pods of earlier generations by uid: a node that was thought lost may come back and bring them."""
-    outcome: Exit | None = None
-    """Result of a judged run: of all its members, or of the first if it has failed."""
-    unjudged: bool = True
-    """Its pods have changed since it was last judged."""
-    judge_at: int = 0
-    """Time in ms before which a judged run is not judged again."""
     image_due: int = 0
     """Time in ms at which an image has failed to be pulled for too long; 0 if none fails."""
     grace: int = 30
@@ -85,9 +81,8 @@ class Run:
 
     def track(self, *, started: bool = False, ended: Sequence[int] = ()) -> None:
         """Begin to follow the members. `ended`: those whose end was reported before."""
-        serving = [slot.number for slot in self.slots if slot.role in self.servers and not self.judged]
         self.tracker = MemberTracker(
-            self.generation, len(self.slots), serving=serving, settling=self.settling, started=started, ended=ended
+            self.generation, len(self.slots), settling=self.settling, alone=self.alone, started=started, ended=ended
         )
 
     @property

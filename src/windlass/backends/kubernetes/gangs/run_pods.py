@@ -22,6 +22,10 @@ class RunPods:
         """Names of pods that run."""
         self.revision = 0
         """Counts changes of `running`."""
+        self.failing: set[int] = set()
+        """Members whose pods have failed, or are being deleted while they run."""
+        self.container_restarts = 0
+        """Restarts of containers in place, in the members that run."""
         self.changed: set[int] = set()
         """Numbers of pods that have changed since the backend last acted on them."""
 
@@ -94,6 +98,8 @@ class RunPods:
             phases = self._phases.setdefault(self._roles[number], Counter())
             phases.subtract([before.status.phase] if before is not None else ())
             phases.update([after.status.phase] if after is not None else ())
+            self.container_restarts += _restarts(after) - _restarts(before)
+            (self.failing.add if after is not None and _is_failing(after) else self.failing.discard)(number)
         if before is not None and before.metadata.name in self.running and (after is None or not _runs(after)):
             self.running.discard(before.metadata.name)
             self.revision += 1
@@ -104,3 +110,19 @@ class RunPods:
 
 def _runs(pod: Pod) -> bool:
     return pod.status.phase == "Running"
+
+
+def _is_failing(pod: Pod) -> bool:
+    return pod.status.phase == "Failed" or is_leaving(pod)
+
+
+def is_leaving(pod: Pod) -> bool:
+    """Whether a pod is being deleted while it runs."""
+    return pod.status.phase == "Running" and bool(pod.metadata.deletion_timestamp)
+
+
+def _restarts(pod: Pod | None) -> int:
+    """Restarts of the containers of a pod that runs."""
+    if pod is None or pod.status.phase != "Running":
+        return 0
+    return sum(each.restart_count for each in (*pod.status.init_container_statuses, *pod.status.container_statuses))

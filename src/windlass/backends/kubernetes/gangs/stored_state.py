@@ -35,16 +35,14 @@ class Stored:
     number: int
     revision: int
     status: Status
-    remade: int = 0
-    """Pods that were restarted within a run; written between commits as well."""
     placed: int | None = field(default=None, compare=False)
     """The revision that wrote the placements; None: this one."""
 
-    def followed_by(self, status: Status, remade: int) -> Stored:
+    def followed_by(self, status: Status) -> Stored:
         """The next state to commit."""
         same = all(getattr(self.status, each) == getattr(status, each) for each in _PLACEMENTS)
         placed = self.revision if self.placed is None else self.placed
-        return Stored(self.number, self.revision + 1, status, remade, placed if same else None)
+        return Stored(self.number, self.revision + 1, status, placed if same else None)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -53,7 +51,6 @@ class _Written(msgspec.Struct, frozen=True):
     phase: str
     generation: int
     state: str
-    remade: int = 0
     placements: str | None = None
 
 
@@ -72,7 +69,7 @@ def written(stored: Stored) -> dict[str, Any]:
     is_placed = status.placement is not None or status.resize_to is not None
     changed = to_fields(status, without=_PLACEMENTS)
     state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
-    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state, stored.remade)
+    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state)
     patch: dict[str, Any] = msgspec.to_builtins(told)
     del patch["placements"]
     if placed == stored.revision:
@@ -99,7 +96,7 @@ def read(found: Any) -> Stored | None:
         status = from_fields(state)
         if placed:
             status = _with_placements(status, _decode_placements(told.placements or "{}"), placed)
-        return Stored(told.number, told.revision, status, told.remade, placed)
+        return Stored(told.number, told.revision, status, placed)
     except (msgspec.DecodeError, TypeError, ValueError) as error:  # a ValidationError is a DecodeError
         raise UnreadableError(str(error)) from None
 

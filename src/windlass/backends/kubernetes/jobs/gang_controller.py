@@ -11,15 +11,16 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import controller_of
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
+from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.jobs.run_control import RunControl
+from windlass.backends.kubernetes.pods.pod_ends import has_ended
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.status import Phase, Placement
 from windlass.jobs.kubernetes.status.clean_up import left_over
-from windlass.jobs.kubernetes.status.serving_members import serving
 
 
 class GangController:
@@ -54,7 +55,6 @@ class GangController:
     def see_launcher(self, gang: Gang) -> None:
         """Take in that the launcher's Job of a gang has changed."""
         if gang.run is not None:
-            gang.run.unjudged, gang.run.judge_at = True, 0
             self._parts.gang_pods.see_launcher(gang, gang.run)
         self._changed.mark(gang)
 
@@ -88,6 +88,23 @@ class GangController:
         run.grace = max(1, -(-grace // 1000))
         self._changed.mark(gang)
 
+    def restart_member(self, job_id: str, generation: int, member: int) -> None:
+        """Replace the pod of one member, unless a new one lives already."""
+        gang = self._store.get(job_id)
+        run = gang.run if gang is not None else None
+        if gang is None or run is None or run.generation != generation or run.stopping:
+            return
+        run.tracker.restart(member)
+        pod = run.pods.get(member)
+        if pod is None or has_ended(pod) or is_leaving(pod):
+            run.restarting.add(member)
+            run.replaced.update([pod.metadata.uid] if pod is not None else ())
+            if pod is not None and is_leaving(pod):
+                run.tracker.appear(member)
+        else:
+            self._parts.gang_pods.see(gang, run, pod, there=True)
+        self._changed.mark(gang)
+
     def look(self, now: int) -> None:
         """Act on everything that has changed."""
         for gang in self._changed.take(now):
@@ -105,10 +122,15 @@ class GangController:
             return ()
         pods, gang.run = tuple(gang.run.pods.all()), None
         phases = {pod.metadata.name: pod.status.phase for pod in pods}
-        gone = set(left_over(gang.parsed, phases))
+        gone = set(left_over(gang.parsed, gang.status, phases))
         self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)
         self._executor.remove_services(gang, gone)
         return pods
+
+    def delete_pods(self, gang: Gang) -> None:
+        """Delete every pod of a gang that was suspended."""
+        if gang.run is not None:
+            self._executor.deletion.delete(gang.run.pods.all(), 0)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -129,6 +151,6 @@ class GangController:
 
     def _new_run(self, gang: Gang, generation: int, placement: Placement) -> Run:
         members = slots(job_in_size(gang.job, placement), placement)
-        run = Run(generation, members, serving(gang.parsed), judged=gang.judged, settling=self._parts.settling)
+        run = Run(generation, members, alone=gang.restarts_members, settling=self._parts.settling)
         run.made_by_others = frozenset(range(len(members))).difference(gang.pod_names(run).values())
         return run

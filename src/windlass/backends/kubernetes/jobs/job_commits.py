@@ -35,10 +35,10 @@ class JobCommits:
     async def write(self, gang: Gang, state: JobState) -> None:
         """Write a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
         phase = state.status.phase
-        if phase in (Phase.QUEUED, Phase.SUSPENDED):
-            gang.notes.judged = {}  # of pods that do not belong to the next run
         await state_writes.write(self.connection, gang, state, status_of(gang, state.status, self.now()))
         self.store.catch_up(gang)
+        if phase is Phase.SUSPENDED:
+            self.gangs.delete_pods(gang)
         if gang.run is not None and gang.run.gone and state.status.gone and phase not in TERMINAL:
             gang.run = None
         if phase in (*TERMINAL, Phase.SUSPENDED):

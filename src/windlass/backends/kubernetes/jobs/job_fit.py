@@ -6,19 +6,17 @@ from dataclasses import replace
 
 from windlass.backends.kubernetes.client.object_reference import meant
 from windlass.backends.kubernetes.cluster.job_resolution import Fitted, Surroundings, fitted
-from windlass.core.model.job import RestartPolicy
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 
 def fit_job(parsed: ParsedJob, around: Surroundings) -> Fitted:
-    """The job with resolved names. The core does not restart a job whose pods restart one by one."""
+    """The job with resolved names."""
     found = fitted(parsed, around)
     if other := foreign_scheduler(parsed):
         found = replace(found, trouble=f"its pods name the scheduler {other}: leave schedulerName out, or windlass")
-    restart = found.job.restart if parsed.policy.gang_restart else RestartPolicy()
     after = tuple(replace(each, job_id=meant(each.job_id, parsed.namespace)) for each in found.job.after)
-    return replace(found, job=replace(found.job, restart=restart, after=after))
+    return replace(found, job=replace(found.job, after=after))
 
 
 def foreign_scheduler(parsed: ParsedJob) -> str:

@@ -172,7 +172,6 @@ class JobStore:
             raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
         gang = Gang(home, parsed, parsed.job, known.number if known else 0, stored=known)
         gang.notes.training = (manifest.get("status") or {}).get(TRAINING) or {}
-        gang.notes.remade = known.remade if known else 0
         version = version_of(manifest)
         gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))
         self._gangs[gang.id] = self._by_uid[home.uid] = gang

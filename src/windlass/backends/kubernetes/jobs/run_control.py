@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.owners import controller_of
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
-from windlass.backends.kubernetes.jobs import pod_restarts
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.port import BackendEvent, JobEvent
-
-_PODS_PER_MS = 10
-"""A judged gang of so many pods is judged at most once in a millisecond."""
+from windlass.core.lifecycle.events import ContainersRestarted, Exit
+from windlass.core.lifecycle.failure import REJECTED
+from windlass.core.model.status import Target
+from windlass.jobs.kubernetes.status.clean_up import leaves_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,13 @@ class RunControl:
     def look(self, gang: Gang, run: Run, now: int) -> None:
         """Act on the pods that have changed, and report what follows."""
         changed = run.pods.take_changed()
-        run.unjudged |= bool(changed)
+        gang.notes.stale |= run.alone and bool(changed)
         if run.launched and not run.checked:
-            run.checked = run.unjudged = True
+            run.checked = True
             self.parts.gang_pods.check_missing(run)
         if not run.stopping:
-            self._keep_running(gang, run, changed, now)
+            self._keep_running(gang, run, changed)
+        self._report_container_restarts(gang, run)
         ends = run.stopping and not run.busy and not self._is_left_to_end(gang, run)
         makers = self._stop(gang, run, changed) if ends else ()
         self.report(gang)
@@ -58,37 +60,52 @@ class RunControl:
             self.parts.inject(JobEvent(gang.id, event))
         self._set_alarm(gang, run, changed, now)
 
-    def _keep_running(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
+    def _keep_running(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> None:
         """Bind late pods, and see to the rest of a run that has been launched."""
         if run.ordered:
             self.executor.bind(gang, run, _to_be_bound(gang, run, changed))
         if run.launched:
-            self._keep_whole(gang, run, now)
+            self._keep_whole(gang, run)
         for number, exit in run.failed.items():
             run.tracker.fail(number, exit)
 
-    def _keep_whole(self, gang: Gang, run: Run, now: int) -> None:
+    def _keep_whole(self, gang: Gang, run: Run) -> None:
         """Delete pods of earlier generations, create dependent objects, restart pods one by one."""
         if run.strays and not run.busy:
             self.executor.deletion.delete(run.strays.values(), run.grace)
             run.strays.clear()
         self.executor.accompany(gang, run)
-        if run.judged and run.unjudged and not (run.busy or run.failed) and now >= run.judge_at:
-            self._judge(gang, run, now)
+        if run.alone:
+            self._restart_members(gang, run)
 
-    def _judge(self, gang: Gang, run: Run, now: int) -> None:
-        """Restart pods one by one. A judgement looks at all pods of the gang, so a large gang is judged less often."""
-        jobs = self.parts.gang_pods.launchers.of(gang.home.uid)
-        to_do = pod_restarts.look(gang, run, jobs, self.parts.monitor.is_closed, now)
-        self.executor.deletion.delete(to_do.dismiss, run.grace)
-        self.executor.make_anew(gang, run, to_do.make)
-        if run.outcome is not None:
-            run.tracker.conclude(run.outcome)
-        run.unjudged, run.judge_at = False, now + len(run.slots) // _PODS_PER_MS
+    def _restart_members(self, gang: Gang, run: Run) -> None:
+        """Delete the pods that are replaced and those beyond the replicas; create the next ones on the same nodes."""
+        self.executor.deletion.delete((pod for pod in run.pods.extra if controller_of(pod) == gang.home.uid), run.grace)
+        names = {number: name for name, number in gang.pod_names(run).items()} if run.restarting else {}
+        missing = []
+        for number in sorted(run.restarting):
+            pod, slot = run.pods.get(number), run.slots[number]
+            if pod is not None:
+                self.executor.deletion.delete([] if pod.metadata.deletion_timestamp else [pod], run.grace)
+            elif self.parts.monitor.is_closed(slot.node):
+                detail = f"{names[number]} cannot go on: nothing may start on {slot.node} any more"
+                run.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)
+            else:
+                missing.append(names[number])
+        if not run.failed:
+            self.executor.make_anew(gang, run, missing)
+
+    def _report_container_restarts(self, gang: Gang, run: Run) -> None:
+        count = run.pods.container_restarts
+        counts = run.alone and not run.stopping and gang.job.restart.member_limit is not None
+        if counts and count != run.container_restarts:
+            run.container_restarts = count
+            self.parts.inject(JobEvent(gang.id, ContainersRestarted(run.generation, count)))
 
     def _stop(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> tuple[dict[str, Any], ...]:
         """Delete the living pods of a run, and the launchers' Jobs that could create more of them, which it returns."""
-        makers = () if run.tracker.succeeded else self.parts.gang_pods.launchers.unended(gang.home.uid)
+        succeeds = gang.status.target is Target.SUCCEED
+        makers = () if succeeds else self.parts.gang_pods.launchers.unended(gang.home.uid)
         pods = changed if run.emptied else run.pods.by_number
         run.emptied = True
         living = (pod for number, pod in pods.items() if run.tracker.is_alive(number))
@@ -98,7 +115,7 @@ class RunControl:
 
     def _is_left_to_end(self, gang: Gang, run: Run) -> bool:
         """Whether living pods of a job that its own pods have ended may end by themselves (cleanPodPolicy None)."""
-        return run.outcome is not None and gang.parsed.policy.clean == "None" and not gang.deleted
+        return run.alone and leaves_pods(gang.parsed, gang.status) and not gang.deleted
 
     def _set_alarm(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
         patience = self.parts.gang_pods.patience
@@ -106,10 +123,10 @@ class RunControl:
         run.image_due = min([*images, *([run.image_due] if run.image_due else [])], default=0)
         if run.image_due and run.image_due <= now:
             run.image_due = 0
-            self.parts.gang_pods.check_images(run)
+            self.parts.gang_pods.check_images(gang, run)
             run.pods.mark_all()
             self.changed.mark(gang)
-        dues = [at for at in (run.tracker.due, run.unjudged and run.judge_at, run.image_due) if at and at > now]
+        dues = [at for at in (run.tracker.due, run.image_due) if at and at > now]
         if dues:
             self.changed.mark_at(gang, min(dues))
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
+from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.pods import pod_ends
-from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, has_failed
+from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, failure_of
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage, has_ended
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import EVICTED
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
+from windlass.wire import USER, EndClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,12 @@ class GangPods:
             self.see(gang, run, pod, there=True)
 
     def see_launcher(self, gang: Gang, run: Run) -> None:
-        """Take in the pods of a launcher's Job, after the Job has changed."""
+        """Take in the pods of a launcher's Job, after the Job has changed; it may have failed without a pod."""
         for pod in list(self.launchers.pods(gang.home.uid)):
             self.see(gang, run, pod, there=True)
+        for number in run.made_by_others if run.launched else ():
+            if run.pods.get(number) is None and (why := self._job_failure(gang)) is not None:
+                run.tracker.fail(number, Exit(code=1, end_class=why.end_class, detail=why.detail))
 
     def check_missing(self, run: Run) -> None:
         """Report every member that has no pod. Costs as much as the gang is large."""
@@ -53,14 +59,16 @@ class GangPods:
             if run.pods.get(slot.number) is None:
                 self._report_missing(run, slot.number)
 
-    def check_images(self, run: Run) -> None:
+    def check_images(self, gang: Gang, run: Run) -> None:
         """Report the pods that wait for an image again: their time may be over."""
         for number, pod in run.pods.by_number.items():
             if pod_ends.due(pod, self.patience) is not None:
-                self._report(run, number, pod)
+                self._report(gang, run, number, pod)
 
     def _see_own(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
         before = run.pods.number(pod.metadata.uid)
+        if there:
+            self._drop_namesake(gang, run, pod)
         number = run.pods.put(pod, self._member(gang, run, pod)) if there else run.pods.remove(pod.metadata.uid)
         if before is not None and before != number:
             run.tracker.leave(before)
@@ -68,10 +76,19 @@ class GangPods:
         if number is None:
             return
         if there:
-            self._report(run, number, pod)
+            if pod.metadata.uid not in run.replaced:
+                run.restarting.discard(number)
+            self._report(gang, run, number, pod)
         else:
             self._report_missing(run, number)
             self._fill(gang, run, number)
+
+    def _drop_namesake(self, gang: Gang, run: Run, pod: Pod) -> None:
+        """A pod that had the name of a new one is gone, even if its deletion has not been observed."""
+        number = gang.pod_names(run).get(pod.metadata.name)
+        held = run.pods.get(number) if number is not None else None
+        if held is not None and held.metadata.uid != pod.metadata.uid and held.metadata.name == pod.metadata.name:
+            self._see_own(gang, run, held, there=False)
 
     def _fill(self, gang: Gang, run: Run, number: int) -> None:
         """Give a free number to a pod that waits for it: a launcher's Job may create the next pod before."""
@@ -86,30 +103,58 @@ class GangPods:
         if pod.metadata.name in names:
             return names[pod.metadata.name]
         role = pod.metadata.labels.get(JOB_ROLE, "")
-        over = any(has_failed(job) for job in self.launchers.of(gang.home.uid))
+        over = any(failure_of(job) is not None for job in self.launchers.of(gang.home.uid))
         if role == "worker" or (pod.status.phase == "Failed" and not over):  # the Job creates another one in its place
             return None
         return next((slot.number for slot in run.slots if slot.role == role), None)
 
-    def _report(self, run: Run, number: int, pod: Pod) -> None:
+    def _report(self, gang: Gang, run: Run, number: int, pod: Pod) -> None:
         """Report a pod to the tracker."""
         tracker, seen = run.tracker, self._observe(pod)
+        if pod.metadata.uid in run.replaced:
+            if seen.stage is Stage.ENDED:
+                tracker.leave(number)
+            return
         if seen.ran:
             tracker.start(number)
         if seen.stage is not Stage.ENDED:
             tracker.appear(number)
-            if seen.exit is not None and not run.judged:
+            if seen.exit is not None and not run.alone:
                 tracker.fail(number, seen.exit)
-        elif run.judged or number >= len(run.slots) or seen.exit is None:
+            elif run.alone and is_leaving(pod) and not run.stopping:
+                tracker.fail(number, Exit(lost=True, detail=f"{pod.metadata.name} is being deleted"))
+        elif number >= len(run.slots) or seen.exit is None:
             tracker.leave(number)
-        elif seen.exit.ok and pod.metadata.deletion_timestamp and not run.stopping:
+        elif (seen.exit.ok or run.alone) and pod.metadata.deletion_timestamp and not run.stopping:
             tracker.lose(number, f"the pod of {run.slots[number]} was deleted")
         else:
-            tracker.end(number, seen.exit, seen.at)
+            tracker.end(number, self._exit_of(gang, run, number, seen.exit), seen.at)
+
+    def _exit_of(self, gang: Gang, run: Run, number: int, exit: Exit) -> Exit:
+        """The end of a member by the rules of mpi-operator, if a launcher's Job creates pods of the gang.
+
+        The Job's failure is the launcher's, and the eviction of a worker ends the job.
+        """
+        if exit.ok or not run.made_by_others or run.stopping:
+            return exit
+        if number in run.made_by_others and (why := self._job_failure(gang)) is not None:
+            return replace(exit, end_class=why.end_class, detail=f"{why.detail}: {exit.detail}")
+        if exit.end_class is not None and exit.end_class.reason == EVICTED.reason:
+            return replace(exit, end_class=EVICTED._replace(fatal=True))
+        return exit
+
+    def _job_failure(self, gang: Gang) -> Exit | None:
+        """The failure of the launcher's Job: its reason and message."""
+        for job in self.launchers.of(gang.home.uid):
+            if (failed := failure_of(job)) is not None:
+                reason = failed.get("reason") or "LauncherFailed"
+                message = failed.get("message") or f"{gang.parsed.kind} {gang.parsed.name} has failed"
+                return Exit(code=1, end_class=EndClass(reason, USER, fatal=True), detail=message)
+        return None
 
     def _report_missing(self, run: Run, number: int) -> None:
         expected = run.launched and number < len(run.slots) and number not in run.made_by_others
-        if expected and not run.judged:
+        if expected and number not in run.restarting:
             run.tracker.lose(number, f"the pod of {run.slots[number]} is gone")
         else:
             run.tracker.leave(number)

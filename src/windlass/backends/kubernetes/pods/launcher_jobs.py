@@ -48,9 +48,10 @@ class LauncherJobs:
             yield from self._pods.owned(job["metadata"]["uid"])
 
 
-def has_failed(job: Mapping[str, Any]) -> bool:
-    """Whether it makes no more pods, and has not succeeded."""
-    return _holds(job, "Failed")
+def failure_of(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The condition of a Job that has failed: it creates no more pods."""
+    listed = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in listed if each["type"] == "Failed" and each["status"] == "True"), None)
 
 
 def _holds(job: Mapping[str, Any], *kinds: str) -> bool:

@@ -35,7 +35,7 @@ async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> No
     """Write only what else the status says. Raises ApiError, Unreachable."""
     async with gang.version.writing:
         home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
-        body = {"metadata": about, "status": {**_changes(gang, said), FIELD: {"remade": gang.notes.remade}}}
+        body = {"metadata": about, "status": _changes(gang, said)}
         if gang.version.gone:
             return
         try:
@@ -72,7 +72,7 @@ def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
 async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     revision = gang.stored.revision if gang.stored else 0
     before = gang.stored or Stored(state.number, 0, Status())
-    new = replace(before.followed_by(state.status, gang.notes.remade), number=state.number)
+    new = replace(before.followed_by(state.status), number=state.number)
     while True:
         body = {
             "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.home.uid},
@@ -115,7 +115,7 @@ async def _look_again(connection: Connection, gang: Gang, revision: int, new: St
         there = stored_state.read((found.get("status") or {}).get(FIELD))
     except UnreadableError as error:
         raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
-    is_ours = there is not None and replace(there, remade=new.remade) == new  # that goes on while nobody answers
+    is_ours = there == new
     if is_ours:
         gang.stored, gang.number = there, new.number
     elif (there.revision if there else 0) != revision:

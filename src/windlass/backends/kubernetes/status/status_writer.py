@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import ACCEPTED
 from windlass.backends.port import BackendError
-from windlass.core.model.status import TERMINAL, Phase, Status, state_name
-from windlass.jobs.kubernetes.status import conditions as told
+from windlass.core.model.status import TERMINAL, Status, state_name
+from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
-from windlass.jobs.kubernetes.status.job_status import Counts
+from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 
 _OFTEN = 2.0
 """Seconds between two writes of one job's status that the controller does not wait for."""
@@ -27,14 +31,12 @@ _COUNTED = ("replicaStatuses", "jobsStatus")
 
 def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     """All of the status but what the controller keeps there."""
-    if gang.judged and gang.notes.judged and not _core_knows_better(gang, life):
-        said: Mapping[str, Any] = gang.notes.judged
-    else:
-        before = gang.parsed.manifest.get("status") or {}
-        counts, waits = _counts(gang), gang.notes.trouble or gang.notes.waits
-        said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.notes.waits_reason)
-        if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
-            said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
+    before = gang.parsed.manifest.get("status") or {}
+    waits, reason = gang.notes.trouble or gang.notes.waits, gang.notes.waits_reason
+    counts, failing = _counts(gang), _failing(gang)
+    said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
+    if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
+        said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
     says: dict[str, Any] = {**said, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
@@ -42,22 +44,34 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     return {name: value for name, value in says.items() if name != FIELD}
 
 
-def _core_knows_better(gang: Gang, life: Status) -> bool:
-    """A judgement is of pods: it says nothing of a gang that waits, is suspended, or was ended by somebody."""
-    ended = told.ended(gang.notes.judged.get("conditions") or ())
-    return life.phase not in (Phase.ADMITTED, Phase.RUNNING) and not (life.phase in TERMINAL and ended)
-
-
 def _counts(gang: Gang) -> Mapping[str, Counts]:
     """Replicas of a run by role and phase."""
-    if gang.run is None:
+    run = gang.run
+    if run is None:
         return {}
-    found = {role: gang.run.pods.phases(role) for role in gang.run.sizes}
+    found = {role: Counter(run.pods.phases(role)) for role in run.sizes}
+    if run.alone:
+        for number in run.pods.failing:
+            if (pod := run.pods.get(number)) is not None and is_leaving(pod):
+                found[run.slots[number].role].update({"Running": -1, "Failed": 1})
+    for pod in run.pods.extra if run.made_by_others else ():  # earlier pods of a launcher's Job
+        if (role := pod.metadata.labels.get(JOB_ROLE, "")) in found and pod.status.phase == "Failed":
+            found[role]["Failed"] += 1
     return {
-        role: Counts(each.get("Running", 0), each.get("Succeeded", 0), each.get("Failed", 0))
+        role: Counts(each["Running"], each["Succeeded"], each["Failed"])
         for role, each in found.items()
         if any(each.values())
     }
+
+
+def _failing(gang: Gang) -> Failing:
+    run = gang.run
+    if run is None or not run.alone:
+        return Failing()
+    optional = {role.name for role in gang.job.roles if role.optional}
+    numbers = sorted(number for number in run.pods.failing if run.slots[number].role not in optional)
+    shown = (run.pods.get(number) for number in numbers[:SHOWN])
+    return Failing(len(numbers), tuple(msgspec.to_builtins(pod) for pod in shown))
 
 
 class StatusWriter:

@@ -5,6 +5,7 @@ Source: kubeflow/training-operator v1.9, pkg/controller.v1/jax, pkg/webhooks/jax
 
 from __future__ import annotations
 
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
@@ -13,7 +14,6 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch.jaxjob import environment
 
 PORT = Port("jax", "jaxjob-port", 6666)
@@ -37,9 +37,9 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     return each_member(parsed, one)
 
 
-def rules(_parsed: ParsedJob) -> Rules:
+def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     """All workers must succeed."""
-    return Rules((), PORT.container)
+    return MemberPolicy()
 
 
 def companions(parsed: ParsedJob) -> list[Manifest]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
@@ -27,7 +28,6 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     pod_spec,
 )
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
@@ -74,9 +74,9 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     return [Member(name, launcher.role, 0, first), *workers]
 
 
-def rules(_parsed: ParsedJob) -> Rules:
+def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     """The launcher's success is the job's, and so is its failure."""
-    return Rules((LAUNCHER,), leader_is_kept=True)
+    return MemberPolicy((LAUNCHER,), never_restarted=(LAUNCHER,))
 
 
 def companions(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from windlass.jobs.kubernetes.kinds import mpijob_v1
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
@@ -67,6 +68,17 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
         spec = {**_worker_spec(parsed, worker), "hostname": name}
         made.append(Member(name, worker.role, index, pod_object(parsed, worker, name, labels, spec, generation)))
     return made
+
+
+def member_policy(_parsed: ParsedJob) -> MemberPolicy:
+    """The launcher is a batch Job, whose own controller restarts it. Failed workers stay: it may do without them."""
+    return MemberPolicy(
+        (LAUNCHER,),
+        never_restarted=(LAUNCHER,),
+        optional=(WORKER,),
+        restarted_if_deleted=(WORKER,),
+        is_limited=False,
+    )
 
 
 def companions(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:

@@ -8,6 +8,7 @@ Its elastic policy sizes the gang; V1 makes no autoscaler for it.
 
 from __future__ import annotations
 
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
@@ -16,7 +17,6 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch.paddlejob import POD_IP, environment
 
 MASTER, WORKER = "Master", "Worker"
@@ -52,9 +52,9 @@ def _env(told: dict[str, str]) -> list[EnvVar]:
     return [*address, *env_vars(told)]
 
 
-def rules(_parsed: ParsedJob) -> Rules:
+def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     """The masters' success is the job's; without one all workers'."""
-    return Rules((MASTER,), PORT.container)
+    return MemberPolicy((MASTER,))
 
 
 def companions(parsed: ParsedJob) -> list[Manifest]:

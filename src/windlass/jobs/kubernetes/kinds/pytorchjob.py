@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from windlass.core.model.job import SuccessRule
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
@@ -17,7 +19,6 @@ from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, extended, metadata, pod
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
 from windlass.launch.replica_names import replica_name
 
@@ -74,10 +75,10 @@ def companions(parsed: ParsedJob) -> list[Manifest]:
     return [*services(parsed, PORT.container), *_autoscaler(parsed)]
 
 
-def rules(parsed: ParsedJob) -> Rules:
+def member_policy(parsed: ParsedJob) -> MemberPolicy:
     """The master's success is the job's; without one all workers', or any one's of an elastic job."""
     elastic = parsed.spec["elasticPolicy"].value is not None
-    return Rules((MASTER,), PORT.container, any_worker=elastic)
+    return MemberPolicy((MASTER,), SuccessRule.ANY if elastic else SuccessRule.ALL)
 
 
 def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:

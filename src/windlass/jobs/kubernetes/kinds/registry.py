@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from windlass.jobs.kubernetes.kinds import (
     jaxjob,
@@ -18,6 +18,7 @@ from windlass.jobs.kubernetes.kinds import (
     trainjob,
     xgboostjob,
 )
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy, with_policies
 from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
 from windlass.jobs.kubernetes.kinds.pod_group import pod_group
 from windlass.jobs.kubernetes.labels import AGENT
@@ -27,9 +28,9 @@ from windlass.jobs.kubernetes.pods import anti_affinity
 from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation
 from windlass.jobs.kubernetes.pods.anti_affinity import Separated
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status import mpijob_outcome, replica_outcome
-from windlass.jobs.kubernetes.status.replica_outcome import Judgement, Rules
 from windlass.jobs.syntax.names import did_you_mean
+
+_Policy: TypeAlias = Callable[[ParsedJob], MemberPolicy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,7 @@ class Kind:
     """Raises Refused."""
     members: Callable[[ParsedJob, int], list[Member]]
     companions: Callable[[ParsedJob, Collection[str]], list[Manifest]]
-    rules: Callable[[ParsedJob], Rules] | None
-    """What decides its success; None: its launcher is a batch Job, and decides."""
+    member_policy: _Policy
 
 
 V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
@@ -63,22 +63,24 @@ class _Module(Protocol):
     def companions(self, parsed: ParsedJob, /) -> list[Manifest]:
         """See `companions`; whichever pods run."""
 
-    def rules(self, parsed: ParsedJob, /) -> Rules:
-        """See `Kind.rules`."""
+
+def _gang(_parsed: ParsedJob) -> MemberPolicy:
+    """Of kinds whose gang always restarts whole."""
+    return MemberPolicy()
 
 
-def _kind_of(version: str, name: str, plural: str, of: _Module) -> Kind:
-    return Kind(version, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), of.rules)
+def _kind_of(version: str, name: str, plural: str, of: _Module, policy: _Policy = _gang) -> Kind:
+    return Kind(version, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), policy)
 
 
 KINDS = (
-    _kind_of(V1, "PyTorchJob", "pytorchjobs", pytorchjob),
-    _kind_of(V1, "TFJob", "tfjobs", tfjob),
-    _kind_of(V1, "JAXJob", "jaxjobs", jaxjob),
-    _kind_of(V1, "XGBoostJob", "xgboostjobs", xgboostjob),
-    _kind_of(V1, "PaddleJob", "paddlejobs", paddlejob),
-    Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.rules),
-    Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, None),
+    _kind_of(V1, "PyTorchJob", "pytorchjobs", pytorchjob, pytorchjob.member_policy),
+    _kind_of(V1, "TFJob", "tfjobs", tfjob, tfjob.member_policy),
+    _kind_of(V1, "JAXJob", "jaxjobs", jaxjob, jaxjob.member_policy),
+    _kind_of(V1, "XGBoostJob", "xgboostjobs", xgboostjob, xgboostjob.member_policy),
+    _kind_of(V1, "PaddleJob", "paddlejobs", paddlejob, paddlejob.member_policy),
+    Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.member_policy),
+    Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, mpijob_v2.member_policy),
     _kind_of(TRAINER, "TrainJob", "trainjobs", trainjob),
     _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
 )
@@ -91,7 +93,9 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
     """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
     try:
         spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
-        parsed = _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
+        kind = _kind(spot["apiVersion"], spot["kind"])
+        parsed = kind.read(spot, settings)
+        parsed = with_policies(parsed, kind.member_policy(parsed))
         parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(spot)))
     except Refused as refused:
         return refused.fault
@@ -133,18 +137,6 @@ def companions(
     """
     made = _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
     return [*pod_group(parsed), *made]
-
-
-def judge(parsed: ParsedJob, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:
-    """What is to be done about a job whose pods fail one by one, and what its status is to say.
-
-    `objects`: its pods, and for an MPIJob v2beta1 the launcher's Job. `remade`: pods made anew before. `active_for`:
-    milliseconds since `status.startTime`.
-    """
-    rules = _BY_NAME[parsed.api_version, parsed.kind].rules
-    if rules is None:
-        return mpijob_outcome.judge(parsed, objects)
-    return replica_outcome.judge(parsed, objects, rules(parsed), remade=remade, active_for=active_for)
 
 
 def _avoids(parsed: ParsedJob) -> bool:

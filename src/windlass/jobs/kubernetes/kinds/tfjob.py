@@ -6,6 +6,8 @@ pkg/apis/kubeflow.org/v1/tensorflow_{types,defaults}.go.
 
 from __future__ import annotations
 
+from windlass.core.model.job import SuccessRule
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
@@ -14,7 +16,6 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch.tf_config import VARIABLE, cluster_of, tf_config
 
 CHIEF, MASTER, WORKER = "Chief", "Master", "Worker"
@@ -63,11 +64,11 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     return each_member(parsed, one)
 
 
-def rules(parsed: ParsedJob) -> Rules:
+def member_policy(parsed: ParsedJob) -> MemberPolicy:
     """The chief's success is the job's; without one the first worker's, unless all are asked for."""
     first = success_policy(parsed.spec) != ALL_WORKERS
-    spare = (WORKER,) if dynamic_workers(parsed.spec) else ()
-    return Rules((CHIEF, MASTER), PORT.container, first_worker=first, spare=spare)
+    optional = (WORKER,) if dynamic_workers(parsed.spec) else ()
+    return MemberPolicy((CHIEF, MASTER), SuccessRule.FIRST if first else SuccessRule.ALL, optional=optional)
 
 
 def companions(parsed: ParsedJob) -> list[Manifest]:

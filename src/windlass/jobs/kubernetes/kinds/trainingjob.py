@@ -39,7 +39,6 @@ from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER, gpus, template
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.jobs.syntax.names import DNS_LABEL, MAX_DNS_LABEL, is_name
 from windlass.launch.ranks import Rank, ranks_of, role_named
 from windlass.launch.replica_names import replica_name
@@ -112,11 +111,6 @@ def companions(parsed: ParsedJob) -> list[Manifest]:
     labels = {JOB_NAME: parsed.name}
     spec = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, labels), "spec": spec}]
-
-
-def rules(parsed: ParsedJob) -> Rules:
-    """All members succeed, or the job has not: none of them leads."""
-    return Rules(tuple(each.type for each in parsed.replicas), CONTAINER)
 
 
 def _name(manifest: Spot) -> str:

@@ -25,7 +25,6 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
 )
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch import trainer
 from windlass.launch.replica_names import replica_name
 
@@ -70,12 +69,6 @@ def companions(parsed: ParsedJob) -> list[Manifest]:
     if runtime.framework == "mpi":
         made += [_secret(parsed), _hostfile(parsed, runtime)]
     return made
-
-
-def rules(parsed: ParsedJob) -> Rules:
-    """An MPI job is its launcher; of others every pod of the trainer's must succeed."""
-    mpi = parsed.of(LAUNCHER)
-    return Rules((LAUNCHER,) if mpi else tuple(each.type for each in parsed.replicas), NODE)
 
 
 def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:

@@ -6,6 +6,7 @@ pkg/apis/kubeflow.org/v1/xgboost_types.go.
 
 from __future__ import annotations
 
+from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
@@ -14,7 +15,6 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch.xgboostjob import XGBoostGang, environment
 
 MASTER, WORKER = "Master", "Worker"
@@ -45,9 +45,9 @@ def _gang(parsed: ParsedJob) -> XGBoostGang:
     return XGBoostGang(parsed.name, worker.count if worker else 0, port_of(master, PORT), worker_port)
 
 
-def rules(_parsed: ParsedJob) -> Rules:
+def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     """The master's success is the job's."""
-    return Rules((MASTER,), PORT.container)
+    return MemberPolicy((MASTER,))
 
 
 def companions(parsed: ParsedJob) -> list[Manifest]:

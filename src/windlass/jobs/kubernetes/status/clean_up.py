@@ -1,20 +1,37 @@
-"""What is left of a job that has ended: which of its objects go, and when the job's own does."""
+"""Clean-up of the pods of a job that has ended, by its cleanPodPolicy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from windlass.core.lifecycle.failure import BACKOFF_LIMIT
+from windlass.core.model.status import Status, Target
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
-LIVE = ("Running", "Pending")
-_GOES = {"None": (), "Running": LIVE, "All": (*LIVE, "Succeeded", "Failed", "Unknown")}
+_LIVE = ("Running", "Pending")
+"""A pending pod would run yet."""
+_DELETED = {"None": (), "Running": _LIVE, "All": (*_LIVE, "Succeeded", "Failed", "Unknown")}
 
 
-def goes(parsed: ParsedJob, phase: str) -> bool:
-    """Whether cleanPodPolicy takes a pod of this phase away; one that pends would run yet. Its own service goes too."""
-    return phase in _GOES[parsed.policy.clean]
+def left_over(parsed: ParsedJob, status: Status, phases: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the pods to delete, with the services of their own: all, if a limit of restarts has ended the job.
+
+    `phases`: phases of pods by name.
+    """
+    failure = status.last_failure
+    by_limit = (
+        failure is not None and failure.member is None and failure.reason == status.reason == BACKOFF_LIMIT.reason
+    )
+    deleted = _DELETED["All" if by_limit else parsed.policy.clean]
+    return tuple(name for name, phase in phases.items() if phase in deleted)
 
 
-def left_over(parsed: ParsedJob, phases: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the pods that go, of pods' phases by name."""
-    return tuple(name for name, phase in phases.items() if goes(parsed, phase))
+def leaves_pods(parsed: ParsedJob, status: Status) -> bool:
+    """Whether living pods may end by themselves: under the policy None, if members have decided the end.
+
+    A limit, a deadline or a user's request ends them.
+    """
+    failure = status.last_failure
+    by_member = failure is not None and failure.member is not None and failure.reason == status.reason
+    ended = status.target is Target.SUCCEED or (status.target is Target.FAIL and by_member)
+    return ended and parsed.policy.clean == "None"

@@ -1,16 +1,14 @@
-"""The whole status of a job's object, in the words of its kind.
+"""The status of a job's object in the terms of its kind, from the core's status.
 
-Two ways lead here: `status`, of jobs whose pods are judged one by one, and `status_of`, of gangs whose life is the
-core's. Times are RFC 3339 and of whole seconds; a status that says nothing new is the old one, so that it need not be
-written.
+Times are RFC 3339, in whole seconds. A status that says nothing new equals the old one, so it need not be written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from windlass.core.model.status import TERMINAL, Failure, Phase
+from windlass.core.model.status import TERMINAL, Failure, Phase, Target
 from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -18,33 +16,10 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
 from windlass.jobs.kubernetes.status import conditions as told
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
-from windlass.jobs.kubernetes.status.replica_outcome import Judgement, folded
+from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, member_conditions, outcome_of
 from windlass.jobs.kubernetes.status.status_times import rfc3339, stamped
 
 Status = Mapping[str, Any]
-
-
-class Counts(NamedTuple):
-    """Pods of one role: `active` ones run."""
-
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-
-def status(parsed: ParsedJob, judgement: Judgement, before: Status, now: int) -> Manifest:
-    """After a judgement. `before`: the status as it is stored; what it says besides stays. `now`: ms."""
-    old = _listed(before)
-    kept = judgement.replica_statuses
-    return _settled(
-        before,
-        {
-            "conditions": stamped(old, judgement.conditions, rfc3339(now), updates=True),
-            "replicaStatuses": dict(kept) if kept is not None else before.get("replicaStatuses"),
-            **_times(parsed, judgement, before, now),
-        },
-        now,
-    )
 
 
 def status_of(
@@ -56,11 +31,13 @@ def status_of(
     *,
     waits: str = "",
     reason: str = "",
+    failing: Failing = Failing(),  # noqa: B008 - immutable
 ) -> Manifest:
-    """Of a gang whose life is the core's.
+    """The status of a job, from the core's status `life` and its pods.
 
-    `counts`: its pods by role. `waits` and `reason`: why it is still in the queue, as a sentence and in one word.
-    `before` and `now`: see `status`.
+    `counts`: its pods by role. `waits` and `reason`: why it is pending, as a sentence and in one word. `failing`: pods
+    that fail, of a job whose pods restart one by one. `before`: the stored status, of which other fields stay.
+    `now`: ms.
     """
     if parsed.api_version.startswith(TRAINER_GROUP):
         conditions = _merged_train_conditions(parsed, life, _listed(before), waits, reason)
@@ -70,8 +47,13 @@ def status_of(
             **_attempts(life),
         }
         return {**before, **wanted}
-    times = {"startTime": _started(parsed, life, before), "completionTime": life.finished_at}
-    conditions = _conditions(parsed, life, _listed(before), waits, reason)
+    times = {"startTime": _started(parsed, life, before), "completionTime": _ended_at(parsed, life)}
+    if _shows_members(parsed, life, counts):
+        conditions = list(member_conditions(parsed, life, _listed(before), counts, failing))
+    else:
+        conditions = _conditions(parsed, life, _listed(before), waits, reason)
+    if "completionTime" in before:
+        del times["completionTime"]
     wanted = {
         "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=True),
         "replicaStatuses": _replica_statuses(parsed, life, counts),
@@ -81,14 +63,35 @@ def status_of(
     return _settled(before, wanted, now)
 
 
+def _fold_active(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Replicas that were active when the job succeeded have succeeded with it."""
+    succeeded = sum(number for name in ("succeeded", "active") if isinstance(number := status.get(name), int))
+    kept = {name: value for name, value in status.items() if name != "active"}
+    return {**kept, **({"succeeded": succeeded} if succeeded else {})}
+
+
 def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
-    """When the gang ran; where pods are judged one by one, when they were made, as the first judgement says."""
-    if parsed.policy.gang_restart or life.phase not in (Phase.QUEUED, Phase.ADMITTED):
+    """Start of the gang; where pods restart one by one, the creation of the first pods, and again after a resume."""
+    if parsed.policy.gang_restart:
         return life.started_at
     resumed = told.holds(_listed(before), told.SUSPENDED)
     if life.phase is Phase.QUEUED:
         return life.queued_at if resumed else None
-    return life.admitted_at if resumed or "startTime" not in before else None
+    return life.admitted_at or life.started_at if resumed or "startTime" not in before else None
+
+
+def _ended_at(parsed: ParsedJob, life: Life) -> int | None:
+    """End of the job; where pods restart one by one, its decision: pods may be left to end by themselves."""
+    if not parsed.policy.gang_restart and outcome_of(life) is not None:
+        return life.stopping_since or life.finished_at
+    return life.finished_at
+
+
+def _shows_members(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> bool:
+    """Whether the conditions are those of single pods: they restart one by one, and the first of them has begun."""
+    if parsed.policy.gang_restart or life.phase not in (Phase.ADMITTED, Phase.RUNNING):
+        return False
+    return life.phase is Phase.RUNNING or any(map(any, counts.values()))
 
 
 def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
@@ -96,7 +99,8 @@ def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts
     statuses = {
         each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
     }
-    return {name: folded(each) for name, each in statuses.items()} if life.phase is Phase.SUCCEEDED else statuses
+    ended = life.phase is Phase.SUCCEEDED or (not parsed.policy.gang_restart and outcome_of(life) is Target.SUCCEED)
+    return {name: _fold_active(each) for name, each in statuses.items()} if ended else statuses
 
 
 def _listed(before: Status) -> Conditions:
@@ -107,17 +111,6 @@ def _settled(before: Status, wanted: Status, now: int) -> Manifest:
     """The old status with what is wanted in it; looked at just now, if that changes anything."""
     result = {**before, **{name: value for name, value in wanted.items() if value is not None}}
     return result if result == before else {**result, "lastReconcileTime": rfc3339(now)}
-
-
-def _times(parsed: ParsedJob, judgement: Judgement, before: Status, now: int) -> dict[str, str]:
-    """A job that is resumed starts afresh; one that is suspended from the beginning has not started."""
-    times = {}
-    suspended = told.holds(_listed(before), told.SUSPENDED)
-    if not parsed.policy.suspend and (suspended or "startTime" not in before):
-        times["startTime"] = rfc3339(now)
-    if judgement.ended and "completionTime" not in before:
-        times["completionTime"] = rfc3339(now)
-    return times
 
 
 def _replica_status(parsed: ParsedJob, role: str, count: Counts) -> dict[str, Any]:
@@ -160,7 +153,7 @@ def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, r
     because = f" because {why}" if current == told.FAILED else f": {why}"
     message = f"{parsed.kind} {parsed.name} {_WHAT[current]}{because if why else ''}{ends}"
     now = _condition(parsed, current, word, message)
-    earlier = [_no_more(each, now) for each in before if each["type"] not in (told.CREATED, current)]
+    earlier = [_no_more(parsed, each, now) for each in before if each["type"] not in (told.CREATED, current)]
     return [created, *earlier, now]
 
 
@@ -170,9 +163,12 @@ def _condition(parsed: ParsedJob, kind: str, word: str, message: str) -> Conditi
     return {"type": kind, "status": "True", "reason": word if own else f"{parsed.kind}{kind}", "message": message}
 
 
-def _no_more(earlier: Condition, now: Condition) -> Condition:
+def _no_more(parsed: ParsedJob, earlier: Condition, now: Condition) -> Condition:
     if earlier.get("status") != "True":
         return earlier
+    if earlier["type"] == told.SUSPENDED and not parsed.api_version.startswith(OURS):
+        message = f"{parsed.kind} {parsed.name} is resumed."
+        return {"type": told.SUSPENDED, "status": "False", "reason": f"{parsed.kind}Resumed", "message": message}
     return {"type": earlier["type"], "status": "False", "reason": now["reason"], "message": now["message"]}
 
 

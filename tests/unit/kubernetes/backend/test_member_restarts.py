@@ -1,11 +1,16 @@
-"""What a job whose pods fail one by one comes to, by what its pods are doing."""
+"""Jobs whose pods restart one by one: restarts, ends, conditions and deleted pods, from the pods as they are."""
 
 import copy
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from member_stage import Stage
 
-from windlass.jobs.kubernetes.kinds.registry import judge, read
+from windlass.core.lifecycle import events as e
+from windlass.core.model.status import Phase
+from windlass.jobs.kubernetes.status.conditions import conditions_of, ended
 
 JOB = yaml.safe_load("""
 apiVersion: kubeflow.org/v1
@@ -65,8 +70,46 @@ def pods(*phases):
     return [pod(name, phase) for name, phase in zip(NAMES, phases, strict=True)]
 
 
-def judged(manifest, objects, **more):
-    return judge(read(manifest), objects, **more)
+def judged(manifest, objects, *, remade=0, active_for=0):
+    """The decisions and the status that follow from a job's pods, after `remade` restarts."""
+    stage = Stage(manifest, remade=remade)
+    for each in sorted(objects, key=lambda each: each["kind"] == "Job"):
+        stage.put(each)
+    if ended(conditions_of(stage.gang.parsed.manifest)):
+        stage.state = replace(stage.state, status=replace(stage.state.status, phase=Phase.FAILED))
+        stage.executor.deleted += stage.left_over()
+    else:
+        stage.now = active_for
+        stage.turn(*([e.Suspend()] if stage.gang.job.suspend else [e.Timer()]))
+    status = stage.status()
+    if stage.run.stopping:
+        finish(stage)
+    if stage.state.status.phase is Phase.SUSPENDED:
+        status = stage.status()
+    return SimpleNamespace(
+        create=stage.in_order(stage.executor.created),
+        delete=stage.in_order([name for name in stage.executor.deleted if "launcher-" not in name]),
+        anew=stage.state.status.member_restarts - remade,
+        conditions=tuple(untimed(each) for each in status["conditions"]),
+        replica_statuses=status["replicaStatuses"],
+        ended=next((each["type"] for each in status["conditions"] if is_end(each)), ""),
+    )
+
+
+def finish(stage):
+    """The pods that are deleted go, and what is left of the gang is cleaned up."""
+    for name in list(stage.executor.deleted):
+        if ("ml", name) in stage.pods.fresh.objects:
+            stage.remove(name)
+    stage.turn()
+
+
+def is_end(condition):
+    return condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True"
+
+
+def untimed(condition):
+    return {name: value for name, value in condition.items() if not name.endswith("Time")}
 
 
 def said(judgement):
@@ -188,7 +231,7 @@ def test_suspension_deletes_every_pod_and_resuming_makes_them_anew():
     verdict = judged(pytorch(status=status, suspend=True), pods("Running", "Running", "Succeeded"))
     assert verdict.delete == NAMES
     assert said(verdict) == {"Created": "PyTorchJobCreated", "Suspended": "PyTorchJobSuspended"}
-    assert verdict.replica_statuses == {"Worker": {}}
+    assert not any("active" in each for each in verdict.replica_statuses.values())
     resumed = judged(pytorch(status={"conditions": list(verdict.conditions)}), [])
     assert resumed.create == NAMES
     assert [each for each in resumed.conditions if each["type"] == "Suspended"] == [

@@ -1,0 +1,69 @@
+"""Success and restart of a kind's pods as policies of the core's job.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/common/{job,pod}.go, UpdateJobStatus of each kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from windlass.core.model.job import Job, MemberRestart, RestartPolicy, RestartScope, Role, SuccessPolicy, SuccessRule
+from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob, Replicas
+
+_LAUNCHERS = ("Launcher", "launcher")
+"""Replica types of MPIJobs, and of TrainJobs with MPI: the other pods run sshd, or sleep."""
+_SERVERS = {"TFJob": ("PS", "Evaluator")}
+_RESTARTS = {"Never": MemberRestart.NEVER, "ExitCode": MemberRestart.ON_EXIT_CODE}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPolicy:
+    """A kind's rules for single pods, by replica type."""
+
+    leaders: tuple[str, ...] = ()
+    """Types whose success is the job's, where the job has one of them; else the workers decide."""
+    workers: SuccessRule = SuccessRule.ALL
+    """Workers that must succeed, without a leader."""
+    never_restarted: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    """Types whose failed pods the job goes on without."""
+    restarted_if_deleted: tuple[str, ...] = ()
+    """Types whose pods are restarted only when they are deleted from outside."""
+    is_limited: bool = True
+    """`backoffLimit` counts restarts of pods; else another controller counts them."""
+
+
+def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
+    """The job with its success policy, and with restarts of single pods unless the gang restarts whole."""
+    job = parsed.job
+    if parsed.policy.gang_restart:
+        return replace(parsed, job=replace(job, success=SuccessPolicy(_served_roles(parsed))))
+    limit = parsed.policy.backoff_limit if policy.is_limited else None
+    by_role = {each.role: each for each in parsed.replicas}
+    roles = tuple(_role(role, by_role[role.name], policy) for role in job.roles)
+    restart = RestartPolicy(scope=RestartScope.MEMBER, member_limit=limit)
+    return replace(parsed, job=replace(job, roles=roles, restart=restart, success=_success(job, parsed, policy)))
+
+
+def _role(role: Role, replicas: Replicas, policy: MemberPolicy) -> Role:
+    restart = _RESTARTS.get(replicas.restart, MemberRestart.ON_FAILURE)
+    if replicas.type in policy.never_restarted:
+        restart = MemberRestart.NEVER
+    elif replicas.type in policy.restarted_if_deleted:
+        restart = MemberRestart.ON_LOSS
+    return replace(role, restart=restart, optional=replicas.type in policy.optional)
+
+
+def _success(job: Job, parsed: ParsedJob, policy: MemberPolicy) -> SuccessPolicy:
+    there = {role.name for role in job.roles}
+    leaders = tuple(each.role for each in parsed.replicas if each.type in policy.leaders and each.role in there)
+    return SuccessPolicy(leaders) if leaders else SuccessPolicy((WORKER.lower(),), policy.workers)
+
+
+def _served_roles(parsed: ParsedJob) -> tuple[str, ...]:
+    """The roles whose members must succeed; () for all. The others serve them and do not end by themselves."""
+    types = [each.type for each in parsed.replicas]
+    launched = any(each in _LAUNCHERS for each in types)
+    serving = [each for each in types if each not in _LAUNCHERS] if launched else _SERVERS.get(parsed.kind, ())
+    served = tuple(each.role for each in parsed.replicas if each.type not in serving)
+    return served if len(served) < len(types) else ()

@@ -1,0 +1,165 @@
+"""A stage for jobs whose pods restart one by one: the lifecycle, the backend's control of a run, and pods as told."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from windlass.backends.kubernetes.client.object_cache import Marks
+from windlass.backends.kubernetes.client.object_reference import home_of
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run, slots
+from windlass.backends.kubernetes.gangs.stored_state import Stored
+from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
+from windlass.backends.kubernetes.jobs.gang_controller import GangController
+from windlass.backends.kubernetes.jobs.run_control import RunControl, Surroundings
+from windlass.backends.kubernetes.pods.gang_pods import GangPods
+from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
+from windlass.backends.kubernetes.pods.pod_store import PodStore
+from windlass.backends.kubernetes.status.status_writer import status_of
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import RestartMember, Stop
+from windlass.core.lifecycle.state_machine import step
+from windlass.core.model.status import TERMINAL, JobState, Phase, Placement, Status
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.labels import GENERATION
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.status.clean_up import left_over
+
+
+class Executor:
+    """Notes what it is told; whoever asks carries it out."""
+
+    def __init__(self, launchers) -> None:
+        self.launchers = launchers
+        self.deleted: list[str] = []
+        self.created: list[str] = []
+
+    @property
+    def deletion(self):
+        return self
+
+    def delete(self, pods, _grace) -> None:
+        self.deleted += [pod.metadata.name for pod in pods if pod.metadata.name not in self.deleted]
+
+    def make_anew(self, _gang, _run, names) -> None:
+        self.created += [name for name in names if name not in self.created]
+
+    def bind(self, *_) -> None: ...
+
+    def accompany(self, *_) -> None: ...
+
+    def end_jobs(self, jobs) -> None:
+        for job in list(jobs):
+            self.launchers.see(job, there=False)
+
+
+class Stage:
+    """A job that is running, in its first generation, with the pods that a test gives it."""
+
+    def __init__(self, manifest: dict[str, Any], *, remade: int = 0) -> None:
+        whole = copy.deepcopy(manifest)
+        whole["metadata"] |= {"namespace": "ml", "uid": "u", "resourceVersion": "1"}
+        parsed = registry.read(whole)
+        assert isinstance(parsed, ParsedJob), parsed
+        self.gang = Gang(home_of(named(parsed.api_version, "jobs", parsed.kind), whole), parsed, parsed.job, 1)
+        placement = Placement({role.name: tuple(f"n{n}" for n in range(role.replicas)) for role in parsed.job.roles})
+        status = Status(
+            Phase.RUNNING, "Running", "", 1, placement=placement, gone=False, started_at=0, admitted_at=0,
+            first_admitted_at=0, running_since=0, member_restarts=remade,
+        )  # fmt: skip
+        self.state = JobState(self.gang.id, 1, parsed.job, status)
+        self.run = Run(1, slots(parsed.job, placement), alone=self.gang.restarts_members, settling=0)
+        self.run.ordered = self.run.launched = True
+        self.run.track(started=True)
+        self.names = dict(self.gang.pod_names(self.run))
+        self.run.made_by_others = frozenset(range(len(self.run.slots))).difference(self.names.values())
+        self.gang.run = self.run
+        self._keep()
+        self.pods = PodStore(self._see)
+        self.launchers = LauncherJobs(self.pods)
+        self.executor, self.now, self.versions = Executor(self.launchers), 0, 1
+        self.events: list[e.Event] = []
+        gang_pods = GangPods(self.pods, self.launchers, lambda _node: False, lambda: self.now, 60_000)
+        self.closed: set[str] = set()
+        monitor = SimpleNamespace(is_closed=self.closed.__contains__)
+        parts = Surroundings(gang_pods, monitor, lambda told: self.events.append(told.event), 0)
+        self.control = RunControl(ChangedGangs(lambda: None), self.executor, parts, lambda _gang: None)
+        self.gangs = GangController({self.gang.id: self.gang}, None, self.control)
+
+    def _see(self, pod: Pod, there: bool) -> None:
+        self.control.parts.gang_pods.see(self.gang, self.run, pod, there=there)
+
+    def _keep(self) -> None:
+        self.gang.stored = Stored(1, 1, self.state.status)
+
+    def put(self, manifest: dict[str, Any], *, uid: str = "") -> None:
+        """A pod, or the launcher's Job, as it is from now on."""
+        self.versions += 1
+        about = {"namespace": "ml", "resourceVersion": str(self.versions), **manifest["metadata"]}
+        owner = "job" if manifest["metadata"].get("labels") else "u"
+        about |= {"ownerReferences": [{"uid": owner, "controller": True, "kind": "x", "name": "x"}]}
+        if manifest.get("kind") == "Job":
+            about |= {"uid": "job", "ownerReferences": [{"uid": "u", "controller": True, "kind": "x", "name": "x"}]}
+            self.launchers.see({**manifest, "metadata": about}, there=True)
+            self.gangs.see_launcher(self.gang)
+            return
+        about |= {"uid": uid or f"uid-{about['name']}", "labels": {**(about.get("labels") or {}), GENERATION: "1"}}
+        self.pods.learn(msgspec.convert({"metadata": about, "spec": {}, **_typed(manifest)}, Pod))
+
+    def remove(self, name: str) -> None:
+        """A pod is gone."""
+        found = self.pods.fresh.objects[("ml", name)]
+        self.versions += 1
+        self.pods.apply(self.pods.fresh.gone(Marks("ml", name, found.metadata.uid, self.versions)))
+
+    def turn(self, *events: e.Event) -> None:
+        """All that follows from the pods as they are, and from other events."""
+        self.events += events
+        while True:
+            if self.gang.run is not None:
+                self.control.look(self.gang, self.run, self.now)
+            if not self.events:
+                return
+            happened, self.events = self.events, []
+            for event in happened:
+                self._happen(event)
+
+    def _happen(self, event: e.Event) -> None:
+        self.state, commands = step(self.state, event, self.now)
+        self._keep()
+        for command in commands:
+            match command:
+                case Stop(job_id, generation, grace):
+                    self.gangs.stop(job_id, generation, grace)
+                case RestartMember(job_id, generation, member):
+                    self.gangs.restart_member(job_id, generation, member)
+        if self.state.status.phase is Phase.SUSPENDED:
+            self.gangs.delete_pods(self.gang)
+        if self.state.status.phase in TERMINAL:
+            self.executor.deleted += self.left_over()
+
+    def left_over(self) -> list[str]:
+        """Names of the pods that the policy takes away."""
+        phases = {pod.metadata.name: pod.status.phase for pod in self.run.pods.all()}
+        return list(left_over(self.gang.parsed, self.state.status, phases))
+
+    def status(self) -> dict[str, Any]:
+        """The status of the object; the gang's object has it from now on."""
+        found = dict(status_of(self.gang, self.state.status, self.now))
+        self.gang.parsed.manifest["status"] = found
+        return found
+
+    def in_order(self, names: list[str]) -> tuple[str, ...]:
+        """Names of pods in the order of ranks, others after them."""
+        return tuple(sorted(set(names), key=lambda name: (self.names.get(name, 99), name)))
+
+
+def _typed(manifest: dict[str, Any]) -> dict[str, Any]:
+    status = {name: value for name, value in manifest["status"].items() if value is not None}
+    return {"status": status}
