@@ -1,4 +1,4 @@
-"""Whether a job could ever run here. One that could not is refused before it queues, with what would fit instead."""
+"""Check at submission whether a job could ever run here; a job that could not is rejected with what would fit."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from windlass.core.queues.usage import QueueUsage
 
 
 def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
-    """Why this job can never run on this cluster, however empty, or None if it can.
+    """Returns why this job can never run on this cluster, even if empty; None if it can.
 
-    Nodes that are down or cordoned count as if they were back. A cluster without nodes refuses nobody for size: it
-    has not come up yet.
+    Nodes that are down or cordoned count as if they were up. A cluster without nodes rejects no job for its size: its
+    nodes may not have joined yet.
     """
     demands = demands_of(job)
     table = with_all_nodes_up(snapshot.table)
     empty = QueueUsage(tree_of(snapshot.queues), {}, {})
-    # 1. as written
+    # 1. the request itself
     if (
-        nonsense := _nonsense(demands)
+        fault := _request_fault(demands)
         or request_fault(demands)
         or unavailability(table, demands)
         or topology_fault(table, demands)
     ):
-        return _refused(nonsense)
+        return _rejection(fault)
     # 2. its queue
     if queue_named(snapshot.queues, job.queue) is None:
-        return _refused(_no_queue(job.queue, snapshot.queues))
+        return _rejection(_unknown_queue(job.queue, snapshot.queues))
     if job.queue in empty.tree.faults:
         return quota.quota_verdict(empty, job.queue, {})
-    # 3. its queue's quota and limits, and the nodes, were they all up and empty
-    if verdict := _kept_out(empty, job.queue, demands):
-        role = _greediest(demands, verdict.resource)
+    # 3. the quota and limits of its queue, and the nodes, as if all were up and empty
+    if verdict := _quota_fault(empty, job.queue, demands):
+        role = _largest_role(demands, verdict.resource)
     elif short := find_shortage(FreeCapacities(table.capacity), table, demands) if table.nodes else None:
         verdict, role = impossible_verdict(short), short.demand.role
     else:
@@ -61,8 +61,8 @@ def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     return replace(verdict, reason=Reason.MISCONFIGURED, message=text)
 
 
-def _nonsense(demands: Sequence[Demand]) -> str:
-    """What no scheduler could make sense of, or ""."""
+def _request_fault(demands: Sequence[Demand]) -> str:
+    """Returns a fault that makes the demands invalid for any scheduler, or ""."""
     if not demands:
         return "a job needs at least one role"
     twice = [role for role, times in Counter(demand.role for demand in demands).items() if times > 1]
@@ -80,37 +80,37 @@ def _nonsense(demands: Sequence[Demand]) -> str:
     return ""
 
 
-def _refused(message: str) -> Verdict:
+def _rejection(message: str) -> Verdict:
     return Verdict(Reason.MISCONFIGURED, message)
 
 
-def _no_queue(name: str, queues: Iterable[str]) -> str:
+def _unknown_queue(name: str, queues: Iterable[str]) -> str:
     known = sorted({DEFAULT_QUEUE, *queues})
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10])}"
     return f"there is no queue {name}; {hint}"
 
 
-def _greediest(demands: Sequence[Demand], resource: str) -> str:
-    """The role that asks for most of a resource."""
+def _largest_role(demands: Sequence[Demand], resource: str) -> str:
+    """Returns the role that requests most of a resource."""
     return max(demands, key=lambda demand: demand.resources.get(resource, 0) * demand.count).role
 
 
-def _kept_out(empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> Verdict | None:
-    """Why the queue would not let the gang in, were nothing held."""
+def _quota_fault(empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> Verdict | None:
+    """Returns the verdict by which the queue would block the gang without any other usage."""
     request = total_of(demands)
     return quota.quota_verdict(empty, queue, request) or find_limit(empty, queue, "", request)
 
 
 def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...], role: str) -> str:
-    """What to ask for instead: fewer replicas of one role, or else smaller ones."""
+    """Describes the largest request that fits: fewer replicas of one role, or else smaller ones."""
     asked = next(demand for demand in demands if demand.role == role)
     step = max(asked.topology.slice, 1) if asked.topology else 1
-    shrunk = _shrunk(table, empty.tree, queue, asked)
+    shrunk = _largest_replica(table, empty.tree, queue, asked)
     for size in (asked, shrunk) if any(shrunk.resources.values()) else (asked,):
 
         def too_many(count: int, size: Demand = size) -> bool:
-            return not _possible(table, empty, queue, _with_role(demands, replace(size, count=count)))
+            return not _is_possible(table, empty, queue, _with_role(demands, replace(size, count=count)))
 
         if most := step * bisect_left(range(step, asked.count + 1, step), x=True, key=too_many):
             replicas = f"{most} replica{'' if most == 1 else 's'}"
@@ -120,16 +120,16 @@ def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Dem
     return f"not even one {smallest} would fit{' beside its other roles' if len(demands) > 1 else ''}"
 
 
-def _possible(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> bool:
-    return _kept_out(empty, queue, demands) is None and (not table.nodes or fits(table.capacity, table, demands))
+def _is_possible(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> bool:
+    return _quota_fault(empty, queue, demands) is None and (not table.nodes or fits(table.capacity, table, demands))
 
 
 def _with_role(demands: tuple[Demand, ...], changed: Demand) -> tuple[Demand, ...]:
     return tuple(changed if demand.role == changed.role else demand for demand in demands)
 
 
-def _shrunk(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
-    """The largest replica of the kind that any one node could hold, and the queue allows."""
+def _largest_replica(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
+    """Returns the largest replica of this kind that a single node can hold and the queue permits."""
     allowed = {name: user_maximum(tree, queue, name, amount) for name, amount in demand.resources.items()}
     rows = np.flatnonzero(eligibility(table, replace(demand, resources={})).mask)
     best = dict.fromkeys(allowed, 0)

@@ -1,4 +1,4 @@
-"""What other request would start now. Tried, not guessed: each is scheduled in the gang's place."""
+"""Alternative requests that would start now, each verified by scheduling it in the gang's place."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from windlass.core.model.resources import GPU_KIND, format_quantity, is_device
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.placement.topology_shortage import format_request
 
-_SPLITS = 4
-"""How often a replica is halved: 8 devices down to one, in practice."""
+_MAX_SPLITS = 4
+"""Maximum number of times that a replica is halved; 8 devices take three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class Alternative:
 
 
 def find_alternatives(snapshot: Snapshot, gang: PendingGang, now: int) -> tuple[Alternative, ...]:
-    """Smaller and less choosy requests that would start now, the least changed of each kind."""
+    """Returns smaller requests, and requests with fewer constraints, that would start now; the least change of each."""
     trial = _Trials(Ledger.at(snapshot), gang, now)
-    found = [*_fewer(trial), *_split(trial), *_less_choosy(trial), *_less_near(trial)]
+    found = [*_fewer_replicas(trial), *_split_replicas(trial), *_fewer_labels(trial), *_wider_domains(trial)]
     return tuple(Alternative(change, demands) for change, demands in found)
 
 
 def with_demands(gang: PendingGang, demands: tuple[Demand, ...]) -> PendingGang:
-    """The same gang, asking for something else."""
+    """Returns the same gang with other demands."""
     return replace(gang, demands=demands, shape=shape_of(gang.queue, demands))
 
 
@@ -45,7 +45,7 @@ class _Trials:
     now: int
 
     def starts(self, demands: tuple[Demand, ...]) -> bool:
-        """Whether it would, with these instead of whatever was tried before."""
+        """Tells whether the gang would start with these demands, which replace those of the trial before."""
         self.ledger.add_pending(with_demands(self.gang, demands))
         return any(each.job_id == self.gang.id for each in schedule(self.ledger.snapshot(), self.now).admissions)
 
@@ -56,32 +56,32 @@ class _Trials:
 _Found = Iterator[tuple[str, tuple[Demand, ...]]]
 
 
-def _fewer(trial: _Trials) -> _Found:
-    """Of each role, the most replicas that would start, the others staying as they are."""
+def _fewer_replicas(trial: _Trials) -> _Found:
+    """Yields, for each role, the largest number of replicas that would start with the other roles unchanged."""
     for demand in trial.gang.demands:
 
         def fails(count: int, demand: Demand = demand) -> bool:
-            return not trial.starts(trial.changed(_of(demand, count)))
+            return not trial.starts(trial.changed(_resized(demand, count)))
 
         step = max(demand.topology.slice, 1) if demand.topology else 1
         most = step * bisect_left(range(step, demand.count, step), x=True, key=fails)
         if most:
             of_role = f" of {demand.role}" if len(trial.gang.demands) > 1 else ""
             text = f"{most} replica{'' if most == 1 else 's'}{of_role} instead of {demand.count}"
-            yield text, trial.changed(_of(demand, most))
+            yield text, trial.changed(_resized(demand, most))
 
 
-def _of(demand: Demand, count: int) -> Demand:
-    """So many replicas; an elastic role may then have as few."""
+def _resized(demand: Demand, count: int) -> Demand:
+    """Returns the demand with this number of replicas; an elastic role's minimum is at most that number."""
     return replace(demand, count=count, least=min(demand.least, count))
 
 
-def _split(trial: _Trials) -> _Found:
-    """The same amount in all, in more and smaller replicas."""
+def _split_replicas(trial: _Trials) -> _Found:
+    """Yields the same total amount in more and smaller replicas."""
     if len(trial.gang.demands) > 1:
         return
     demand = trial.gang.demands[0]
-    for _ in range(_SPLITS):
+    for _ in range(_MAX_SPLITS):
         devices = {name: amount for name, amount in demand.resources.items() if is_device(name) and amount}
         if not devices or any(amount % 2 for amount in devices.values()):
             return
@@ -93,8 +93,8 @@ def _split(trial: _Trials) -> _Found:
             return
 
 
-def _less_choosy(trial: _Trials) -> _Found:
-    """Without one label of a selector, or without all of them if only that helps."""
+def _fewer_labels(trial: _Trials) -> _Found:
+    """Yields the request without one label of a selector, or without all of them if only that helps."""
     for demand in trial.gang.demands:
         chosen = {key: value for key, value in demand.node_selector.items() if key != GPU_KIND}
         without = [[key] for key in chosen]
@@ -109,8 +109,8 @@ def _less_choosy(trial: _Trials) -> _Found:
                 break
 
 
-def _less_near(trial: _Trials) -> _Found:
-    """With domains of a wider level, the narrowest that would do; or else with the level only preferred."""
+def _wider_domains(trial: _Trials) -> _Found:
+    """Yields the request with domains of the narrowest wider level that suffices; or with the level only preferred."""
     near, levels = trial.gang.demands[0].topology, trial.ledger.snapshot().table.topology.levels
     if near is None:
         return

@@ -1,4 +1,4 @@
-"""Why one gang waits, in full: node by node, who is ahead, who frees what, and what would start now instead."""
+"""The full explanation of a waiting gang: nodes, gangs ahead, expected releases, and requests that would start now."""
 
 from __future__ import annotations
 
@@ -27,70 +27,71 @@ from windlass.core.queues import quota
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node, seen by the role that binds. Amounts are of the resource that binds, in its own unit."""
+    """One node as the limiting role sees it. Amounts are of the limiting resource, in its own unit."""
 
     node: str
     fits: int
-    """Replicas that would find room there now."""
+    """Number of replicas that fit there now."""
     free: int
     capacity: int
     cause: str = ""
-    """Why the node cannot be used at all: "label zone=a", "cordoned (Xid 79)", … ("" if it can)."""
+    """Why the node cannot be used at all: "label zone=a", "cordoned (Xid 79)", … "": it can be used."""
     held_for: str = ""
-    """The gang ahead that waits for this node and so has the first right to it."""
+    """The gang ahead that waits for this node."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityHolder:
-    """A gang that holds what is waited for."""
+    """A gang that holds the missing resource."""
 
     job_id: str
     ends_by: int | None
     """In ms; None: it has no walltime."""
     amount: int
     nodes: tuple[tuple[str, int], ...]
-    """Where it holds how much of it."""
+    """(node, amount) of what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that `windlass why` tells of one gang."""
+    """Everything that `windlass why` shows about one gang."""
 
     job_id: str
     verdict: Verdict | None
     """None: it starts now."""
     role: str
-    """The role that binds, and the resource of which there is least for it ("" if it asks for none that exists)."""
+    """The limiting role, and the resource of which it finds least ("" if it requests none that exists)."""
     resource: str
     position: int | None
-    """From 1, among the gangs that wait for nodes. None: a gate keeps it out, or it starts now."""
+    """From 1, among the gangs that wait for nodes. None: a gate blocks it, or it starts now."""
     ahead: tuple[str, ...]
-    """Those with a better position, next first."""
+    """Gangs with a better position, next first."""
     nodes: tuple[NodeView, ...]
-    """By topology place, then name."""
+    """Sorted by topology place, then name."""
     frees: tuple[CapacityHolder, ...]
     """Soonest end first, gangs without a walltime last."""
     expected: int | None
-    """When it starts, in ms, if everything uses its walltime in full and nothing new comes in; None: cannot be told.
-    The verdict's `eta` is a bound that holds whatever else waits; this is an expectation."""
+    """Expected start in ms, if every gang uses its whole walltime and no new one arrives; None: unknown. The verdict's
+    `eta` is a bound that holds whatever else waits; this is an expectation.
+    """
     not_before: int | None
     """End of its backoff, in ms."""
     would_start: tuple[Alternative, ...]
     keeps_its_size: str = ""
-    """Of an elastic gang that is not resized while it runs: why, in words."""
+    """The reason why an elastic gang is not resized while it runs; "": it may be resized."""
     chosen: tuple[RoleChoice, ...] = ()
-    """Of a gang that starts now: its nodes by role, and how they were chosen."""
+    """For a gang that starts now: its nodes by role, and how they were chosen."""
 
 
 def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
-    """Say why a gang of the snapshot waits. `now` in ms. Raises KeyError if it does not wait."""
+    """Explains why a gang of the snapshot waits. `now` in ms. Raises KeyError if it does not wait."""
     gang = next((gang for each in snapshot.classes for gang in each.gangs if gang.id == job_id), None)
     if gang is None:
         raise KeyError(job_id)
     plan, cycle = schedule_with_cycle(snapshot, now, watched=job_id)
     starts = next((admission.placement for admission in plan.admissions if admission.job_id == job_id), None)
-    comes = any(start.gang.id == job_id for start in cycle.started)
-    demand, column = _what_binds(cycle, gang)
+    started = any(start.gang.id == job_id for start in cycle.started)
+    demand, column = _limiting_demand(cycle, gang)
     order = tuple(plan.order)
     position = order.index(job_id) + 1 if job_id in order else None
     table = snapshot.table
@@ -102,8 +103,8 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         resource=resource,
         position=position,
         ahead=order[: position - 1] if position else (),
-        nodes=tuple(_views(cycle, gang, demand, column)),
-        frees=_frees(cycle, gang, demand, resource) if position and not comes else (),
+        nodes=tuple(_node_views(cycle, gang, demand, column)),
+        frees=_holders(cycle, gang, demand, resource) if position and not started else (),
         expected=now if starts is not None else expected_start(snapshot, gang, now),
         not_before=gang.not_before,
         would_start=find_alternatives(snapshot, gang, now) if position else (),
@@ -114,8 +115,8 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     )
 
 
-def _what_binds(cycle: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int | None]:
-    """The role that fails first, as the verdict has it, or else the hardest; and the column of which it finds least."""
+def _limiting_demand(cycle: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int | None]:
+    """Returns the role that fails first, as in the verdict, or else the hardest; and its scarcest column."""
     table = cycle.snapshot.table
     stock = cycle.free_capacities if fits_empty(table, gang) else cycle.total_capacities
     demands = minimum_demands(gang.demands)
@@ -127,7 +128,7 @@ def _what_binds(cycle: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int 
     return demand, column if each else None
 
 
-def _views(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, column: int | None) -> Iterator[NodeView]:
+def _node_views(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, column: int | None) -> Iterator[NodeView]:
     table = cycle.snapshot.table
     able = eligibility(table, demand)
     counts = room_per_node(cycle.free, able, None, demand.count).tolist()
@@ -148,28 +149,28 @@ def _cause(cause: str, node: Node) -> str:
     return f"{cause} ({node.cordoned})" if cause == CORDONED else cause
 
 
-def _frees(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, resource: str) -> tuple[CapacityHolder, ...]:
-    """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
+def _holders(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, resource: str) -> tuple[CapacityHolder, ...]:
+    """Returns the holders of what is missing: quota of the same tree, or the resource on eligible nodes."""
     table = cycle.snapshot.table
     lacking = quota.exceeds_available(cycle.usage, gang.queue, gang.request)
-    holding = _holding(cycle)
+    holding = _grants(cycle)
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
-        holding = ((run, grant) for run, grant in holding if _of_one_tree(cycle, run.queue, gang.queue))
+        holding = ((run, grant) for run, grant in holding if _is_in_tree(cycle, run.queue, gang.queue))
     elif resource and find_shortage(cycle.free_capacities, table, minimum_demands(gang.demands)):
         mask = eligibility(table, demand).mask
     else:
         return ()
-    found = [_freeing(table, run, grant, resource, mask) for run, grant in holding]
-    return tuple(sorted((freeing for freeing in found if freeing.amount), key=_soonest))
+    found = [_holder(table, run, grant, resource, mask) for run, grant in holding]
+    return tuple(sorted((freeing for freeing in found if freeing.amount), key=_end_key))
 
 
-def _of_one_tree(cycle: SchedulingCycle, queue: str, other: str) -> bool:
+def _is_in_tree(cycle: SchedulingCycle, queue: str, other: str) -> bool:
     path = cycle.usage.tree.path
     return path.get(queue, (queue,))[-1] == path.get(other, (other,))[-1]
 
 
-def _holding(cycle: SchedulingCycle) -> Iterator[tuple[RunningGang, Grant]]:
+def _grants(cycle: SchedulingCycle) -> Iterator[tuple[RunningGang, Grant]]:
     snapshot = cycle.snapshot
     for run in snapshot.running.values():
         yield run, snapshot.grants[run.id]
@@ -177,12 +178,12 @@ def _holding(cycle: SchedulingCycle) -> Iterator[tuple[RunningGang, Grant]]:
         yield start_gang(start.gang, start.placement, cycle.now), start.grant
 
 
-def _freeing(table: NodeTable, run: RunningGang, grant: Grant, resource: str, mask: Mask) -> CapacityHolder:
+def _holder(table: NodeTable, run: RunningGang, grant: Grant, resource: str, mask: Mask) -> CapacityHolder:
     rows = [(row, number) for number, row in enumerate(grant.rows.tolist()) if mask[row]]
     nodes = tuple((table.nodes[row].name, int(grant.amounts[number, table.column[resource]])) for row, number in rows)
     nodes = tuple((name, amount) for name, amount in nodes if amount)
     return CapacityHolder(run.id, run.ends_by, sum(amount for _, amount in nodes), nodes)
 
 
-def _soonest(freeing: CapacityHolder) -> tuple[bool, int, str]:
+def _end_key(freeing: CapacityHolder) -> tuple[bool, int, str]:
     return freeing.ends_by is None, freeing.ends_by or 0, freeing.job_id

@@ -1,4 +1,4 @@
-"""How the nodes of a role are chosen, told one by one: worked out when somebody asks, never kept."""
+"""Explanation of the choice of a role's nodes, candidate by candidate; computed on request and never stored."""
 
 from __future__ import annotations
 
@@ -19,50 +19,54 @@ from windlass.core.placement.scores.registry import chooser_of
 
 @dataclass(frozen=True, slots=True)
 class NodeCandidate:
-    """A node that would do, at its place in the order in which nodes are taken."""
+    """A possible node, in the order in which nodes are taken."""
 
     node: str
     replicas: int
-    """As many as it could take of those that are wanted."""
+    """Number of the wanted replicas that fit on it."""
     score: int | None
-    """Of the policy's scoring, the smaller the better; None: it has none for such a role."""
+    """Score under the policy, the smaller the better; None: there is no score for such a role."""
     free: Mapping[str, int]
-    """What it has now, of each resource; the one that has less is tighter, as all would give the same."""
+    """Free amount of each resource; less is tighter, as all nodes would give the same amount."""
     decided_by: str
-    """What sets it behind the candidate before: replicas, score, the resource that it has more of, or row. "" for
-    the first."""
+    """The key by which it sorts after the candidate before: replicas, score, a resource that it has more of, or row. ""
+    for the first.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RoleChoice:
-    """Where the replicas of one role go, and why there."""
+    """The nodes of the replicas of one role, and the reason for their choice."""
 
     role: str
     nodes: tuple[tuple[str, int], ...]
-    """By rank: the nodes, and how many replicas each gets."""
+    """By rank: the nodes, and the number of replicas on each."""
     candidates: tuple[NodeCandidate, ...]
-    """For its first replicas, the node that is taken first leading; the second says what decided against it. None if
-    it depended on more than single nodes: on other roles, on the network, or on an order that places all anew."""
+    """Candidates for its first replicas, the chosen node first; the second names the deciding key. Empty if the choice
+    depended on more than single nodes: on other roles, on the network, or on an order that places all gangs again.
+    """
 
 
 def role_choices(
     seen: Amounts | None, table: NodeTable, demands: Sequence[Demand], placement: Placement, policy: Policy
 ) -> tuple[RoleChoice, ...]:
-    """How a gang came to its placement, role by role. `seen` (int64[N, R]): what it could use; None: nobody knows."""
+    """Explains a gang's placement by role. `seen` (int64[N, R]): capacity free for it; None: not recorded."""
     asked = demands_as_placed(tuple(demands), placement)
     free = seen if len(asked) == 1 and asked[0].topology is None else None
     return tuple(
         RoleChoice(
             role=demand.role,
             nodes=tuple(Counter(placement.nodes[demand.role]).items()),
-            candidates=() if free is None else node_candidates(free, table, _settled(table, demand, placement), policy),
+            candidates=()
+            if free is None
+            else node_candidates(free, table, _with_placed_model(table, demand, placement), policy),
         )
         for demand in asked
     )
 
 
-def _settled(table: NodeTable, demand: Demand, placement: Placement) -> Demand:
-    """On the model of GPU that it got, if it left that open."""
+def _with_placed_model(table: NodeTable, demand: Demand, placement: Placement) -> Demand:
+    """Returns the demand for the GPU model that it got, if it left the model open."""
     rows = [table.row[name] for name in placement.nodes[demand.role]]
     models = (one for (one,) in by_gpu_type([demand]))
     return next((one for one in models if eligibility(table, one).mask[rows].all()), demand)
@@ -71,9 +75,9 @@ def _settled(table: NodeTable, demand: Demand, placement: Placement) -> Demand:
 def node_candidates(
     free: Amounts, table: NodeTable, demand: Demand, policy: Policy, most: int = 10
 ) -> tuple[NodeCandidate, ...]:
-    """The nodes for a role's first replicas, the one that is taken first; at most so many.
+    """Returns at most `most` candidate nodes for a role's first replicas, the first choice first.
 
-    Fewest nodes before all, so those that take most replicas lead; then the score, then the tightest, then the row.
+    The number of nodes counts first, so nodes with room for most replicas lead; then the score, tightness, and the row.
     """
     able = eligibility(table, demand)
     counts = room_per_node(free, able, None, demand.count)

@@ -1,4 +1,4 @@
-"""When a gang will start if everything uses its walltime in full: the scheduler, run ahead of time."""
+"""Estimate of a gang's start if every gang uses its whole walltime: the scheduler, run ahead of time."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from windlass.core.model.plan import Plan
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
 
-_MOST_WORK = 20_000
-"""Lines looked at before it is too far off to tell: a second or so."""
+_MAX_CLASSES = 20_000
+"""Maximum number of classes scheduled before the start counts as unknown: about a second."""
 
 
 def expected_start(snapshot: Snapshot, gang: PendingGang, now: int) -> int | None:
-    """In ms, if nothing new comes in; None if that depends on a gang without a walltime, or is too far off to tell.
+    """Returns the expected start in ms if no gang arrives, or None.
 
-        An expectation, no reservation: a gang that ends early may let another one overtake. As if elastic gangs did not
-    grow.
+    None: it depends on a gang without a walltime, or needs too much work to compute.
+    It is an expectation, not a reservation: if a gang ends early, another one may overtake. Growth of elastic gangs is
+    ignored.
     """
     if gang.waits_for:
         return None
-    ahead = _Ahead(snapshot, now)
-    for _ in range(1 + _MOST_WORK // (1 + len(snapshot.classes))):
-        # 1. who starts at this moment, and who goes
-        plan = schedule(ahead.ledger.snapshot(), ahead.now)
+    lookahead = _Lookahead(snapshot, now)
+    for _ in range(1 + _MAX_CLASSES // (1 + len(snapshot.classes))):
+        # 1. starts and stops at this time
+        plan = schedule(lookahead.ledger.snapshot(), lookahead.now)
         if any(admission.job_id == gang.id for admission in plan.admissions):
-            return ahead.now
-        ahead.carry_out(plan)
-        # 2. on to the next moment at which anything changes
-        if not ahead.go_on(plan.due):
+            return lookahead.now
+        lookahead.carry_out(plan)
+        # 2. on to the next time at which anything changes
+        if not lookahead.advance(plan.due):
             return None
     return None
 
 
-class _Ahead:
-    """A cluster to which nobody comes, and where everybody uses the time that he has."""
+class _Lookahead:
+    """A simulated cluster without new gangs, in which every gang runs for its whole walltime."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.ledger = Ledger.at(snapshot)
@@ -46,7 +47,7 @@ class _Ahead:
         self._waiting = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
         self._running = dict(snapshot.running)
         self._stopped: dict[str, RunningGang] = {}
-        """As they ran, those that wait again once they have gone."""
+        """Running gangs that wait again when they have stopped, as they ran."""
         turns = {each.gangs[0].not_before or now for each in snapshot.classes}
         turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
         self._turns = sorted(at for at in turns if at > now)
@@ -57,7 +58,7 @@ class _Ahead:
         heapq.heapify(self._ends)
 
     def carry_out(self, plan: Plan) -> None:
-        """Those start that the plan admits, and who is to go, or to shrink, begins to."""
+        """Starts the gangs that the plan admits, and begins its stops and shrinks."""
         for admission in plan.admissions:
             run = start_gang(self._waiting.pop(admission.job_id), admission.placement, self.now)
             self._hold(run, run.ends_by)
@@ -72,8 +73,8 @@ class _Ahead:
             if _members(resize.placement) < _members(run.placement):
                 self._hold(replace(run, resize_to=resize.placement, resized_at=self.now), self.now + run.grace)
 
-    def go_on(self, due: int | None) -> bool:
-        """To the next moment at which anything changes; False if there is none."""
+    def advance(self, due: int | None) -> bool:
+        """Advances to the next time at which anything changes; False if there is none."""
         moments = [at for at in self._turns if at > self.now][:1] + [at for at, _ in self._ends[:1]]
         moments += [] if due is None else [due]
         if not moments:
@@ -82,11 +83,11 @@ class _Ahead:
         while self._ends and self._ends[0][0] <= self.now:
             _, job_id = heapq.heappop(self._ends)
             if job_id in self._running:
-                self._comes_to_an_end(self._running[job_id])
+                self._end(self._running[job_id])
         return True
 
-    def _comes_to_an_end(self, run: RunningGang) -> None:
-        """It, or what it gives up; nothing, if that was put off when it was stopped and started anew."""
+    def _end(self, run: RunningGang) -> None:
+        """Ends a gang, or its shrink; nothing, if the end was postponed when it was stopped and started again."""
         if run.ends_by is not None and run.ends_by <= self.now:
             del self._running[run.id]
             self.ledger.release(run.id)

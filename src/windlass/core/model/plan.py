@@ -52,8 +52,7 @@ class Plan:
     admissions: tuple[Admission, ...]
     verdicts: Mapping[str, Verdict]
     """Verdicts of all gangs of the snapshot that stay pending; computed on access. Gangs with equal answers share one
-    object,
-    except for the first of them, which alone can have an ETA.
+    object, except for the first of them, which alone can have an ETA.
     """
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
@@ -61,6 +60,5 @@ class Plan:
     """Gangs that wait for nodes, next first: a gang's position is its index here. Gated gangs are not included."""
     due: int | None = None
     """Time in ms, always after `now`, at which time alone may change the plan: a minimum run time is over, a
-    reservation
-    begins, … None: only an event changes it.
+    reservation begins, … None: only an event changes it.
     """

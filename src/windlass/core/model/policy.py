@@ -21,9 +21,8 @@ class Policy:
     gang, conservative backfill; 0: no gang passes a blocked one on nodes that it could use, however short it is."""
     starvation_guard: int = 2 * _HOUR
     """Aging limit: once a gang with a reservation has waited this long, a tenth of the nodes (those that are empty
-    soonest)
-    is closed to later gangs that run longer than two hours (`core.reservations.starvation_guard`).
-    0: off, as under every policy for which `can_guard_against_starvation` is false.
+    soonest) is closed to later gangs that run longer than two hours (`core.reservations.starvation_guard`). 0: off, as
+    under every policy for which `can_guard_against_starvation` is false.
     """
     preempt: bool = True
     """Permits preemption: by priority, and to reclaim quota that other queues borrow."""

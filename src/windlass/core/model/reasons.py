@@ -42,8 +42,7 @@ class StartCertainty(StrEnum):
 
     BOUND = "bound"
     """Latest start, by the walltimes of running gangs: it has a reservation, and no gang ahead can delay it. Only a new
-    gang
-    that sorts ahead of it can.
+    gang that sorts ahead of it can.
     """
     EXPECTED = "expected"
     """Start if every gang uses its whole walltime and no new one arrives; computed from totals, so it may differ per

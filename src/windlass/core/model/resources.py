@@ -1,8 +1,7 @@
 """Amounts of a node's capacity and of a job's request, as integers.
 
 Units: `cpu` in milli-cores, `memory` in bytes, every device (`gpu`, …) by count. Integers, because a comparison must
-not
-depend on rounding; saturating, because a manifest can request any number.
+not depend on rounding; saturating, because a manifest can request any number.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ GPU_TYPE = "gpu-type"
 """The node label that names the model of its GPUs."""
 GPU_KIND = "windlass.dev/gpu"
 """The node label that tells which kind of GPU its `gpu` counts, where a cluster has several kinds. A replica can use
-only
-GPUs of the kind that it requests.
+only GPUs of the kind that it requests.
 """
 
 PODS = "pods"

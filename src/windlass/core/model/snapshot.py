@@ -32,8 +32,7 @@ class NodeTable:
     epoch: int
     axis: tuple[str, ...]
     """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the hidden
-    columns
-    of single shared GPUs (`core.model.devices.is_hidden`).
+    columns of single shared GPUs (`core.model.devices.is_hidden`).
     """
     topology: Topology
     nodes: tuple[Node, ...]

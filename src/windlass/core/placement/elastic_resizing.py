@@ -32,8 +32,7 @@ def place_largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]
     """Returns the result of `attempt` at the largest size, from the minimum to the request, at which it succeeds.
 
     None: not even at the minimum. Binary search: a gang that fits in one size must fit in every smaller one. Slices
-    stay
-    whole.
+    stay whole.
     """
     whole = attempt(demands)
     role = next((d for d in demands if 0 < d.least < d.count), None)

@@ -24,10 +24,8 @@ def select_nodes(
     """Selects nodes for `wanted` equal replicas, given how many fit on each node. None: too few fit.
 
     Fewest nodes: those with the largest counts are filled, and the rest goes to the tightest node that takes it. Of
-    equals
-    the node with the smallest score, then the one with least left, resource by resource in the axis' order, then the
-    first
-    row. `free` and `counts` are of the rows from `first` on.
+    equals the node with the smallest score, then the one with least left, resource by resource in the axis' order, then
+    the first row. `free` and `counts` are of the rows from `first` on.
     """
     if wanted == 1:
         rows = counts.nonzero()[0]

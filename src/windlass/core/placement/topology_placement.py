@@ -79,10 +79,8 @@ def candidate_domains(
     """Yields domains that may take a gang of several roles whole, judged by sums; only a placement there proves it.
 
     Each role must fit by itself, and each resource suffice for all of them. The tightest first, by the role with the
-    least
-    left over, the first of equals; last the roomiest. If the level is only preferred, wider levels follow, and finally
-    the
-    whole cluster. A gang that is spread or sliced may go anywhere, each role by itself.
+    least left over, the first of equals; last the roomiest. If the level is only preferred, wider levels follow, and
+    finally the whole cluster. A gang that is spread or sliced may go anywhere, each role by itself.
     """
     everything = Span(0, len(table.nodes))
     number = level_number(table, request.level)

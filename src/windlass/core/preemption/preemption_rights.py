@@ -74,8 +74,7 @@ class PreemptionRights:
         """Releases as many of a group, from the first on, as may be stopped in turn. Returns number and reason.
 
         The group is of one queue and one user, on one side of the gang's priority, and holds the same kinds of
-        resources: each
-        release leaves less to take from the next, so the last permitted one is found by bisection.
+        resources: each release leaves less to take from the next, so the last permitted one is found by bisection.
         """
         low, high, middle, reason = 0, len(group), len(group), ""
         while low < high:

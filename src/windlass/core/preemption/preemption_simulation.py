@@ -32,9 +32,8 @@ class PreemptionSimulation:
     """Starts with the free capacity now, and beside each reservation that the gang would overlap.
 
     A gang that ends before a reservation starts is gone by then in any case and frees nothing beside it; nor does any
-    gang
-    beside a reservation without a known start, because that start may depend on its end. For equal replicas of one role
-    without topology the room is counted per node and updated incrementally: the cost is that of the changed nodes.
+    gang beside a reservation without a known start, because that start may depend on its end. For equal replicas of one
+    role without topology the room is counted per node and updated incrementally: the cost is that of the changed nodes.
     """
 
     def __init__(

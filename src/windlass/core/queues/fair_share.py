@@ -124,9 +124,8 @@ def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Seque
     """Tells whether all these gangs (queue, user, holdings) may be stopped, in this order, for one that is to start.
 
     In addition to `can_reclaim` for each, no queue above both sides may borrow more than before. So the borrowed
-    amounts,
-    summed level by level, shrink at the highest level that a reclaim touches, and grow at none above it: no sequence of
-    reclaims returns to its beginning.
+    amounts, summed level by level, shrink at the highest level that a reclaim touches, and grow at none above it: no
+    sequence of reclaims returns to its beginning.
     """
     tree, before = shares.tree, shares.usage
     after = before.copy()

@@ -18,12 +18,9 @@ class QueueOrder:
     """Yields gangs by turn until every class is exhausted: all gangs of a queue, not only the first.
 
     A class that is dropped yields no more, because equal gangs get the same answer: a thousand equal gangs cost as much
-    as
-    one. With `shares`, the tree of queues selects the next gang (`core.queues.fair_share_tree`). `priority_first`: a
-    higher
-    priority goes first in whatever queue it is, after gangs that borrow nothing; otherwise priority counts within a
-    queue
-    only. `backfill`: gangs of a queue come in the order of backfilling.
+    as one. With `shares`, the tree of queues selects the next gang (`core.queues.fair_share_tree`). `priority_first`: a
+    higher priority goes first in whatever queue it is, after gangs that borrow nothing; otherwise priority counts
+    within a queue only. `backfill`: gangs of a queue come in the order of backfilling.
     """
 
     def __init__(

@@ -58,8 +58,8 @@ def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) 
     """Returns the first resource, by name, that must be left to waiting gangs ahead, or "".
 
     `reserved_usage` is current usage plus what those gangs will take. Within its own quota, or that of the queues above
-    it,
-    a queue yields only to gangs of that same quota: a gang of another queue that waits to borrow has no claim on it.
+    it, a queue yields only to gangs of that same quota: a gang of another queue that waits to borrow has no claim on
+    it.
     """
     wanted = _limited_request(reserved_usage.tree, queue, request)
     return next((name for name, asked in wanted if not _fits_own_quota(reserved_usage, queue, name, asked)), "")
@@ -69,8 +69,7 @@ def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
     """Returns the lowest queue, from this one up, whose own quota suffices: a waiting gang has its claim there.
 
     A gang has no right to more than its queue's own quota, so it does not keep that quota from smaller gangs; but no
-    other
-    gang may borrow before it does.
+    other gang may borrow before it does.
     """
     path = tree.path.get(queue, (queue,))
     if len(path) == 1:

@@ -79,8 +79,7 @@ class ReleaseForecast:
         Excludes the `closed` nodes (bool[N]; None: no node).
 
         The time is NEVER if it takes the end of gangs without a walltime; then `free` is the capacity after the end of
-        all
-        gangs with a walltime and, of the others, of the longest-running ones.
+        all gangs with a walltime and, of the others, of the longest-running ones.
         """
         if fits(self._now.free, self._table, demands, closed):
             return self._now

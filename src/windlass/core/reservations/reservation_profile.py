@@ -44,8 +44,7 @@ class GangReservation:
     """The reservation of a blocked gang: it starts at `start` at the latest, and holds `grant` until `until`.
 
     `start` follows from the walltimes of running gangs. It is NEVER if it takes the end of a gang without a walltime:
-    the
-    time is unknown.
+    the time is unknown.
     """
 
     gang: PendingGang
@@ -116,9 +115,8 @@ class ReservationProfile:
         """Tells whether the gang, if it cannot start, gets a reservation of its own.
 
         The policy bounds the number of gangs that contend for the same nodes. A gang that would fit beside those nodes,
-        were
-        the others empty, is among the first for the others. Without backfill no gang passes another, so every gang gets
-        one.
+        were the others empty, is among the first for the others. Without backfill no gang passes another, so every gang
+        gets one.
         """
         return self._contended is None or self._contended.leaves_room(self._snapshot.table, gang)
 

@@ -67,9 +67,8 @@ def select_guarded_nodes(
     """Returns bool[N]: nodes to guard for a gang in addition to those already guarded. None: no node.
 
     It is a tenth of the nodes that the gang could use, outside those that others contend for (`contended`), and never
-    more
-    than a tenth of all nodes usable by gangs with guarded nodes. `last_ends` (int64[N]): when the last gang leaves each
-    node. A gang whose reservation has more nodes than would be guarded is not helped by them.
+    more than a tenth of all nodes usable by gangs with guarded nodes. `last_ends` (int64[N]): when the last gang leaves
+    each node. A gang whose reservation has more nodes than would be guarded is not helped by them.
     """
     open_to = np.ones(len(table.nodes), dtype=np.bool_) if contended is None else ~contended
     masks = [eligibility(table, demand).mask & open_to for demand in demands]
