@@ -5,7 +5,7 @@ from windlass.core.cycle.scheduler import schedule
 from windlass.core.model.gang import Demand
 from windlass.core.model.job import Toleration
 from windlass.core.model.node import Node, Taint
-from windlass.core.model.reasons import Count
+from windlass.core.model.reasons import CauseCount
 from windlass.core.model.resources import MAX_AMOUNT
 from windlass.core.nodes.feasibility import eligibility, room_when_empty, with_all_nodes_up
 from windlass.core.nodes.node_filters import is_tolerated
@@ -35,11 +35,11 @@ def test_each_node_is_lost_to_its_first_cause():
     )
     able = eligibility(table, demand(1, 4, zone="a"))
     assert able.screen.counts == (
-        Count("label zone=a", 2),
-        Count("taint gpu=yes:NoSchedule", 1),
-        Count("not ready", 1),
-        Count("cordoned", 1),
-        Count("too small", 1),
+        CauseCount("label zone=a", 2),
+        CauseCount("taint gpu=yes:NoSchedule", 1),
+        CauseCount("not ready", 1),
+        CauseCount("cordoned", 1),
+        CauseCount("too small", 1),
     )
     assert able_names(table, demand(1, 4, zone="a")) == ["a1"]
 
@@ -49,8 +49,8 @@ def test_labels_are_tried_in_the_order_of_their_names():
         ledger_of([node("n1", zone="a"), node("n2", kind="h100"), node("n3", zone="a", kind="h100")]).snapshot().table
     )
     assert eligibility(table, demand(1, zone="a", kind="h100")).screen.counts == (
-        Count("label kind=h100", 1),
-        Count("label zone=a", 1),
+        CauseCount("label kind=h100", 1),
+        CauseCount("label zone=a", 1),
     )
 
 
@@ -75,7 +75,7 @@ def test_tolerations_match_as_in_kubernetes(toleration, taint, expected):
 def test_a_node_is_lost_to_the_taint_that_is_not_tolerated():
     table = ledger_of([node("n1", taints=[GPU_ONLY, Taint("lab")])]).snapshot().table
     one = Toleration("gpu", "Exists")
-    assert eligibility(table, demand(1, tolerations=(one,))).screen.counts == (Count("taint lab:NoSchedule", 1),)
+    assert eligibility(table, demand(1, tolerations=(one,))).screen.counts == (CauseCount("taint lab:NoSchedule", 1),)
     assert able_names(table, demand(1, tolerations=(one, Toleration("lab", "Exists")))) == ["n1"]
 
 
@@ -83,7 +83,7 @@ def test_a_node_is_lost_to_the_taint_that_is_not_tolerated():
 def test_what_no_node_has_fits_nowhere(asked):
     table = ledger_of(nodes(2)).snapshot().table
     able = eligibility(table, Demand("worker", 1, asked))
-    assert able.screen.counts == (Count("too small", 2),)
+    assert able.screen.counts == (CauseCount("too small", 2),)
     assert room_when_empty(able, 1) == 0
 
 

@@ -6,7 +6,7 @@ from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.model.gang import Demand
 from windlass.core.model.plan import Plan
-from windlass.core.model.reasons import Count, Reason
+from windlass.core.model.reasons import CauseCount, Reason
 from windlass.core.model.status import Placement
 
 
@@ -23,7 +23,7 @@ def test_counts_of_a_gang_that_lacks_nodes():
         "needs 3×8 gpu as one gang: 11 free on 2 nodes, room for 1 of 3; 1 node lost to label zone=a, 1 cordoned"
     )
     assert (verdict.resource, verdict.wanted, verdict.fits, verdict.free, verdict.usable) == ("gpu", 3, 1, 11, 8)
-    assert verdict.counts == (Count("label zone=a", 1), Count("cordoned", 1), Count("full", 2))
+    assert verdict.counts == (CauseCount("label zone=a", 1), CauseCount("cordoned", 1), CauseCount("full", 2))
 
 
 def test_enough_is_free_but_in_small_pieces():

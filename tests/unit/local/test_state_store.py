@@ -13,7 +13,7 @@ from windlass.backends.local.state_store import Notes, StateStore, SubmissionOri
 from windlass.backends.port import BackendError, Changes, Transition
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
-from windlass.core.model.reasons import Count, Reason, Verdict
+from windlass.core.model.reasons import CauseCount, Reason, Verdict
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement, Status
 
 
@@ -125,7 +125,7 @@ def test_a_submission_origin_is_stored_with_its_job(store):
 
 
 def test_verdicts_are_stored(store):
-    verdict = Verdict(Reason.WAITING_FOR_QUOTA, "needs 2", "gpu", 2, 1, 3, 2, (Count("full", 4),), eta=99)
+    verdict = Verdict(Reason.WAITING_FOR_QUOTA, "needs 2", "gpu", 2, 1, 3, 2, (CauseCount("full", 4),), eta=99)
     store.note(Notes(verdicts={"digits-1": (5, verdict)}))
     assert store.verdict("digits-1") == verdict
 

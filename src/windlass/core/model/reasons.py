@@ -53,7 +53,7 @@ class StartCertainty(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CauseCount:
     """Number of nodes excluded by one cause; each node counts for the first cause that excludes it."""
 
     cause: str
@@ -76,7 +76,7 @@ class Verdict:
     fits: int = 0
     free: int = 0
     usable: int = 0
-    counts: tuple[Count, ...] = ()
+    counts: tuple[CauseCount, ...] = ()
     behind: str = ""
     """The gang ahead, if this one would fit without it."""
     eta: int | None = None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from windlass.core.model.devices import WHOLE, Devices
 from windlass.core.model.gang import Demand
-from windlass.core.model.reasons import Count
+from windlass.core.model.reasons import CauseCount
 from windlass.core.model.resources import GPU_MILLI, MAX_AMOUNT, is_exclusive
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.node_filters import (
@@ -53,7 +53,7 @@ class FilterResult:
     lost: NDArray[np.int16]
     """int16[N]: index into `causes` of the first cause that excludes the node, or -1."""
     causes: tuple[str, ...]
-    counts: tuple[Count, ...]
+    counts: tuple[CauseCount, ...]
     """Excluded nodes by first cause, in the order in which causes are checked."""
 
 
@@ -298,6 +298,6 @@ def _filter(table: NodeTable, requirements: NodeRequirements, large: Mask) -> Fi
     return found
 
 
-def _counts(lost: NDArray[np.int16], causes: tuple[str, ...]) -> tuple[Count, ...]:
+def _counts(lost: NDArray[np.int16], causes: tuple[str, ...]) -> tuple[CauseCount, ...]:
     nodes = np.bincount(lost + 1, minlength=len(causes) + 1)[1:].tolist()
-    return tuple(Count(cause, number) for cause, number in zip(causes, nodes, strict=True) if number)
+    return tuple(CauseCount(cause, number) for cause, number in zip(causes, nodes, strict=True) if number)

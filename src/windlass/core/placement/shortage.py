@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from windlass.core.model.gang import Demand
-from windlass.core.model.reasons import Count, Reason, Verdict, format_count
+from windlass.core.model.reasons import CauseCount, Reason, Verdict, format_count
 from windlass.core.model.resources import PODS, format_quantity
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.allocation import take
@@ -52,7 +52,7 @@ class Shortage(NamedTuple):
     eligible: int
     fits: int
     """Number of replicas that fit."""
-    lost: tuple[Count, ...]
+    lost: tuple[CauseCount, ...]
     """Nodes that are not eligible."""
     full: int
     """Number of eligible nodes without room for one replica."""
@@ -196,7 +196,7 @@ def impossible_verdict(short: Shortage) -> Verdict:
 
 
 def _verdict(reason: Reason, short: Shortage, message: str) -> Verdict:
-    full = (Count(FULL, short.full),) if short.full else ()
+    full = (CauseCount(FULL, short.full),) if short.full else ()
     return Verdict(
         reason=reason,
         message=message,
@@ -243,7 +243,7 @@ def _format_all_lost(short: Shortage) -> str:
     return domains + _format_lost(short.lost, "node")
 
 
-def _format_lost(lost: Sequence[Count], what: str) -> str:
+def _format_lost(lost: Sequence[CauseCount], what: str) -> str:
     """Formats causes: "; 40 nodes lost to label zone=a, 3 cordoned"."""
     parts = [
         f"{format_count(count.nodes, what)} lost to {count.cause}"

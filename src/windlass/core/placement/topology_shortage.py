@@ -11,7 +11,7 @@ import numpy as np
 
 from windlass.core.model.gang import Demand
 from windlass.core.model.job import TopologyRequest
-from windlass.core.model.reasons import Count, format_count
+from windlass.core.model.reasons import CauseCount, format_count
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes.feasibility import FilterResult
 from windlass.core.nodes.node_filters import Mask
@@ -34,7 +34,7 @@ class TopologyShortage:
     """The limiting domain ("b1/r3"): the largest, or for a spread the fullest; "" if there is none."""
     room: int
     """Room in that domain, in replicas."""
-    lost: tuple[Count, ...]
+    lost: tuple[CauseCount, ...]
     """Whole excluded domains, by the last cause that excludes a node of them; `nodes` counts domains."""
 
 
@@ -110,7 +110,7 @@ def _any(mask: Mask, bounds: Bounds) -> Mask:
     return there
 
 
-def _lost(screen: FilterResult, bounds: Bounds, named: Mask) -> tuple[Count, ...]:
+def _lost(screen: FilterResult, bounds: Bounds, named: Mask) -> tuple[CauseCount, ...]:
     last = np.maximum.reduceat(screen.lost, bounds[:-1])
     gone = Counter(last[~_any(screen.mask, bounds) & named].tolist())
-    return tuple(Count(cause, gone[number]) for number, cause in enumerate(screen.causes) if gone[number])
+    return tuple(CauseCount(cause, gone[number]) for number, cause in enumerate(screen.causes) if gone[number])

@@ -71,7 +71,7 @@ def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
             room.give(each, more)
             number = len(more.placement.nodes[each.role.role])
             placement = _merged_placement(idle.snapshot.table, each, more.placement)
-            found.append(Resize(each.run.id, placement, f"{number} more, on nodes that nobody waits for"))
+            found.append(Resize(each.run.id, placement, f"{number} more, on nodes that no gang waits for"))
     return tuple(found)
 
 
