@@ -210,7 +210,7 @@ def test_the_count_of_instances_is_the_most_that_any_choice_of_places_gives(mask
 
 @given(scenes())
 @depth(100)
-def test_what_all_give_back_is_all_there_was(scene):
+def test_all_releases_together_restore_the_whole(scene):
     ledger, _ = scene
     for job_id in list(ledger.snapshot().running):
         ledger.release(job_id)

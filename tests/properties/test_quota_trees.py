@@ -71,7 +71,7 @@ def allowed(tree: Tree, held, queue, resource):
 
 @given(st.data())
 @depth(50)
-def test_what_is_available_is_the_most_that_breaks_no_limit(data):
+def test_the_available_amount_is_the_most_that_breaks_no_limit(data):
     queues = data.draw(trees())
     tree = tree_of({queue.name: queue for queue in queues})
     held = {}
@@ -116,7 +116,7 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
 
 @given(st.data())
 @depth(50)
-def test_nobody_touches_what_is_not_lent_nor_borrows_beyond_a_limit(data):
+def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
     queues = data.draw(trees())
     usage = books(queues)
     for _ in range(20):
@@ -270,7 +270,7 @@ def starts(queues, gangs):
 
 @given(clusters())
 @depth(50)
-def test_a_plan_keeps_every_limit_and_nobody_waits_for_himself(cluster):
+def test_a_plan_keeps_every_limit_and_no_gang_waits_for_itself(cluster):
     snapshot = snapshot_of(*cluster)
     plan = schedule(snapshot, 0)
     assert plan_violations(snapshot, plan) == []

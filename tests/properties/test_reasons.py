@@ -72,7 +72,7 @@ def trials(draw):
 
 @depth(60)
 @given(trials())
-def test_what_is_short_is_counted_as_node_by_node(cycle):
+def test_a_shortage_is_counted_as_node_by_node(cycle):
     table, free = cycle.snapshot.table, cycle.free.tolist()
     for gang in cycle.snapshot.pending:
         (demand,) = gang.demands

@@ -317,7 +317,7 @@ def _role(demand: Demand) -> Role:
 
 @given(scenes())
 @depth(200)
-def test_a_gang_that_is_said_to_be_behind_would_start_but_for_those_ahead_and_nobody_else_would(ledger):
+def test_a_gang_with_behind_would_start_but_for_gangs_ahead_and_no_other_would(ledger):
     plan = carry_out(ledger, 5)
     for gang in ledger.snapshot().pending:
         verdict = plan.verdicts[gang.id]
@@ -358,7 +358,7 @@ def under(order: str, ledger: Ledger) -> Snapshot:
 
 @given(scenes(), st.sampled_from(sorted(ORDERS)))
 @depth(150)
-def test_whatever_is_said_to_start_now_starts(ledger, order):
+def test_a_gang_that_is_expected_now_starts_now(ledger, order):
     snapshot = under(order, ledger)
     for gang in snapshot.pending:
         for offer in explain(snapshot, gang.id, 5).would_start:

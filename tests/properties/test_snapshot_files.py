@@ -137,7 +137,7 @@ def test_a_plan_made_on_what_was_read_is_the_plan(scene, packed):
 
 
 @given(scenes())
-def test_what_was_read_is_written_as_it_was(scene):
+def test_a_file_that_was_read_is_written_as_it_was(scene):
     taken = Taken(*scene)
     assert dump(load(dump(taken))) == dump(taken)
     assert to_bytes(load(dump(taken)), packed=True) == to_bytes(taken, packed=True)
@@ -173,7 +173,7 @@ def test_a_damaged_file_is_a_snapshot_or_one_clear_error(scene, data):
         ({"format": "windlass snapshot", "version": 1}, "s.json: is a damaged snapshot: 'pending'"),
     ],
 )
-def test_what_is_no_snapshot_says_so(plain, said):
+def test_a_file_that_is_no_snapshot_says_so(plain, said):
     with pytest.raises(JobError) as error:
         from_bytes(json.dumps(plain).encode(), "s.json")
     assert said in str(error.value)

@@ -22,7 +22,7 @@ def role(replicas=1, gpu=1, name="worker", **selector):
     return Role(name, replicas, resources={"gpu": gpu}, node_selector=selector)
 
 
-def test_what_fits_on_an_empty_cluster_is_not_refused():
+def test_a_job_that_fits_on_an_empty_cluster_is_not_refused():
     busy = ledger_of(nodes(2), running(1, {"n1": 8, "n2": 8}), queues=QUEUES).snapshot()
     assert admission_refusal(busy, Job("x", (role(2, 8),))) is None
 
@@ -41,7 +41,7 @@ def test_too_large_a_replica_names_the_largest_there_is():
     )
 
 
-def test_what_no_node_has_is_named():
+def test_a_resource_that_no_node_has_is_named():
     asked = Role("worker", 2, resources={"gpu": 1, "tpu": 4})
     assert refused(asked) == (
         "needs 2×1 gpu as one gang: no node could take a replica, however empty; 2 nodes too small; "
@@ -65,7 +65,7 @@ def test_nodes_that_are_down_or_cordoned_may_come_back():
     assert not refused(role(2, 8), machines=[node("n1", cordoned="drained"), node("n2", ready=False)])
 
 
-def test_a_cluster_that_has_no_nodes_yet_refuses_nobody_for_size():
+def test_a_cluster_without_nodes_refuses_no_job_for_size():
     assert not refused(role(900, 8), machines=[])
     assert "may hold 6" in refused(role(7, 1), queue="research", machines=[])
 
@@ -113,7 +113,7 @@ def test_nonsense_is_refused_with_its_name(roles, said):
     assert refused(*roles) == said
 
 
-def test_what_is_named_as_the_largest_is_not_refused_itself():
+def test_the_largest_named_gang_is_not_refused_itself():
     assert refused(role(4, 4)) == ""
     assert refused(role(1, 8), machines=[node("n1", 4), node("n2", 8)]) == ""
     assert refused(role(1, 6), queue="research") == ""
@@ -160,7 +160,7 @@ def test_senseless_parts_of_gpus_are_told_with_what_would_make_sense(asked, mess
     assert refused(asked, machines=MIXED) == message
 
 
-def test_parts_where_nobody_shares():
+def test_parts_where_no_node_shares():
     assert refused(part("gpu-milli", 500)) == (
         "no node shares its GPUs in thousandths; ask for whole ones, or declare `sharing: milli` for a node"
     )

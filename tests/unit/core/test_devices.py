@@ -39,7 +39,7 @@ def start(ledger, number, *demands):
     return next((a.placement.devices.get("worker") for a in plan.admissions if a.job_id == f"j-{number}"), None)
 
 
-def why_not(ledger, demand):
+def reason_for(ledger, demand):
     ledger.add_pending(waiting(99, demand))
     return schedule(ledger.snapshot(), 0).verdicts["j-99"].message
 
@@ -63,7 +63,7 @@ def test_one_part_is_on_one_gpu():
     start(ledger, 1, part(600, replicas=2))
     assert free(ledger, "gpu-milli") == [800]
     assert start(ledger, 2, part(500)) is None
-    assert why_not(ledger, part(500)) == "needs 500 gpu-milli on one node: 800 free on 1 node"
+    assert reason_for(ledger, part(500)) == "needs 500 gpu-milli on one node: 800 free on 1 node"
 
 
 def test_whole_gpus_are_those_of_which_nothing_is_given_away():
@@ -75,7 +75,7 @@ def test_whole_gpus_are_those_of_which_nothing_is_given_away():
     assert start(ledger, 4, asking(gpu=1)) == ((3,),)
 
 
-def test_what_is_given_back_is_there_again():
+def test_released_devices_are_free_again():
     ledger = ledger_of([sharing("n1", 2), sharing("n2", 2)])
     before = ledger.snapshot().free.copy()
     start(ledger, 1, part(300, replicas=5))
@@ -99,7 +99,7 @@ def test_nodes_that_do_not_share_give_whole_gpus_only():
     assert not ledger.snapshot().running["j-2"].placement.devices
 
 
-def test_a_cluster_in_which_nobody_shares_has_no_columns_of_single_gpus():
+def test_a_cluster_without_shared_gpus_has_no_columns_of_single_gpus():
     table = ledger_of([Node("n1", {"gpu": 8})]).snapshot().table
     assert table.devices is None
     assert not any(map(is_hidden, table.axis))
@@ -107,7 +107,7 @@ def test_a_cluster_in_which_nobody_shares_has_no_columns_of_single_gpus():
 
 def test_nodes_that_do_not_share_are_counted():
     ledger = ledger_of([Node("n1", {"gpu": 8}), Node("n2", {"gpu": 8})])
-    assert why_not(ledger, part(500)).endswith("no node could take a replica, however empty; 2 nodes not shared")
+    assert reason_for(ledger, part(500)).endswith("no node could take a replica, however empty; 2 nodes not shared")
 
 
 def test_instances_lie_where_the_most_large_ones_still_fit():
@@ -156,7 +156,7 @@ def test_models_have_their_own_profiles():
 
 
 @pytest.mark.parametrize("by", ["milli", "mig"])
-def test_a_whole_node_is_an_empty_one_and_nobody_joins(by):
+def test_a_whole_node_is_an_empty_one_and_no_gang_joins(by):
     small = part(100) if by == "milli" else profile("1g.5gb")
     ledger = ledger_of([sharing("n1", 2, by=by), sharing("n2", 2, by=by)])
     start(ledger, 1, small)
@@ -164,7 +164,7 @@ def test_a_whole_node_is_an_empty_one_and_nobody_joins(by):
     assert admitted(carry_out(ledger)) == {"j-2": ("n2",)}
     assert snapshot_violations(ledger.snapshot()) == []
     assert ledger.snapshot().free[1].tolist() == [0] * len(ledger.snapshot().table.axis)
-    assert why_not(ledger, asking(cpu=1000, whole_node=True)) == (
+    assert reason_for(ledger, asking(cpu=1000, whole_node=True)) == (
         "needs 1 cpu on a node of its own: 0 of 2 nodes empty"
     )
 

@@ -53,7 +53,7 @@ def test_nodes_that_a_gang_ahead_waits_for_are_held_for_it():
     assert (found.verdict.behind, found.ahead, found.frees) == ("j-2", ("j-2",), ())
 
 
-def test_who_frees_what_and_when():
+def test_holders_of_missing_capacity_are_listed_with_their_ends():
     found = explained(
         "j-9",
         running(1, {"n1": 4}, ends_by=300),

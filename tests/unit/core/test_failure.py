@@ -106,7 +106,7 @@ def test_a_program_that_always_says_preempted_does_not_restart_for_ever() -> Non
     assert "left 3 times in a row without a healthy run" in after(*[PREEMPTION] * 3, policy=policy)[1]
 
 
-def test_what_the_scheduler_takes_back_costs_nothing() -> None:
+def test_a_preemption_costs_no_attempt() -> None:
     status, limit = after(*[PREEMPTION] * 9, policy=RestartPolicy(infrastructure_limit=2), member=None)
     assert (status.preemptions, status.backoff_step, limit) == (9, 0, "")
 
@@ -118,7 +118,7 @@ def test_a_healthy_run_starts_the_backoff_afresh() -> None:
     assert count_failure(tired, Failure(USER, "x", "x", at=600_000), policy)["backoff_step"] == 1
 
 
-def test_what_may_be_put_right_in_place_keeps_to_the_limits_of_whole_restarts() -> None:
+def test_in_place_recovery_keeps_to_the_limits_of_whole_restarts() -> None:
     policy = RestartPolicy(user_limit=1)
     status = Status(phase=Phase.RUNNING, generation=1, running_since=0)
     state = JobState("j-1", 1, Job("j", (Role(),), restart=policy), status)

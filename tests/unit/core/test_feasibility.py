@@ -80,7 +80,7 @@ def test_a_node_is_lost_to_the_taint_that_is_not_tolerated():
 
 
 @pytest.mark.parametrize("asked", [{"tpu": 1}, {"gpu": MAX_AMOUNT + 1}, {"gpu": 10**30}])
-def test_what_no_node_has_fits_nowhere(asked):
+def test_a_resource_that_no_node_has_fits_nowhere(asked):
     table = ledger_of(nodes(2)).snapshot().table
     able = eligibility(table, Demand("worker", 1, asked))
     assert able.screen.counts == (CauseCount("too small", 2),)

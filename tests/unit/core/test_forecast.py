@@ -20,7 +20,7 @@ def test_the_end_that_frees_enough_counts_not_the_first():
     assert eta(*runs, waiting(9, demand(1, 1))) == 100
 
 
-def test_nobody_knows_if_it_takes_the_end_of_a_gang_without_a_walltime():
+def test_no_eta_depends_on_the_end_of_a_gang_without_a_walltime():
     runs = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8})]
     assert eta(*runs, waiting(9, demand(2, 8)), machines=2) is None
     assert eta(*runs, waiting(9, demand(1, 8)), machines=2) == 100
@@ -30,7 +30,7 @@ def test_a_gang_past_its_walltime_is_about_to_end():
     assert eta(running(1, {"n1": 8}, ends_by=100), waiting(9, demand(4, 8)), now=700) == 700
 
 
-def test_what_starts_in_the_same_plan_ends_too():
+def test_gangs_that_start_in_the_same_plan_end_too():
     assert eta(waiting(1, demand(1, 8), walltime=250), waiting(9, demand(4, 8)), now=1000) == 1250
 
 

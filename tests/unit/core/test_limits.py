@@ -36,7 +36,7 @@ def test_a_user_holds_no_more_than_a_user_may():
     assert (verdict.resource, verdict.wanted, verdict.free) == ("gpu", 4, 0)
 
 
-def test_what_a_user_may_never_hold_is_refused():
+def test_a_request_beyond_the_users_maximum_is_refused():
     lab = Queue("lab", user_limits={"gpu": 8})
     snapshot = ledger_of(nodes(4), queues=[lab]).snapshot()
     job = Job("big", (Role(replicas=9, resources={"gpu": 1}),), queue="lab")
@@ -81,7 +81,7 @@ def test_a_limit_of_a_parent_holds_for_all_below_it():
     assert plan.verdicts["j-4"].message == "queue lab runs 2 jobs, and may run 2 at a time"
 
 
-def test_who_waits_for_a_limit_keeps_no_quota_from_others():
+def test_a_gang_that_waits_for_a_limit_keeps_no_quota_from_others():
     lab = Queue("lab", {"gpu": 16}, user_limits={"gpu": 8})
     plan = plan_of(
         by("ada", running(1, {"n1": 8}, queue="lab")),

@@ -39,7 +39,7 @@ def test_a_gang_takes_as_few_nodes_as_can_be():
     assert start(with_free(2, 2, 2, 2, 6, 5), demand(8)) == ("n1", "n1") + ("n5",) * 6
 
 
-def test_what_remains_goes_to_the_tightest_node_that_takes_it():
+def test_the_rest_goes_to_the_tightest_node_that_takes_it():
     assert start(with_free(8, 8, 3, 1, 2), demand(10)) == ("n1",) * 8 + ("n5",) * 2
 
 
@@ -67,7 +67,7 @@ def test_all_or_nothing():
     assert place(table.capacity, table, (demand(2, 8), demand(1, 1, role="extra")), None) is None
 
 
-def test_what_is_placed_can_be_taken_and_given_back():
+def test_a_placement_can_be_taken_and_given_back():
     table = ledger_of(nodes(2)).snapshot().table
     free = table.capacity.copy(order="F")
     grant = place(free, table, (demand(3, 4), demand(1, 2, role="extra")), None).grant

@@ -54,7 +54,7 @@ def test_a_gang_of_higher_priority_takes_the_place_of_one_of_lower() -> None:
     assert found.placed.placement == Placement({"worker": ("n1",)})
 
 
-def test_nobody_goes_for_a_gang_of_equal_priority() -> None:
+def test_no_gang_is_stopped_for_one_of_equal_priority() -> None:
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4)), low(1, {"n1": 4})) is None
 
 
@@ -78,7 +78,7 @@ def test_a_plan_says_when_the_next_may_be_stopped_for_gangs_that_were_not_looked
     assert schedule(ledger.snapshot(), NOW).due == NOW - 5 + Policy().min_runtime
 
 
-def test_nobody_goes_if_the_gang_would_not_fit_even_then() -> None:
+def test_no_gang_is_stopped_if_the_other_would_not_fit_even_then() -> None:
     runs = low(1, {"n1": 4}), low(2, {"n2": 4}, preemptible=False)
     assert evicted(nodes(2, gpu=4), waiting(9, demand(2, 4), priority=1), *runs) is None
 
@@ -116,7 +116,7 @@ def test_the_lowest_priority_goes_first_then_the_least_work_lost_then_the_smalle
     ]
 
 
-def test_who_has_not_run_for_long_enough_stays() -> None:
+def test_a_gang_that_has_not_run_for_long_enough_stays() -> None:
     young = low(1, {"n1": 4}, admitted_at=NOW - 1_000)
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), young, policy=Policy()) is None
 
@@ -128,7 +128,7 @@ def test_a_gang_that_fits_once_others_have_left_waits_for_them() -> None:
     assert found.at == NOW + 10_000
 
 
-def test_nobody_waits_for_those_whom_another_gang_waits_for() -> None:
+def test_no_gang_waits_for_releases_that_another_gang_waits_for() -> None:
     leaving = low(1, {"n1": 4}, leaving=True)
     machines, first = nodes(2, gpu=4), waiting(8, demand(1, 4), priority=1)
     before = evicted(machines, first, leaving, low(2, {"n2": 4}))
@@ -137,7 +137,7 @@ def test_nobody_waits_for_those_whom_another_gang_waits_for() -> None:
     assert second.placed.placement == Placement({"worker": ("n2",)})
 
 
-def test_nobody_is_chosen_twice() -> None:
+def test_no_victim_is_chosen_twice() -> None:
     machines, runs = nodes(2, gpu=4), (low(1, {"n1": 4}), low(2, {"n2": 4}))
     before = evicted(machines, waiting(8, demand(1, 4), priority=1), *runs)
     second = evicted(machines, waiting(9, demand(1, 4), priority=1), *runs, earlier=[before])
@@ -156,12 +156,12 @@ def test_a_queue_takes_back_what_another_one_has_borrowed_whatever_the_prioritie
     assert found.preemptions[0].reason == "its queue has borrowed what queue a asks for"
 
 
-def test_what_a_queue_holds_of_its_own_is_safe_from_higher_priorities_of_other_queues() -> None:
+def test_a_queues_own_quota_is_safe_from_higher_priorities_of_other_queues() -> None:
     runs = low(1, {"n1": 4}, queue="a"), low(2, {"n2": 4}, queue="b")
     assert evicted(nodes(2, gpu=4), waiting(9, demand(2, 4), queue="a", priority=9), *runs, queues=TREE) is None
 
 
-def test_between_queues_of_different_trees_nobody_takes_anything() -> None:
+def test_queues_of_different_trees_take_nothing_from_each_other() -> None:
     run = low(1, {"n1": 4}, queue="b")
     queues = Queue("a", {"gpu": 4}), Queue("b", {"gpu": 4})
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), queue="a", priority=9), run, queues=queues) is None

@@ -25,7 +25,7 @@ def test_a_queue_never_holds_more_than_its_quota():
     assert (verdict.resource, verdict.wanted, verdict.free) == ("gpu", 3, 2)
 
 
-def test_what_starts_in_the_same_plan_counts():
+def test_gangs_that_start_in_the_same_plan_count():
     plan = plan_of(waiting(1, demand(5), queue="small"), waiting(2, demand(4), queue="small"))
     assert list(admitted(plan)) == ["j-1"]
 
@@ -35,14 +35,14 @@ def test_a_queue_without_a_quota_and_the_undeclared_default_queue_have_no_limit(
     assert list(admitted(plan)) == ["j-1", "j-2"]
 
 
-def test_a_gang_larger_than_its_queue_blocks_nobody():
+def test_a_gang_larger_than_its_queue_blocks_no_gang():
     plan = plan_of(waiting(1, demand(9), queue="small"), waiting(2, demand(8), queue="small"))
     assert plan.verdicts["j-1"].reason is Reason.EXCEEDS_MAX_QUOTA
     assert plan.verdicts["j-1"].message == "asks for 9 gpu, queue small may hold 8"
     assert list(admitted(plan)) == ["j-2"]
 
 
-def test_nobody_behind_uses_up_the_quota_that_a_gang_waits_for():
+def test_no_later_gang_uses_up_the_quota_that_a_gang_waits_for():
     plan = plan_of(
         running(1, {"n1": 4}, queue="small"), waiting(2, demand(6), queue="small"), waiting(3, demand(2), queue="small")
     )
@@ -51,7 +51,7 @@ def test_nobody_behind_uses_up_the_quota_that_a_gang_waits_for():
     assert plan.verdicts["j-3"].message == "would fit now, but j-2 goes first"
 
 
-def test_who_does_not_touch_what_is_waited_for_goes_on():
+def test_a_gang_that_does_not_touch_claimed_quota_starts():
     frugal = demand(2, 0, cpu=1000)
     greedy = demand(4, 0, cpu=1000)
     full = running(1, {"n1": 8}, queue="small")
@@ -95,7 +95,7 @@ def test_a_gang_larger_than_its_queues_own_quota_does_not_keep_that_from_smaller
     assert claim_queue(tree_of({queue.name: queue for queue in LAB}), "a", {"gpu": 6}) == "lab"
 
 
-def test_but_nobody_borrows_before_it_does():
+def test_no_other_gang_borrows_before_it_does():
     queues = (*LAB, Queue("c", parent="lab"))
     held = running(1, {"n1": 4}, queue="b")
     plan = plan_of(held, waiting(2, demand(6), queue="a"), waiting(3, demand(1), queue="c"), queues=queues)

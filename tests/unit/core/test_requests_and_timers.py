@@ -75,7 +75,7 @@ def test_a_start_that_takes_too_long_moves_the_gang_away_from_the_slow_nodes() -
     assert (state.status.avoid, next_due(state)) == ((), None)
 
 
-def test_all_nodes_are_avoided_where_nobody_knows_which_were_slow() -> None:
+def test_all_nodes_are_avoided_if_the_slow_ones_are_unknown() -> None:
     job = Job("j", (Role(replicas=2),), start_timeout=1_000, restart=POLICY)
     state = JobState("j-1", 1, job, Status(phase=Phase.QUEUED, queued_at=0))
     for event, now in ((Admit(Placement({"worker": ("n1", "n2")})), 0), (Timer(), 1_000), (GangGone(1), 1_000)):

@@ -35,5 +35,5 @@ def test_it_starts_only_if_it_ends_before_the_reservation_begins(walltime, start
     assert message(walltime, Reservation("repair", ("n1", "n2"), start, 1_000)) == said
 
 
-def test_those_whom_it_is_for_may_start():
+def test_named_users_and_queues_may_start():
     assert message(None, Reservation("exam", ("n1",), 50, 1_000, queues=("default",))) == ""

@@ -38,7 +38,7 @@ def test_quantities_as_kubernetes_reads_them(resource: str, text: str | float, a
         ("memory", "", "write for example"),
     ],
 )
-def test_what_cannot_be_read_names_what_could(resource: str, text: str, says: str) -> None:
+def test_an_unreadable_quantity_names_a_valid_one(resource: str, text: str, says: str) -> None:
     with pytest.raises(QuantityError, match=says):
         parse_quantity(resource, text)
 
@@ -50,10 +50,10 @@ def test_absurd_amounts_saturate() -> None:
 
 
 @given(st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, MAX_AMOUNT))
-def test_what_is_written_reads_back(resource: str, amount: int) -> None:
+def test_a_written_quantity_reads_back(resource: str, amount: int) -> None:
     assert parse_quantity(resource, format_quantity(resource, amount)) == amount
 
 
 @pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi"])
-def test_whatever_is_counted_in_bytes_is_written_so(resource: str) -> None:
+def test_amounts_counted_in_bytes_are_written_so(resource: str) -> None:
     assert format_quantity(resource, 3 * 2**30) == "3Gi"

@@ -72,7 +72,7 @@ def test_a_gang_whose_nodes_are_contended_in_part_is_not_passed_on_the_others():
     assert admitted(plan) == {}
 
 
-def test_a_gang_that_no_end_of_another_can_help_blocks_nobody():
+def test_a_gang_that_no_end_of_another_can_help_blocks_no_gang():
     plan = plan_of(waiting(1, demand(5, 8)), waiting(2, demand(1, 1, zone="mars")), waiting(3, demand(4, 8)))
     assert list(admitted(plan)) == ["j-3"]
     assert plan.verdicts["j-1"].reason is plan.verdicts["j-2"].reason is Reason.NO_MATCHING_FLAVOR
@@ -130,7 +130,7 @@ def test_nothing_waits():
     ],
     ids=["nobody", "a gang of lower priority", "an elastic gang", "a tree of queues"],
 )
-def test_the_shortest_goes_first_into_a_gap_whoever_could_be_stopped(priority, most, queues):
+def test_the_shortest_goes_first_into_a_gap_even_if_gangs_could_be_stopped(priority, most, queues):
     """One GPU is free until j-3 gets both nodes; j-4 has come before j-5 and lasts longer."""
     hour = 3_600_000
     other = replace(running(1, {"n1": 8}, ends_by=20 * hour), priority=priority, preemptible=False)
@@ -142,7 +142,7 @@ def test_the_shortest_goes_first_into_a_gap_whoever_could_be_stopped(priority, m
     assert admitted(schedule(ledger.snapshot(), hour)) == {"j-5": ("n2",)}
 
 
-def test_who_is_asked_in_the_gaps_may_have_others_stopped_too():
+def test_a_gang_tried_in_a_gap_may_have_others_stopped_too():
     """j-3 waits for both nodes; j-4 is of the same priority and fits once the gang of a lower one has gone."""
     lasts = running(1, {"n1": 8}, ends_by=3_600_000_000, preemptible=False)
     victim = replace(running(2, {"n2": 8}, ends_by=3_600_000_000), priority=-1)

@@ -66,7 +66,7 @@ def test_several_domains_below_are_filled_but_for_the_last_which_is_the_tightest
     assert chosen(IN_A_BLOCK, 8, a1=(3, 3), a2=(2,), a3=(2, 3), a4=(3, 1)) == {"a1": 6, "a2": 2}
 
 
-def test_what_one_node_takes_is_left_to_the_tightest_node_anywhere():
+def test_a_gang_of_one_node_goes_to_the_tightest_node_anywhere():
     assert chosen(IN_A_RACK, 3, a1=(2, 2), b1=(3,)) == {"a1b1": 3}
 
 
@@ -77,7 +77,7 @@ def test_preferred_tries_the_wider_levels_and_then_everything():
     assert chosen(NEAR, 14, a1=(2, 2), a2=(2, 2), b1=(1, 2), b2=(2,)) is None
 
 
-def test_nodes_that_nobody_placed_are_in_no_domain():
+def test_nodes_without_a_place_are_in_no_domain():
     assert chosen(IN_A_RACK, 3, a1=(1, 1), nowhere=(2, 2, 2)) is None
     assert chosen(IN_A_RACK, 2, a1=(1, 1), nowhere=(2, 2, 2)) == {"a1": 2}
     assert chosen(NEAR, 7, a1=(1, 1), nowhere=(2, 2, 2)) == {"a1": 1, "nowhere": 6}

@@ -55,7 +55,7 @@ def test_domains_that_are_lost_are_counted_beside_the_nodes():
     )
 
 
-def test_that_all_nodes_together_are_too_few_is_told_first():
+def test_too_few_nodes_in_all_are_told_first():
     answer = verdict(cluster(running(1, BUSY)), *near(demand(6, 8), level="block", spread=True))
     assert answer.message == "needs 6×8 gpu as one gang: 60 free on 8 nodes, room for 4 of 6"
 
@@ -113,7 +113,7 @@ def refused(replicas, gpus, machines=None, levels=LEVELS, **request):
     return answer.message if answer else ""
 
 
-def test_what_an_empty_cluster_could_do_is_not_refused():
+def test_a_job_that_fits_an_empty_cluster_is_not_refused():
     assert refused(2, 8, level="rack") == ""
     assert refused(8, 8, level="rack", slice=2) == ""
     assert refused(8, 8, level="block", spread=True) == ""
@@ -128,7 +128,7 @@ def test_what_an_empty_cluster_could_do_is_not_refused():
         (6, {"level": "rack", "slice": 3}, "not even one slice of 3 would fit"),
     ],
 )
-def test_what_no_domain_could_ever_hold_names_the_largest_that_could(replicas, request_, instead):
+def test_a_gang_that_no_domain_could_hold_is_told_the_largest_possible(replicas, request_, instead):
     assert refused(replicas, 8, **request_).endswith(instead)
 
 
@@ -143,7 +143,7 @@ def test_a_level_that_is_only_preferred_may_be_missing_where_there_is_no_topolog
     assert refused(2, 8, level="rak", required=False) == "the cluster's topology has no level rak; did you mean rack?"
 
 
-def test_a_cluster_that_has_not_come_up_yet_refuses_nobody():
+def test_a_cluster_that_has_not_come_up_yet_refuses_no_job():
     assert refused(2, 8, machines=(), levels=(), level="rack") == ""
 
 

@@ -83,14 +83,14 @@ def test_verdicts_are_listed_by_turn_and_counted():
     assert "j-9" not in plan.verdicts
 
 
-def test_what_starts_has_no_verdict():
+def test_a_started_gang_has_no_verdict():
     plan = plan_of(*(waiting(number, demand(2, 8)) for number in range(3)))
     assert list(admitted(plan)) == ["j-0", "j-1"]
     assert list(plan.verdicts) == ["j-2"]
     assert plan.verdicts["j-2"].free == 0
 
 
-def test_who_would_fit_but_for_a_promise_is_told_whose():
+def test_a_gang_that_a_reservation_keeps_out_is_told_whose():
     """j-10 waits for x1, which is full; who wants the rest of y1 for long is in the way of j-11 alone."""
     machines = [node("x1", 8, zone="x"), node("y1", 8, zone="y")]
     runs = running(1, {"x1": 8}, ends_by=100), running(2, {"y1": 4}, ends_by=50)

@@ -36,7 +36,7 @@ def sizes(resizes: tuple[Resize, ...]) -> dict[str, int]:
     return {resize.job_id: len(resize.placement.nodes["worker"]) for resize in resizes}
 
 
-def test_where_a_gang_grows_is_by_the_policys_scoring() -> None:
+def test_growth_follows_the_scoring_of_the_policy() -> None:
     machines = [node("n1", 1), node("good", 2, cpu=64), node("starved", 8, cpu=3)]
     typical = ((demand(1, cpu=5), 1),)
     grown = {}
@@ -86,7 +86,7 @@ def test_the_queue_with_the_lower_share_grows_first() -> None:
     assert sizes(find_growth(idle(ledger_of(nodes(2, gpu=4), rich, poor, queues=queues)))) == {"r-2": 4}
 
 
-def test_who_has_just_started_or_been_resized_waits() -> None:
+def test_a_gang_that_has_just_started_or_been_resized_waits() -> None:
     young = elastic(1, {"n1": 1}, most=2, admitted_at=NOW - 1_000)
     resized = elastic(2, {"n1": 1}, most=2, resized_at=NOW - 2_000)
     ground = idle(ledger_of(nodes(1, gpu=4), young, resized))
@@ -94,11 +94,11 @@ def test_who_has_just_started_or_been_resized_waits() -> None:
     assert next_growth_at(ground) == NOW - 2_000 + 300_000
 
 
-def test_who_is_about_to_end_does_not_grow() -> None:
+def test_a_gang_that_is_about_to_end_does_not_grow() -> None:
     assert find_growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ends_by=NOW + 60_000)))) == ()
 
 
-def test_who_has_begun_to_end_does_not_grow() -> None:
+def test_a_gang_that_has_begun_to_end_does_not_grow() -> None:
     assert find_growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ending=True)))) == ()
 
 

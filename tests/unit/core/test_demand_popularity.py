@@ -32,7 +32,7 @@ def test_it_is_made_anew_when_as_much_again_has_been_asked_for():
     assert shapes(popularity) == [(1, 40), (2, 40)]
 
 
-def test_a_ledger_learns_what_is_typical_if_its_policy_looks_ahead_and_nobody_has_said():
+def test_a_ledger_counts_typical_demands_if_its_policy_needs_them_and_gives_none():
     crowd = [waiting(number, demand(8, 2)) for number in range(4)]
     assert ledger_of(nodes(1), *crowd).snapshot().policy.typical_demands == ()
     ledger = Ledger(nodes(1), (), policy=Policy(scoring="fgd"))
@@ -43,7 +43,7 @@ def test_a_ledger_learns_what_is_typical_if_its_policy_looks_ahead_and_nobody_ha
     assert Ledger.at(ledger.snapshot()).snapshot().policy == ledger.snapshot().policy
 
 
-def test_what_somebody_says_is_typical_stays():
+def test_typical_demands_of_the_policy_stay():
     said = Policy(scoring="fgd", typical_demands=((demand(1, 8), 1),))
     ledger = Ledger(nodes(1), (), policy=said)
     ledger.add_pending(waiting(1, demand(64, 1)))

@@ -19,7 +19,7 @@ def test_gangs_ahead_run_first():
     assert [expected(number, *gangs) for number in (2, 3, 4)] == [40, 140, 240]
 
 
-def test_nobody_can_tell_behind_a_gang_without_a_walltime():
+def test_no_start_is_expected_behind_a_gang_without_a_walltime():
     assert expected(3, waiting(2, demand(2, 8)), waiting(3, demand(1, 8))) is None
     assert expected(3, waiting(2, demand(1, 8)), waiting(3, demand(1, 8))) == 0
 
@@ -39,7 +39,7 @@ def test_an_array_goes_through_its_limit():
     assert [expected(number, *members) for number in (1, 2, 3)] == [0, 10, 20]
 
 
-def test_what_is_too_far_off_is_not_told():
+def test_a_start_that_is_too_far_off_is_not_told():
     line = [waiting(number, demand(number % 2 + 1, 8, gpu_kind="x"), walltime=1) for number in range(300)]
     assert expected(9_999, *line, *crowd(), waiting(9_999, demand(1, 8))) is None
 

@@ -31,7 +31,7 @@ def test_an_odd_number_of_devices_is_not_halved():
     assert offered(waiting(2, demand(1, 7)), running(1, {"n1": 3, "n2": 3})) == []
 
 
-def test_whose_gpus_it_asks_for_is_no_matter_of_choice():
+def test_the_kind_of_gpu_is_never_dropped():
     machines = [node("n1", **{"windlass.dev/gpu": "a/gpu"}), node("n2", **{"windlass.dev/gpu": "b/gpu"})]
     gang = waiting(2, demand(1, 8, **{"windlass.dev/gpu": "a/gpu"}))
     assert offered(gang, running(1, {"n1": 8}), machines=machines) == []

@@ -59,11 +59,11 @@ def test_the_node_that_is_empty_first_is_kept_from_who_lasts():
     assert kept_from(3 * HOUR) == ["n7"]
 
 
-def test_who_is_brief_may_use_it():
+def test_brief_gangs_may_use_guarded_nodes():
     assert kept_from(2 * HOUR) == []
 
 
-def test_who_has_waited_for_a_moment_is_passed_by_whoever_ends_in_time():
+def test_a_gang_that_has_waited_briefly_is_passed_by_gangs_that_end_in_time():
     assert kept_from(3 * HOUR, now=2 * HOUR - 1) == []
     assert kept_from(3 * HOUR, policy=Policy(starvation_guard=0)) == []
 
@@ -77,14 +77,14 @@ def test_who_has_waited_for_a_moment_is_passed_by_whoever_ends_in_time():
     ],
     ids=["a tree of queues", "an elastic gang", "a gang of lower priority"],
 )
-def test_it_is_kept_where_somebody_could_be_stopped_as_well(runs, queues):
+def test_nodes_are_guarded_where_gangs_could_be_stopped_as_well(runs, queues):
     long = waiting(21, demand(1), walltime=3 * HOUR)
     snapshot = ledger_of(nodes(10), *runs, WHOLE, long, queues=queues).snapshot()
     assert admitted(schedule(snapshot, 2 * HOUR - 1)) == {"j-21": ("n7",)}
     assert admitted(schedule(snapshot, 2 * HOUR)) == {}
 
 
-def test_who_would_stay_long_does_not_get_there_over_others_either():
+def test_long_gangs_do_not_get_guarded_nodes_by_preemption_either():
     """The nodes that are closed to a gang for which others would be stopped."""
     snapshot = snapshot_of(*HALF_FULL)
     profile = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
@@ -94,7 +94,7 @@ def test_who_would_stay_long_does_not_get_there_over_others_either():
     assert profile.conflicts_of(waiting(21, demand(1), walltime=2 * HOUR), 2 * HOUR)[1] is None
 
 
-def test_who_could_start_elsewhere_too_keeps_off_it():
+def test_a_gang_that_could_start_elsewhere_keeps_off_guarded_nodes():
     machines = [
         *(node(f"x{n}", 8, zone="x") for n in range(1, 11)),
         *(node(f"y{n}", 8, zone="y") for n in range(1, 11)),
@@ -122,7 +122,7 @@ def test_all_who_have_waited_long_together_keep_no_more_than_a_tenth():
         assert 0 < (room == 0).sum() <= 10
 
 
-def test_who_has_to_be_in_one_rack_is_kept_nodes_of_the_rack_that_it_has_been_promised():
+def test_a_gang_of_one_rack_gets_guarded_nodes_in_its_reserved_rack():
     machines = [node(f"r{r}n{n}", 8, place=(f"r{r}",)) for r in range(5) for n in range(8)]
     runs = [running(8 * r + n, {f"r{r}n{n}": 4}, ends_by=(10 + n) * HOUR) for r in range(5) for n in range(8)]
     rack = replace(demand(3, 8), topology=TopologyRequest("rack"))
@@ -133,7 +133,7 @@ def test_who_has_to_be_in_one_rack_is_kept_nodes_of_the_rack_that_it_has_been_pr
     assert len({name[:2] for name in reservation}) == 1
 
 
-def test_who_has_a_choice_of_models_is_kept_nodes_of_the_one_that_it_has_been_promised():
+def test_a_gang_with_a_choice_of_models_gets_guarded_nodes_of_the_reserved_one():
     models = {n: "old" if n % 2 else "new" for n in range(1, 21)}
     machines = [node(f"n{n}", 8, **{"gpu-type": model}) for n, model in models.items()]
     runs = [running(n, {f"n{n}": 4}, ends_by=(10 + n) * HOUR) for n in models]
@@ -142,7 +142,7 @@ def test_who_has_a_choice_of_models_is_kept_nodes_of_the_one_that_it_has_been_pr
     assert kept == ["n1", "n3"], "the old ones are empty first"
 
 
-def test_who_asks_for_no_gpu_is_kept_nodes_without():
+def test_a_gang_without_gpus_gets_guarded_nodes_without():
     machines = [
         *(node(f"g{n}", 8, cpu=64_000) for n in range(1, 11)),
         *(node(f"c{n}", 0, cpu=64_000) for n in range(1, 91)),
@@ -155,7 +155,7 @@ def test_who_asks_for_no_gpu_is_kept_nodes_without():
     assert len(kept) == 10
 
 
-def test_who_needs_more_than_a_tenth_of_the_nodes_is_not_helped_by_it():
+def test_a_gang_that_needs_more_than_a_tenth_of_the_nodes_is_not_helped():
     assert kept_from(3 * HOUR, blocked=replace(WHOLE, demands=(demand(2, 8),))) == []
 
 

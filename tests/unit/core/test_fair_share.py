@@ -70,7 +70,7 @@ def test_twice_the_weight_is_twice_as_much():
     assert order_of(shares_of(queues), *gangs)[:6] == [1, 5, 6, 2, 7, 8]
 
 
-def test_who_stays_within_its_quota_goes_before_who_borrows_whatever_the_shares():
+def test_a_queue_within_its_quota_goes_before_a_borrower_whatever_the_shares():
     shares = shares_of(LAB, {"a": 6, "b": 8}, gpus=32)
     assert order_of(shares, waiting(1, demand(2), queue="b"), waiting(2, demand(2), queue="a")) == [2, 1]
     assert order_of(shares, waiting(1, demand(1), queue="b"), waiting(2, demand(3), queue="a")) == [2, 1]
@@ -131,7 +131,7 @@ def test_a_line_that_is_dropped_yields_no_more_and_the_others_go_on():
     assert seen == [1, 3, 4]
 
 
-def test_who_was_stopped_for_others_stands_by_what_it_holds_then():
+def test_a_preempted_queue_stands_by_what_it_holds_then():
     queues = (Queue("a"), Queue("b"), Queue("c"))
     shares = shares_of(queues, {"a": 6, "b": 4, "c": 2})
     gangs = [waiting(number, demand(1), queue=queue) for number, queue in enumerate("cba", start=1)]
@@ -154,7 +154,7 @@ def test_a_queue_takes_back_its_own_from_who_borrowed_it():
     assert not can_reclaim(shares, "a", "a", {"gpu": 1})
 
 
-def test_who_is_within_his_quota_loses_nothing_and_roots_owe_each_other_nothing():
+def test_a_queue_within_its_quota_loses_nothing_and_roots_reclaim_nothing():
     queues = (*LAB, Queue("c", parent="lab"), Queue("other", {"gpu": 8}))
     shares = shares_of(queues, {"a": 8, "c": 4, "other": 8})
     assert not can_reclaim(shares, "b", "a", {"gpu": 4})
@@ -201,7 +201,7 @@ def test_two_queues_with_quotas_of_different_things_do_not_stop_each_other_in_tu
     assert can_reclaim(shares, "b", "a", {"cpu": 1000})
 
 
-def test_what_only_the_root_has_is_nobodys_own():
+def test_quota_of_the_root_alone_belongs_to_no_child():
     queues = (Queue("lab", {"cpu": 64_000}), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"))
     tree = tree_of({queue.name: queue for queue in queues})
     held = {"a": {"gpu": 12, "cpu": 12_000}}
@@ -217,7 +217,7 @@ def test_several_gangs_are_stopped_until_their_queue_borrows_no_more():
     assert not can_reclaim_all(shares, "b", {"gpu": 6}, [three, three, three])
 
 
-def test_nobody_above_comes_to_borrow_more_by_a_reclaim():
+def test_no_ancestor_borrows_more_after_a_reclaim():
     queues = (
         Queue("org"),
         Queue("x", parent="org"),
@@ -231,6 +231,6 @@ def test_nobody_above_comes_to_borrow_more_by_a_reclaim():
     assert can_reclaim_all(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2}), ("x2", "", {"gpu": 2})])
 
 
-def test_ports_and_places_of_replicas_are_nobody_s_share():
+def test_exclusive_resources_count_in_no_share():
     whole = Node("a", {"cpu": 4000, "pods": 110, "hostport/80": 1, "apart/x": 1, "rdma/hca": 2})
     assert total_capacity(build_table([whole], Topology(), epoch=0)) == {"cpu": 4000, "rdma/hca": 2}

@@ -28,14 +28,14 @@ def test_it_goes_on_and_says_what_it_has_overcome() -> None:
     )
 
 
-def test_limits_are_the_same_whoever_restarts() -> None:
+def test_limits_are_the_same_for_recoveries_and_restarts() -> None:
     state = lived(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 3, FAILED, 300), e.MemberExited(1, 0, FAILED))
     status = state.status
     assert (status.user_failures, status.infrastructure_failures) == (2, 1)
     assert status.message.endswith("2 failures of the program, 1 forgiven (restarts)")
 
 
-def test_what_each_agent_says_of_one_recovery_counts_once() -> None:
+def test_several_reports_of_one_recovery_count_once() -> None:
     state = lived(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 2, KILLED, 290), e.Recovered(0, 9, KILLED, 1))
     assert (state.status.recoveries, state.status.infrastructure_failures) == (1, 1)
 

@@ -42,7 +42,7 @@ def test_the_axis_names_what_any_node_has_devices_first():
     assert table.capacity.tolist() == [[8, 4000, 0], [0, 0, 5]]
 
 
-def test_what_every_node_has_plenty_of_comes_last():
+def test_supplies_that_every_node_has_come_last():
     whole = Node("a", {"pods": 110, "ephemeral-storage": 9, "rdma/hca": 1, "hostport/80": 1, "cpu": 1, "gpu": 1})
     axis = build_table([whole], Topology(), epoch=0).axis
     assert axis == ("gpu", "rdma/hca", "cpu", "memory", "ephemeral-storage", "pods")

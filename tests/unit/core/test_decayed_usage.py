@@ -20,7 +20,7 @@ def test_after_a_half_life_half_of_it_is_forgotten():
     assert advance_usage(used, {}, DAY, 100 * DAY).amounts == {}
 
 
-def test_what_is_held_for_long_becomes_the_average():
+def test_usage_that_lasts_becomes_the_average():
     assert gpus(advance_usage(NEVER_ANYTHING, {"gpu": 8}, DAY, DAY)) == 4
     assert gpus(advance_usage(NEVER_ANYTHING, {"gpu": 8}, DAY, 2 * DAY)) == 6
     steady = PastUsage(0, {"gpu": 8 * SCALE})

@@ -20,7 +20,7 @@ def test_a_queue_alone_should_have_what_it_asks_for():
     assert (alone.target, alone.held, alone.share, alone.running, alone.waiting) == ({"gpu": 5}, {}, 0, 0, 1)
 
 
-def test_who_borrows_from_whom():
+def test_borrowed_and_lent_amounts_are_shown():
     got = shares_of(running(1, {"n1": 8, "n2": 3}, queue="a"), running(2, {"n2": 2}, queue="b"))
     assert (got["a"].held, got["a"].borrowed, got["a"].lent) == ({"gpu": 11}, {"gpu": 3}, {})
     assert (got["b"].held, got["b"].borrowed, got["b"].lent) == ({"gpu": 2}, {}, {"gpu": 3})

@@ -56,7 +56,7 @@ def test_the_borrowing_limit_bounds_what_is_taken_beyond_nominal():
     assert gpus_left(books((Queue("lab"), team("a", 8, borrowing=0), team("b", 8))), "a") == 8
 
 
-def test_what_is_not_lent_stays_with_its_queue():
+def test_unlent_quota_stays_with_its_queue():
     queues = (Queue("lab"), team("a", 8), team("b", 8, lending=3))
     assert gpus_left(books(queues), "a") == 11
     full = books(queues, {"a": 11})
@@ -82,13 +82,13 @@ def test_the_quota_of_a_parent_comes_on_top_of_its_childrens():
     assert (gpus_left(books(queues), "a"), gpus_left(books(queues), "lab")) == (12, 12)
 
 
-def test_what_a_parent_runs_itself_counts_with_all_below_it():
+def test_own_jobs_of_a_parent_count_with_all_below_it():
     queues = (Queue("lab", {"gpu": 16}), team("a", None), team("b", None))
     usage = books(queues, {"lab": 5, "a": 4})
     assert {name: gpus_left(usage, name) for name in ("lab", "a", "b")} == {"lab": 7, "a": 7, "b": 7}
 
 
-def test_a_resource_that_nobody_in_the_tree_names_is_not_limited():
+def test_a_resource_that_no_queue_of_the_tree_names_is_not_limited():
     usage = books((*LAB, Queue("open")))
     assert available(usage, "a", "cpu") is None
     assert available(usage, "open", "gpu") is None
@@ -152,7 +152,7 @@ def test_it_is_said_which_limit_binds_and_where():
     assert words(LAB, {}, "a", 16) is None
 
 
-def test_what_can_never_be_had_is_told_from_what_has_to_be_waited_for():
+def test_requests_beyond_the_maximum_differ_from_those_that_wait():
     never = words(LAB, {}, "a", 17)
     assert never.reason is Reason.EXCEEDS_MAX_QUOTA
     assert never.message == "asks for 17 gpu, queue a may hold 16, all that it could borrow included"
@@ -174,7 +174,7 @@ def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
     assert blocked_by_claims(own, "b", {"gpu": 11}) == "gpu"
 
 
-def test_nobody_borrows_what_a_gang_that_goes_first_waits_to_borrow():
+def test_no_gang_borrows_what_an_earlier_gang_waits_to_borrow():
     queues = (*LAB, team("c", 4))
     reserved_usage = books(queues, {"a": 8, "b": 12})
     assert blocked_by_claims(reserved_usage, "c", {"gpu": 1}) == ""

@@ -50,7 +50,7 @@ def test_without_promises_everything_free_is_there():
     assert profile.next_shorter_walltime(waiting(1, demand(1))) is None
 
 
-def test_who_ends_in_time_may_use_what_is_promised_later():
+def test_a_gang_that_ends_in_time_may_use_nodes_that_are_reserved_later():
     profile, _ = timetable(nodes(2), *HALF_FULL)
     profile.reserve(BIG)
     assert [reservation.start for reservation in profile.reservations()] == [100]
@@ -60,20 +60,20 @@ def test_who_ends_in_time_may_use_what_is_promised_later():
     assert profile.next_shorter_walltime(waiting(12, demand(1), walltime=100)) is None
 
 
-def test_who_has_no_walltime_crosses_no_promise():
+def test_a_gang_without_a_walltime_crosses_no_reservation():
     profile, _ = timetable(nodes(2), *HALF_FULL)
     profile.reserve(BIG)
     assert gpus(profile, waiting(11, demand(1))) == [0, 0]
 
 
-def test_what_a_promise_leaves_over_is_for_anyone():
+def test_the_rest_beside_a_reservation_is_for_any_gang():
     profile, _ = timetable(nodes(2), *HALF_FULL)
     profile.reserve(waiting(10, demand(1, 5), walltime=50))
     assert [reservation.start for reservation in profile.reservations()] == [60]
     assert gpus(profile, waiting(11, demand(1))) == [0, 3]
 
 
-def test_who_is_let_in_takes_from_what_the_promise_leaves_over():
+def test_a_started_gang_takes_from_the_rest_beside_a_reservation():
     machines = nodes(2)
     profile, free = timetable(machines, *HALF_FULL)
     profile.reserve(waiting(10, demand(1, 5), walltime=50))
@@ -82,7 +82,7 @@ def test_who_is_let_in_takes_from_what_the_promise_leaves_over():
     assert gpus(profile, waiting(12, demand(1), walltime=60)) == [0, 2]
 
 
-def test_what_starts_in_the_plan_ends_too():
+def test_gangs_that_start_in_the_plan_end_too():
     machines = nodes(1)
     profile, free = timetable(machines)
     assert start(profile, free, waiting(1, demand(1, 5), walltime=70), machines)
@@ -90,7 +90,7 @@ def test_what_starts_in_the_plan_ends_too():
     assert [reservation.start for reservation in profile.reservations()] == [70]
 
 
-def test_if_nobody_knows_when_the_longest_running_have_to_go():
+def test_the_longest_running_gangs_are_expected_to_end_if_no_end_is_known():
     runs = [replace(running(n, {f"n{n}": 7}), admitted_at=at) for n, at in ((1, 50), (2, 20), (3, 90))]
     profile, _ = timetable(nodes(3), *runs)
     profile.reserve(waiting(10, demand(2, 8), walltime=50))
@@ -143,7 +143,7 @@ def test_the_second_promise_does_not_delay_the_first():
     ]
 
 
-def test_a_later_promise_sees_who_was_let_in_before_it():
+def test_a_later_reservation_sees_gangs_that_started_before_it():
     machines = nodes(2)
     profile, free = timetable(machines, *HALF_FULL, policy=Policy(reservations=-1))
     profile.reserve(BIG)
@@ -152,7 +152,7 @@ def test_a_later_promise_sees_who_was_let_in_before_it():
     assert [reservation.start for reservation in profile.reservations()] == [100, 90]
 
 
-def test_what_is_kept_for_a_gang_is_beside_those_who_start_before_it():
+def test_a_reserved_place_is_beside_gangs_that_start_before_it():
     machines = nodes(3)
     victim, ends_soon = running(1, {"n1": 8}), running(2, {"n3": 8}, ends_by=10)
     profile, _ = timetable(machines, victim, ends_soon)
@@ -188,7 +188,7 @@ def test_a_promise_waits_for_the_end_of_maintenance():
     assert [reservation.start for reservation in profile.reservations()] == [2_000]
 
 
-def test_who_is_first_is_promised_what_a_shrinking_gang_gives_back():
+def test_the_first_gang_reserves_what_a_shrinking_gang_releases():
     """Of its 4 GPUs it keeps one, from 20 on; the rest it gives back at its end."""
     machines, left = nodes(2, gpu=4), Placement({"worker": ("n1",)})
     shrinking = replace(running(1, {"n1": 4}, ends_by=1_000, grace=30), resize_to=left, resized_at=-10)
@@ -204,7 +204,7 @@ def test_who_is_first_is_promised_what_a_shrinking_gang_gives_back():
     assert [reservation.start for reservation in profile.reservations()] == [1_000]
 
 
-def test_who_is_next_is_promised_what_those_give_back_that_go_for_the_first():
+def test_the_next_gang_reserves_what_victims_of_the_first_leave_over():
     """Of the 8 GPUs of the victim the gang for which it goes needs 4."""
     machines, victim = nodes(1), running(1, {"n1": 8}, ends_by=1_000)
     profile, _ = timetable(machines, victim, policy=Policy(reservations=2))

@@ -31,7 +31,7 @@ def test_an_array_limit_counts_members_that_run_and_members_that_start_in_this_p
     assert plan.verdicts["j-3"].message == "3 of its array hold nodes, its limit is 3"
 
 
-def test_a_gated_gang_has_no_position_and_blocks_nobody():
+def test_a_gated_gang_has_no_position_and_blocks_no_gang():
     ledger = ledger_of(
         nodes(1), waiting(1, demand(1, 8), waits_for=("x",)), waiting(2, demand(1, 8)), waiting(3, demand(1, 8))
     )

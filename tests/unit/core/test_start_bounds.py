@@ -52,7 +52,7 @@ def test_a_gap_that_is_long_enough_is_used():
     assert 2 <= found[4][0] <= 3
 
 
-def test_nobody_can_tell_what_takes_the_end_of_a_gang_without_a_walltime():
+def test_no_start_is_expected_that_takes_the_end_of_a_gang_without_a_walltime():
     assert told(running(1, {"n1": 8}), whole(2, 1)) == {2: (None, StartCertainty.UNKNOWN)}
     assert told(FULL, waiting(2, demand(1, 8)), whole(3, 1))[3] == (None, StartCertainty.UNKNOWN)
 
@@ -62,7 +62,7 @@ def test_nor_what_is_no_matter_of_time():
     assert {sure for _, sure in found.values()} == {StartCertainty.UNKNOWN}
 
 
-def test_who_asks_for_more_than_a_user_may_hold_is_told_no_time():
+def test_a_gang_beyond_its_users_maximum_is_told_no_time():
     ours = [Queue("ours", user_limits={"gpu": 4})]
     assert told(FULL, whole(2, 1, queue="ours", user="ada"), queues=ours) == {2: (None, StartCertainty.UNKNOWN)}
 

@@ -60,14 +60,14 @@ def test_the_shortest_remaining_time_goes_first_even_if_another_runs():
     assert turn(ledger, HOUR // 2) == ["j-2"]
 
 
-def test_who_is_nearly_done_stays():
+def test_a_gang_that_is_nearly_done_stays():
     ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR))
     turn(ledger, 0)
     ledger.add_pending(gang(2, 1, walltime=9 * HOUR))
     assert turn(ledger, 2 * HOUR) == ["j-1"]
 
 
-def test_what_is_said_of_a_gang_is_what_the_order_does():
+def test_reasons_agree_with_what_the_order_does():
     ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR, grace=30_000))
     turn(ledger, 0)
     ledger.add_pending(gang(2, 2, walltime=5 * HOUR))
@@ -79,7 +79,7 @@ def test_what_is_said_of_a_gang_is_what_the_order_does():
     assert third.expected == HOUR + 30_000 + 5 * HOUR + 10 * HOUR, "j-1 goes before it, and has its walltime anew"
 
 
-def test_what_would_start_instead_is_tried_by_the_same_order():
+def test_alternatives_are_tried_by_the_same_order():
     ledger = cluster("las", gang(1, 1), min_runtime=2 * HOUR)
     turn(ledger, 0)
     ledger.add_pending(gang(2, 2))
@@ -100,7 +100,7 @@ def test_srsf_counts_what_is_left_on_every_gpu():
     assert turn(cluster("srtf", *gangs), 0) == ["j-1"]
 
 
-def test_who_has_had_little_goes_before_who_has_had_much():
+def test_a_gang_with_little_service_goes_before_one_with_much():
     ledger = cluster("las", gang(1, 2, walltime=100 * HOUR))
     turn(ledger, 0)
     ledger.add_pending(gang(2, 2, walltime=100 * HOUR))
@@ -110,14 +110,14 @@ def test_who_has_had_little_goes_before_who_has_had_much():
     assert turn(ledger, falls) == ["j-2"]
 
 
-def test_whoever_runs_stays_where_it_is_and_others_go_around_it():
+def test_running_gangs_stay_in_place_and_others_go_around_them():
     ledger = cluster("srtf", running(1, {"n2": 4}, gpu=1, ends_by=10 * HOUR), gang(2, 1, walltime=HOUR))
     plan = plan_of(ledger, 0)
     assert admitted(plan) == {"j-2": ("n1",)}
     assert plan.preemptions == ()
 
 
-def test_who_gets_nodes_of_a_stopped_gang_starts_once_they_are_given_back():
+def test_a_gang_on_nodes_of_a_stopped_gang_starts_once_they_are_released():
     ledger = cluster("srtf", running(1, {"n1": 8, "n2": 8}, ends_by=10 * HOUR), gang(2, 1, walltime=HOUR))
     plan = plan_of(ledger, 0)
     assert admitted(plan) == {}
@@ -127,7 +127,7 @@ def test_who_gets_nodes_of_a_stopped_gang_starts_once_they_are_given_back():
     assert plan_of(ledger, 1).preemptions == ()
 
 
-def test_nobody_is_stopped_within_its_minimum_or_against_its_wish():
+def test_no_gang_is_stopped_within_its_minimum_or_against_its_wish():
     short = gang(2, 2, walltime=HOUR)
     young = cluster("srtf", running(1, {"n1": 8}, ends_by=10 * HOUR), short, min_runtime=1_000)
     assert plan_of(young, 999).preemptions == ()
@@ -137,7 +137,7 @@ def test_nobody_is_stopped_within_its_minimum_or_against_its_wish():
     assert plan_of(cluster("srtf", steadfast, short), HOUR).preemptions == ()
 
 
-def test_who_is_being_stopped_still_uses_its_quota():
+def test_a_gang_that_is_being_stopped_still_uses_its_quota():
     """Queue q may have 4 GPUs; the gang that leaves has them until it is gone, wherever else there is room."""
     leaves = replace(running(1, {"n1": 4}, queue="q"), leaving=True)
     ledger = ledger_of(nodes(2), leaves, waiting(2, demand(1, 4), queue="q", walltime=10))

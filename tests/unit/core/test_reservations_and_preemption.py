@@ -46,7 +46,7 @@ def test_a_gang_does_not_grow_onto_what_a_gang_waits_for_that_has_claimed_its_qu
     assert schedule(ledger.snapshot(), NOW).resizes == ()
 
 
-def test_what_a_gang_gives_back_that_shrinks_is_there_after_its_grace_not_at_its_end() -> None:
+def test_a_shrinking_gang_releases_after_its_grace_and_not_at_its_end() -> None:
     shrinking = elastic(1, {"n1": 4}, 2, 4, ends_by=NOW + 10 * HOUR, grace=30_000)
     shrinking = replace(shrinking, resize_to=Placement({"worker": ("n1", "n1")}), resized_at=NOW - 10_000)
     first, short = waiting(3, demand(2, 2), priority=1), waiting(4, demand(1), walltime=HOUR)
@@ -77,7 +77,7 @@ def stopped(ledger: Ledger, machines, queues=()) -> list[str]:
     return [preemption.job_id for preemption in schedule(ledger.snapshot(), NOW).preemptions]
 
 
-def test_nobody_is_stopped_who_would_go_first_again() -> None:
+def test_no_gang_is_stopped_that_would_go_first_again() -> None:
     queues = [Queue("all"), Queue("a", {"gpu": 6}, "all"), Queue("b", {"gpu": 6}, "all")]
     borrower = replace(running(1, {"n1": 1, "n2": 1, "n3": 1}, gpu=3, queue="b"), priority=2, since=1)
     small = waiting(2, demand(1, 3), queue="a")
@@ -98,7 +98,7 @@ def test_a_gang_gets_back_what_is_its_queues_own_whatever_larger_one_waits_in_fr
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-6": ("n1",)}, "r-1 would borrow what it gave back"
 
 
-def test_nobody_is_stopped_for_a_gang_if_one_ahead_would_get_the_nodes() -> None:
+def test_no_gang_is_stopped_if_an_earlier_one_would_get_the_nodes() -> None:
     victim = running(1, {"n1": 1}, gpu=8)
     others = [replace(running(n, {f"n{n}": 1}, gpu=8, ends_by=NOW + n * HOUR), priority=9) for n in (2, 3)]
     second = waiting(5, demand(1, 8), priority=9)
@@ -108,7 +108,7 @@ def test_nobody_is_stopped_for_a_gang_if_one_ahead_would_get_the_nodes() -> None
     assert stopped(ledger, nodes(3)) == []
 
 
-def test_nobody_is_stopped_for_nodes_that_somebody_else_has_been_promised_by_then() -> None:
+def test_no_gang_is_stopped_for_nodes_that_are_reserved_for_another_by_then() -> None:
     machines = [node("n0", zone="t"), node("n1", zone="t"), node("n2", zone="both"), node("n3", zone="f")]
     first, second = (replace(demand(2, 8), affinity=((Match("zone", "In", (zone, "both")),),)) for zone in ("f", "t"))
     victim = replace(running(1, {"n1": 8}), grace=30_000)
@@ -119,7 +119,7 @@ def test_nobody_is_stopped_for_nodes_that_somebody_else_has_been_promised_by_the
         assert stopped(ledger_of(machines, *runs, *gangs), machines) == gone, start
 
 
-def test_what_those_hold_who_go_for_a_gang_is_not_counted_beside_what_the_gang_will_take() -> None:
+def test_usage_of_victims_is_not_counted_beside_the_claim_of_their_taker() -> None:
     machines = [node("n1", 4, zone="a"), node("n2", 4)]
     queues = [Queue("default", {"gpu": 8})]
     runs = replace(running(1, {"n1": 4}), grace=30_000), replace(running(2, {"n2": 2}), priority=9)
@@ -141,7 +141,7 @@ def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
     assert told == {0: [StartCertainty.BOUND, StartCertainty.BOUND], 1: [StartCertainty.BOUND, StartCertainty.EXPECTED]}
 
 
-def test_nobody_is_told_a_bound_whom_another_queue_may_come_before_once_its_share_falls() -> None:
+def test_no_bound_is_told_if_another_queue_may_come_first_once_its_share_falls() -> None:
     run = running(1, {"n1": 8}, ends_by=NOW + 1_000, queue="a")
     mine, other = waiting(3, demand(1, 8), queue="b", walltime=HOUR), waiting(2, demand(1, 8), queue="a")
     queues = [Queue("a"), Queue("b")]

@@ -42,7 +42,7 @@ def test_a_gang_that_runs_keeps_its_size_but_hears_of_its_time() -> None:
     assert it.next_due() == 1_000
 
 
-def test_who_could_never_run_waits_where_nobody_is_refused() -> None:
+def test_an_impossible_job_waits_where_no_job_is_refused() -> None:
     it = controller()
     it.turn([JobArrived("a-1", 1, job(9))], 0)
     assert "9" in it.plan.verdicts["a-1"].message
