@@ -57,7 +57,7 @@ from windlass.core.model.plan import Plan, Preemption
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.snapshot import PastUsage, Snapshot
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Status
-from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS, HeldNodes, NodeMonitor
+from windlass.core.nodes.node_health import HeldNodes, NodeMonitor, grace_of
 
 _SPARE_TIMERS = 64
 """Outdated timers that may lie about before they are cleared out."""
@@ -249,9 +249,7 @@ class Controller:
 
     def _held_nodes(self, state: JobState) -> HeldNodes:
         queue = self.ledger.snapshot().queues.get(state.job.queue)
-        graces = (state.job.unreachable_grace, queue.unreachable_grace if queue else None, UNREACHABLE_GRACE_MS)
-        grace = next(each for each in graces if each is not None)
-        return HeldNodes(state.id, tuple(dict.fromkeys(_nodes_of(state))), grace)
+        return HeldNodes(state.id, tuple(dict.fromkeys(_nodes_of(state))), grace_of(state.job, queue))
 
     def _blame_unreachable_node(self, job_id: str, event: Event) -> Event:
         """A member that exits with an error while a node of its gang is unreachable has lost its peers there."""

@@ -115,6 +115,34 @@ def test_a_killed_agent_restarts_the_gang_and_the_agents_generation_continues(
     asyncio.run(scenario())
 
 
+def test_a_silent_agent_is_kept_for_the_grace_and_lost_after_it(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    waits = "import os, sys, time\nprint('ready', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
+    gate = tmp_path / "gate"
+
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
+            patient = await local.submit(agents(tmp_path, waits, str(gate), unreachable_grace=60_000))
+            hasty = await local.submit(agents(tmp_path, waits, str(gate), unreachable_grace=1_000))
+            await local.lines(patient, 4)
+            await local.lines(hasty, 4)
+            silent = [local.backend.store.tasks(job_id)[1].pid or 0 for job_id in (patient, hasty)]
+            for pid in silent:
+                os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(5)  # more than the three heartbeats after which agents lose each other at the earliest
+            for pid in silent:
+                os.kill(pid, signal.SIGCONT)
+            await local.lines(hasty, 8)  # its ranks were started again
+            assert len(local.printed(patient)) == 4
+            gate.touch()
+            status = (await local.end(patient)).status
+            assert (status.phase, status.generation, status.recoveries) == (Phase.SUCCEEDED, 1, 0)
+            assert (await local.end(hasty)).status.phase is Phase.SUCCEEDED
+
+    asyncio.run(scenario())
+
+
 def test_a_failing_program_uses_up_its_restarts_and_fails_with_its_cause(
     state: Path, tmp_path: Path, bare: dict[str, str]
 ) -> None:

@@ -7,6 +7,7 @@ from windlass.backends.local.supervisor_start import log_limits
 from windlass.backends.port import BackendError
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
 from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
 from windlass.core.model.status import Placement
 
 
@@ -55,6 +56,24 @@ def test_agents_get_the_backoff_of_their_job(tmp_path):
     [agent] = message["ranks"]
     budget = wire.RestartBudget.from_json(agent["env"][wire.RESTART_BUDGET])
     assert (budget.backoff_base, budget.backoff_max, budget.healthy_after) == (2.5, 60, 30)
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_queue", "inherited", "settings"),
+    [
+        (None, None, {}, "keep_alive_interval=1,keep_alive_max_attempt=300"),
+        (None, 20_000, {}, "keep_alive_interval=1,keep_alive_max_attempt=20"),
+        (5_000, 20_000, {}, "keep_alive_interval=1,keep_alive_max_attempt=5"),
+        (0, None, {}, "keep_alive_interval=1,keep_alive_max_attempt=3"),
+        (5_000, None, {"PET_RDZV_CONF": "keep_alive_interval=9"}, None),
+    ],
+)
+def test_an_agent_may_be_silent_for_the_unreachable_grace(tmp_path, of_job, of_queue, inherited, settings):
+    job = Job("job", (Role(command=("train",)),), launcher=Launcher.AGENT, unreachable_grace=of_job)
+    gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
+    queue = Queue("default", unreachable_grace=of_queue)
+    message = spawn_message(gang, nodes={}, logs=tmp_path, inherited=inherited, state_id="abc", queue=queue)
+    assert message["ranks"][0]["env"].get("PET_RDZV_CONF") == settings
 
 
 def test_a_spawn_message_has_commands_environments_and_the_log_folder(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +32,13 @@ from windlass.backends.local.supervisor_start import Link, start_supervisor
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.lifecycle.events import Cancel
+from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUsage
-from windlass.core.model.status import TERMINAL, JobState, Phase, Status
+from windlass.core.model.status import TERMINAL, JobState, Phase, Placement, Status
+from windlass.core.nodes.binding_check import find_stale_node
 
 _PAST_USAGE = "past usage"
 _AGENT_RECORDS = "agent records"
@@ -308,6 +311,7 @@ class LocalBackend:
             gang.port = choose_port((name, key[1]), {other.port for other in self._gangs.values()}, is_free)
         except OSError as error:
             gang.launch_error = str(error)
+        gang.launch_error = gang.launch_error or self._find_stale_node(gang)
         if gang.launch_error:
             self._report(*gang.give_up())
             return
@@ -319,8 +323,20 @@ class LocalBackend:
             inherited=self._environment if inherited is None else inherited,
             state_id=self._state_id,
             owner=self.store.owner(key[0]),
+            queue=next((queue for queue in self.cluster.queues if gang.job and queue.name == gang.job.queue), None),
         )
         self._supervisor.send(message)
+
+    def _find_stale_node(self, gang: LaunchedGang) -> str:
+        """Checks the placement against the nodes as they are now: the plan may be older. Returns the error, or ""."""
+        if gang.job is None:
+            return ""
+        held: dict[str, Counter[str]] = {}
+        for other in self._gangs.values():
+            for node, resources in other.held_resources().items() if other is not gang else ():
+                held.setdefault(node, Counter()).update(resources)
+        stale = find_stale_node(demands_of(gang.job), Placement(gang.nodes), self._nodes, held)
+        return stale.message if stale is not None else ""
 
     def _stop(self, key: Key, grace: int) -> None:
         gang = self._gangs.setdefault(key, LaunchedGang(key))

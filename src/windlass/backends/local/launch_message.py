@@ -17,7 +17,9 @@ from windlass.backends.local.launched_gangs import LaunchedGang
 from windlass.backends.local.logs import agent_name
 from windlass.core.model.job import Launcher, Role
 from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
 from windlass.core.model.resources import CPU, GPU
+from windlass.core.nodes.node_health import grace_of
 from windlass.launch.agent import agent_words, entry_of
 from windlass.launch.ranks import Rank, first_rank, role_named
 from windlass.launch.torchrun import StoreAddress, environment
@@ -30,6 +32,12 @@ _PYTHON_OF_RANKS = "PYTHON_EXEC"
 """torchrun's variable for the interpreter of the ranks, where it differs from the agent's."""
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 """Seconds that ranks have when their agent is told to end; the supervisor gives agents a little more."""
+_RENDEZVOUS_SETTINGS = "PET_RDZV_CONF"
+"""torchrun's variable for the settings of the rendezvous; a value of the job or of its client takes precedence."""
+_KEEP_ALIVE_S = 1
+"""Seconds between two heartbeats from agent to agent."""
+_MIN_SILENCES = 3
+"""Missed heartbeats in the shortest grace: the agent's own default, below which a busy machine would lose agents."""
 _FIRST_PORT, _PORTS = 20_000, 12_000
 """Ports below the range of outgoing connections on Linux (from 32768): a port found free here stays free until rank 0,
 which may import for seconds first, listens on it.
@@ -44,8 +52,12 @@ def spawn_message(
     inherited: Mapping[str, str],
     state_id: str,
     owner: str = "",
+    queue: Queue | None = None,
 ) -> dict[str, Any]:
-    """Builds the message that starts a gang. `inherited`: the environment below the job's own; `owner`: the client."""
+    """Builds the message that starts a gang.
+
+    `inherited`: the environment below the job's own; `owner`: the client; `queue`: the job's queue, if it is known.
+    """
     job_id, generation = gang.key
     assert gang.job is not None  # noqa: S101 - only gangs that are known whole are launched
     return {
@@ -57,11 +69,13 @@ def spawn_message(
         # below the job's own variables
         "env": {wire.CHECKPOINTS: default_place(state_id, job_id), **inherited, wire.STATE_ID: state_id},
         "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
-        "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
+        "ranks": [_rank(gang, rank, nodes, inherited, queue) for rank in gang.ranks],
     }
 
 
-def _rank(gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str]) -> dict[str, Any]:
+def _rank(
+    gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str], queue: Queue | None
+) -> dict[str, Any]:
     job_id, generation = gang.key
     assert gang.job is not None  # noqa: S101 - see spawn_message
     role = role_named(gang.job, rank.role)
@@ -80,7 +94,11 @@ def _rank(gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: 
     if gang.job.launcher is not Launcher.AGENT:
         return {"argv": list(role.command), "env": variables}
     agent = {"node": agent_name(rank.member), "first": first_rank(gang.job, rank), "ranks": role.procs}
-    return {"argv": agent_argv(role.command), "env": {**variables, **_agent_variables(gang, role)}, "agent": agent}
+    return {
+        "argv": agent_argv(role.command),
+        "env": {**_keep_alive(gang, queue, inherited), **variables, **_agent_variables(gang, role)},
+        "agent": agent,
+    }
 
 
 def agent_argv(command: Sequence[str]) -> list[str]:
@@ -112,6 +130,15 @@ def _agent_variables(gang: LaunchedGang, role: Role) -> dict[str, str]:
         "PET_MAX_RESTARTS": str(max(0, policy.user_limit - spent.user_failures)),
         wire.RESTART_BUDGET: budget.to_json(),
     }
+
+
+def _keep_alive(gang: LaunchedGang, queue: Queue | None, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Returns how long an agent may be silent before the others lose it; an agent that ends is lost at once."""
+    if _RENDEZVOUS_SETTINGS in inherited:
+        return {}
+    assert gang.job is not None  # noqa: S101 - see spawn_message
+    silences = max(_MIN_SILENCES, round(grace_of(gang.job, queue) / 1000 / _KEEP_ALIVE_S))
+    return {_RENDEZVOUS_SETTINGS: f"keep_alive_interval={_KEEP_ALIVE_S},keep_alive_max_attempt={silences}"}
 
 
 def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> int:

@@ -5,6 +5,7 @@ It outlives every controller. An event is kept until a controller has committed 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
@@ -21,8 +22,10 @@ from windlass.backends.simulator.progress import Costs, time_needed
 from windlass.backends.simulator.script import Delays, Script
 from windlass.core.lifecycle import events as e
 from windlass.core.model.elastic_size import job_in_size
+from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Target
+from windlass.core.nodes.binding_check import find_stale_node
 
 ScriptOf: TypeAlias = Callable[[str, Job], Script]
 Ran: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
@@ -170,7 +173,30 @@ class Universe:
             pace=NORMAL * job.members // asked.members,
         )
         self.gangs[job_id] = gang
-        self._start(gang)
+        if uninformed and (stale := self._find_stale_node(gang, job)):
+            self._refuse(gang, stale)
+        else:
+            self._start(gang)
+
+    def _find_stale_node(self, gang: Generation, job: Job) -> str:
+        """Checks a placement that was planned before the last change of the nodes. Returns the error, or ""."""
+        held: dict[str, Counter[str]] = {}
+        for other in self.gangs.values():
+            if other is not gang and other.alive:
+                for role in job_in_size(self.states[other.job_id].job, other.placement).roles:
+                    for node in other.placement.nodes[role.name]:
+                        held.setdefault(node, Counter()).update(role.resources)
+        nodes = {node.name: node for node in self.machines.known().nodes}
+        stale = find_stale_node(demands_of(job), gang.placement, nodes, held)
+        return stale.message if stale is not None else ""
+
+    def _refuse(self, gang: Generation, stale: str) -> None:
+        """Starts no member: the placement is stale, and the first member is reported as lost."""
+        for member in sorted(gang.alive):
+            gang.members.leave(member)
+        gang.hurt = True
+        gang.members.lose(0, stale)
+        self._tell_events(gang)
 
     def _start(self, gang: Generation) -> None:
         if gang.script.broken:

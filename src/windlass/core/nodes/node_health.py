@@ -14,12 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from windlass.core.model.job import Job
 from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
 
 UNREACHABLE_GRACE_MS = 300_000
 """Default of `Job.unreachable_grace`: Kubernetes tolerates unreachable nodes as long (DefaultTolerationSeconds)."""
 OUTAGE_NODES = 3
 OUTAGE_PERCENT = 55
+
+
+def grace_of(job: Job, queue: Queue | None) -> int:
+    """Time in ms for which a node of the job may be unreachable: the job's, else its queue's, else the default."""
+    graces = (job.unreachable_grace, queue.unreachable_grace if queue else None)
+    return next((grace for grace in graces if grace is not None), UNREACHABLE_GRACE_MS)
 
 
 class HeldNodes(NamedTuple):
