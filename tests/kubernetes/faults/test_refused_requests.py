@@ -35,7 +35,7 @@ def test_refused_at_random(plane: ControlPlane, play: Play, rules: list[Rule]) -
     play(plane, tale, lease=4.0)
 
 
-@pytest.mark.parametrize("status", [403, 422])
+@pytest.mark.parametrize("status", [403, 422, 500])
 def test_a_status_that_is_not_taken_holds_up_its_own_job_alone(plane: ControlPlane, play: Play, status: int) -> None:
     async def tale(on: Story) -> None:
         given = [Rule(status, "PATCH", "/cursed/status")]

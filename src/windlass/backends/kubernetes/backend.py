@@ -35,7 +35,7 @@ from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.deferred_status_writes import DeferredStatusWrites
+from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
 from windlass.backends.kubernetes.status.events import EventRecorder
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, remembered
@@ -112,7 +112,6 @@ class KubernetesBackend:
             self.now,
             on_trouble,
         )
-        self._deferred = DeferredStatusWrites(self._write, self.perform, self._inbox.wake, on_trouble)
         self.agents = AgentRegistry(self.pods, self.gangs.owner, self._events, self.inject, self.changed.mark, self.now)
         """Agents in pods, which report to the leader."""
         # 4. external gangs
@@ -153,13 +152,11 @@ class KubernetesBackend:
     def finished(self, job_id: str) -> JobState | None:
         """A job that has ended and whose object still exists."""
         gang = self.jobs.get(job_id)
-        state = self._deferred.get(job_id) or (gang.state if gang is not None else None)
-        return state if state is not None and state.status.phase in TERMINAL else None
+        return gang.state if gang is not None and gang.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Events that follow from what the watches have seen."""
         while True:
-            self._deferred.check()
             if self.router.leads:
                 self._look()
             events, _ = self._inbox.take()
@@ -171,21 +168,21 @@ class KubernetesBackend:
             await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
-        """Write every state into its object. The write of a refused state is deferred. Raises BackendError."""
-        writes = [self._deferred.write(state) for state in changes.states]
+        """Write every state into its object. Returns the jobs whose write failed. Raises BackendError."""
+        jobs = [state.id for state in changes.states] + list(changes.forgotten)
+        writes = [self._write(state) for state in changes.states]
         writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
         with self._executor.binding.at_once.beside():
-            troubles = await asyncio.gather(*writes, return_exceptions=True)
-        for trouble in troubles:
-            if trouble is not None:
-                raise trouble
+            errors = await asyncio.gather(*writes, return_exceptions=True)
+        failures = failures_of_jobs(list(zip(jobs, errors, strict=True)))
         self._usage.note(changes.past)
-        self._commits.record(changes.transitions, self._events)
-        return {}
+        self._commits.record([each for each in changes.transitions if each.job_id not in failures], self._events)
+        self._commits.record_failures(failures, self._events)
+        return failures
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Bind or delete pods in the background. A `Forget` needs nothing: its object went with the commit."""
-        for command in self._deferred.possible(commands):
+        for command in commands:
             external = self.external.get(command.job_id) is not None
             match command:
                 case Launch(job_id, generation, placement):
@@ -208,7 +205,7 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Stop all work in the background; the cluster stays as it is."""
-        for part in (self._deferred, self.external, self.pending, self._executor, self._refusals, self._events):
+        for part in (self.external, self.pending, self._executor, self._refusals, self._events):
             await part.close()
         await self._usage.close()
         await self._statuses.close()

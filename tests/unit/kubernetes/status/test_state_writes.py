@@ -124,6 +124,24 @@ def test_an_attempt_whose_answer_was_lost_counts() -> None:
     assert server.asked == ["patch", "get", "patch"]
 
 
+def test_a_state_whose_write_failed_and_was_carried_out_is_followed_by_the_next() -> None:
+    server = Server()
+    gang = gang_of(server)
+    patch = server.patch
+
+    async def fails(*about: Any, subresource: str) -> dict[str, Any]:
+        await patch(*about, subresource=subresource)
+        raise ApiError(500, "InternalError")
+
+    server.patch = fails  # type: ignore[method-assign]
+    with pytest.raises(ApiError):
+        write(server, gang, QUEUED)
+    server.patch = patch  # type: ignore[method-assign]
+    write(server, gang, RUNNING)
+    assert (gang.stored.revision, gang.stored.status.phase) == (2, Phase.RUNNING) if gang.stored else False
+    assert server.object["status"][FIELD]["phase"] == "Running"
+
+
 def test_the_state_is_written_also_where_the_rest_of_the_status_is_not_taken() -> None:
     server = Server(refuses=("conditions",))
     write(server, gang_of(server), QUEUED, conditions=[{"type": "Odd"}])

@@ -35,6 +35,8 @@ class ObjectVersion:
     """Generation of the object at `read`: it changes with the spec only."""
     gone: bool = False
     """The object is deleted: nothing can be written into it."""
+    unsure: list[Stored] = field(default_factory=list)
+    """States whose write has failed, and may have been carried out all the same."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the object is written."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.connection import Connection
@@ -13,10 +13,12 @@ from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.status import state_writes
-from windlass.backends.kubernetes.status.events import RECOVERED, EventRecorder, News
+from windlass.backends.kubernetes.status.events import NOT_WRITTEN, RECOVERED, EventRecorder, News
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
+
+_NOT_WRITTEN_NOTE = "its state cannot be written, and nothing is done for it meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class JobCommits:
     async def write(self, gang: Gang, state: JobState) -> None:
         """Write a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
         phase = state.status.phase
+        if gang.notes.trouble.startswith(_NOT_WRITTEN_NOTE):
+            gang.notes.trouble = ""
         await state_writes.write(self.connection, gang, state, status_of(gang, state.status, self.now()))
         self.store.catch_up(gang)
         if phase is Phase.SUSPENDED:
@@ -57,6 +61,16 @@ class JobCommits:
             return
         if await state_writes.remove(self.connection, gang, self.on_trouble):
             self.store.close(gang)
+
+    def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:
+        """Have each job whose state could not be written say so, in an Event and in its conditions."""
+        for job_id, error in failures.items():
+            gang = self.store.get(job_id)
+            note = f"{_NOT_WRITTEN_NOTE}: {error}"
+            if gang is not None and gang.notes.trouble != note:
+                gang.notes.trouble, gang.notes.stale = note, True
+                self.changed.mark(gang)
+                events.tell(News(gang.home, NOT_WRITTEN, "Commit", note, self.now()))
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
         """Record an Event for the last transition of each job."""

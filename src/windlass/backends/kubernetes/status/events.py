@@ -22,8 +22,8 @@ _BEHIND = 0.5
 """Seconds that an event is held back while gangs start."""
 _LONGEST = 1_024
 """Bytes of a note, by the API."""
-RECOVERED = "Recovered"
-_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED)
+RECOVERED, NOT_WRITTEN = "Recovered", "StateNotWritten"
+_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED, NOT_WRITTEN)
 REPORTER = "windlass.dev/operator"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.merge_patch import difference
 from windlass.backends.kubernetes.gangs import stored_state
@@ -70,10 +70,9 @@ def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
-    revision = gang.stored.revision if gang.stored else 0
-    before = gang.stored or Stored(state.number, 0, Status())
-    new = replace(before.followed_by(state.status), number=state.number)
     while True:
+        before = gang.stored or Stored(state.number, 0, Status())
+        new = replace(before.followed_by(state.status), number=state.number)
         body = {
             "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.home.uid},
             "status": {**_changes(gang, said), FIELD: stored_state.written(new)},
@@ -90,17 +89,25 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
                 said = {}  # whoever cannot be told the rest is told it with the next state
                 continue
             if not error.is_conflict:
+                gang.version.unsure.append(new)
                 raise
-            if await _look_again(connection, gang, revision, new):
+            if await _look_again(connection, gang, new):
                 return
             continue
+        except Unreachable:
+            gang.version.unsure.append(new)
+            raise
+        gang.version.unsure.clear()
         gang.stored, gang.number = new, new.number
         gang.learn(answer)
         return
 
 
-async def _look_again(connection: Connection, gang: Gang, revision: int, new: Stored) -> bool:
-    """Learn what the object is by now. True: what was to be written is there, by an attempt whose answer was lost."""
+async def _look_again(connection: Connection, gang: Gang, new: Stored) -> bool:
+    """Read the object as it is by now. True: `new` is there, written by an attempt whose answer was lost.
+
+    An earlier state of this controller, whose write has failed without a clear answer, may be there as well.
+    """
     try:
         found = await connection.get(gang.home.resource, gang.home.namespace, gang.home.name)
     except ApiError as error:
@@ -116,7 +123,8 @@ async def _look_again(connection: Connection, gang: Gang, revision: int, new: St
     except UnreadableError as error:
         raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
     is_ours = there == new
-    if is_ours:
+    revision = gang.stored.revision if gang.stored else 0
+    if is_ours or (there is not None and there in gang.version.unsure):
         gang.stored, gang.number = there, new.number
     elif (there.revision if there else 0) != revision:
         raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")
