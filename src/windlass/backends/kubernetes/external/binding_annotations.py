@@ -1,6 +1,6 @@
-"""What is written on pods as they are bound, so that whoever takes over knows which were decided on together.
+"""Annotations of bound pods: a controller that takes over reads from them which pods were decided on together.
 
-The first pod of a gang has the whole decision, every other one the uid of that first pod.
+The first pod of a gang carries the whole decision, every other one the uid of that first pod.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _decode = msgspec.json.Decoder(_Written).decode
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """That the pods of these uids go to these nodes."""
+    """Decision to bind the pods of these uids to these nodes."""
 
     name: str
-    """The gang's, within its namespace."""
+    """Name of the gang within its namespace."""
     nodes: Mapping[str, str]
 
 
 def whole(decision: Decision) -> Mapping[str, str]:
-    """For the first pod."""
+    """Returns the annotation of the first pod."""
     by_node: dict[str, list[str]] = {}
     for uid, node in decision.nodes.items():
         by_node.setdefault(node, []).append(uid)
@@ -41,24 +41,24 @@ def whole(decision: Decision) -> Mapping[str, str]:
 
 
 def part(first: str) -> Mapping[str, str]:
-    """For the others. `first`: the uid of the first."""
+    """Returns the annotation of every other pod. `first`: the uid of the first."""
     return _annotation(_Written(first=first))
 
 
 def first_of(pod: Pod) -> str:
-    """The uid of the pod that has the decision by which this one was bound; its own if it was bound by itself."""
+    """Returns the uid of the pod that carries the decision on this one; its own if it was bound alone."""
     return _read(pod).first or pod.metadata.uid
 
 
 def decision_on(pod: Pod) -> Decision | None:
-    """The decision that this pod has, if it has one."""
+    """Returns the decision that this pod carries, if any."""
     read = _read(pod)
     nodes = {uid: node for node, uids in read.nodes.items() for uid in uids}
     return Decision(read.name, nodes) if pod.metadata.uid in nodes else None
 
 
 def _read(pod: Pod) -> _Written:
-    """What somebody else has written there says nothing."""
+    """Reads the annotation; a value that cannot be decoded counts as none."""
     try:
         return _decode(pod.metadata.annotations.get(ANNOTATION, "{}"))
     except msgspec.DecodeError:
@@ -70,7 +70,7 @@ def _annotation(written: _Written) -> Mapping[str, str]:
 
 
 def together(pods: Sequence[Pod]) -> Mapping[str, Sequence[Pod]]:
-    """Pods by the first pod of the decision that bound them."""
+    """Groups pods by the first pod of the decision that bound them."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:
         found.setdefault(first_of(pod), []).append(pod)

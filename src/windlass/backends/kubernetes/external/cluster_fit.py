@@ -1,4 +1,4 @@
-"""What a gang of others asks of this very cluster: its volumes, the kind of its GPUs, its queue and priority."""
+"""Resolves an external gang in its cluster: its volumes, the kind of its GPUs, its queue and its priority."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 
 def fitted_job(gang: Gang[Pod], around: Surroundings) -> Job:
-    """The gang's job as the controller is told it. No failure is forgiven: its owner makes what comes next."""
+    """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones."""
     job = gang.job
     named = any(pod.metadata.labels.get(QUEUE) for pod in gang.pods)
     queue = job.queue if named or job.queue != DEFAULT_QUEUE else queue_of("", around.namespace_labels)
@@ -32,7 +32,7 @@ def fitted_job(gang: Gang[Pod], around: Surroundings) -> Job:
 
 
 def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
-    """Where a pod may go, for `gather`: by its own affinity, its volumes and the make of its GPUs."""
+    """Returns the node terms of a pod, for `gather`: from its own affinity, its volumes and the kind of its GPUs."""
 
     def terms(pod: Pod) -> Terms:
         store = stored(pod, around)
@@ -47,13 +47,13 @@ def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
 
 
 def stored(pod: Pod, around: Surroundings) -> Storage:
-    """What the pod's claims come to."""
+    """Resolves the volume claims of a pod."""
     names = _claims(pod)
     return storage(names, pod.metadata.namespace, around.stock) if names else Storage()
 
 
 def claims_to_choose(around: Callable[[str], Surroundings], pod: Pod) -> Sequence[str]:
-    """The claims of a pod whose volumes are provisioned near its node."""
+    """Returns the claims of a pod whose volumes are provisioned near its node."""
     return stored(pod, around(pod.metadata.namespace)).to_choose if pod.spec.volumes else ()
 
 

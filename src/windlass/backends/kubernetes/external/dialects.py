@@ -1,4 +1,4 @@
-"""The objects that say what a gang of others needs: where they are found, and what their gangs are called."""
+"""The objects that describe external gangs, by dialect: their API resources, and the job ids of their gangs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.SIZED: "gang", 
 
 def _resource(dialect: Dialect) -> Resource:
     kind = object_of(Membership("", "", dialect))
-    assert kind is not None  # noqa: S101 - it is asked only of dialects with an object
+    assert kind is not None  # noqa: S101 - it is called only for dialects with an object
     return named(kind.api_version, _PLURALS[kind.kind], kind.kind)
 
 
@@ -24,18 +24,18 @@ RESOURCES: Mapping[Dialect, Resource] = {
     **{dialect: _resource(dialect) for dialect in (*POD_GROUPS, Dialect.JOB_SET)},
     Dialect.JOB: JOBS,
 }
-"""By dialect; others have none."""
+"""API resource by dialect; the other dialects have no object."""
 OPTIONAL = tuple(resource for dialect, resource in RESOURCES.items() if dialect is not Dialect.JOB)
-"""Those that a cluster may lack."""
+"""Resources that a cluster may lack."""
 
 
 def job_id(member: Membership, name: str) -> str:
-    """What the controller calls a gang of this name: `team/podgroup/digits`, `team/pod/shell`."""
+    """Returns the controller's id of a gang of this name: `team/podgroup/digits`, `team/pod/shell`."""
     return f"{member.namespace}/{_WORDS.get(member.dialect, 'podgroup')}/{name}"
 
 
 def group_object(body: bytes) -> dict[str, Any]:
-    """One of these objects, without what nobody looks at: a Job's template may be large, and Jobs are many."""
+    """Decodes one of these objects without unused parts: a Job's template may be large, and Jobs are many."""
     found: dict[str, Any] = orjson.loads(body)
     found["metadata"].pop("managedFields", None)
     if isinstance(spec := found.get("spec"), dict):

@@ -16,9 +16,9 @@ from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 
 
 class ExternalBinder:
-    """`mark` is called with a gang for which something was done.
+    """Binds gangs and late pods. `mark` is called with each gang whose bindings have changed.
 
-    `to_choose`: the claims of a pod whose volumes are provisioned near its node.
+    `to_choose` returns the claims of a pod whose volumes are provisioned near its node.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class ExternalBinder:
         self._tasks = BackgroundTasks(on_trouble)
 
     def launch(self, gang: ExternalGang, allocation: Allocation) -> None:
-        """Bind all members that are not bound yet."""
+        """Binds all members that are not bound yet."""
         allocation.busy += 1
         self._tasks.send(self._launch(gang, allocation))
 
     def follow(self, gang: ExternalGang, allocation: Allocation, number: int) -> None:
-        """Bind a late pod in the place of a member. If that fails, the pod is let go of."""
+        """Binds a late pod in the place of a member. If that fails, the pod no longer belongs to the gang."""
         allocation.busy += 1
         allocation.bound.discard(number)
         self._tasks.send(self._follow(gang, allocation, number))
 
     async def close(self) -> None:
-        """Stop all requests."""
+        """Stops all requests."""
         await self._tasks.close()
 
     async def _launch(self, gang: ExternalGang, allocation: Allocation) -> None:

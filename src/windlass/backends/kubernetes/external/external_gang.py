@@ -18,7 +18,7 @@ _ENDED = ("Succeeded", "Failed")
 
 @dataclass(slots=True)
 class Allocation:
-    """Lasts from the choice of nodes until no pod of the gang is left on them."""
+    """Nodes of a gang, from their choice until no pod of the gang is left on them."""
 
     generation: int
     nodes: Sequence[str]
@@ -28,21 +28,21 @@ class Allocation:
     whole: bool = False
     """All members were bound."""
     failed: dict[int, str] = field(default_factory=dict)
-    """Members that could not be bound, and why."""
+    """Members that could not be bound, with the reason."""
     started: bool = False
     """The gang had started under an earlier controller."""
     left_alone: bool = False
-    """It ends for the controller only: its living pods go on."""
+    """It ends for the controller only: its living pods continue."""
     handed_over: bool = False
-    """Its resources count as those of others from now on."""
+    """From now on its resources count as foreign usage."""
     emptied: bool = False
-    """Every pod that existed when it was stopped is being deleted."""
+    """Deletion was requested for every pod that existed when it was stopped."""
     busy: int = 0
-    """Tasks that are binding pods of it."""
+    """Number of tasks that are binding its pods."""
     rebound: set[int] = field(default_factory=set)
     """Members whose bindings have changed since they were last observed."""
     given_up: set[int] = field(default_factory=set)
-    """Members whose late pods could not be bound, and are yet to be let go of."""
+    """Members whose late pods could not be bound and have not been released from the gang yet."""
     closed: set[int] = field(default_factory=set)
     """Members whose places no later pod may take."""
     tracker: MemberTracker = field(init=False)
@@ -52,7 +52,7 @@ class Allocation:
 
     @property
     def stopping(self) -> bool:
-        """Whether its pods are to leave."""
+        """Whether its pods are to be deleted."""
         return self.tracker.stopping
 
     @property
@@ -61,7 +61,7 @@ class Allocation:
         return self.tracker.gone
 
     def observe(self, number: int, pod: Pod | None) -> None:
-        """Report a pod to the tracker; None: it is gone. What one pod comes to is no end of the gang by itself."""
+        """Reports a pod to the tracker; None: it is gone. The end of one pod does not end the gang by itself."""
         if self.whole and has_begun(pod):
             self.tracker.start(number)
         if self._is_here(number, pod):
@@ -70,9 +70,9 @@ class Allocation:
             self.tracker.leave(number)
 
     def take_events(self) -> list[Event]:
-        """Events that follow from what was observed; none while pods are being bound.
+        """Returns the events that follow from what was observed; none while pods are being bound.
 
-        However the pods have ended, what follows is their owner's to decide. So the gang succeeds when none is left,
+        However the pods have ended, their owner decides what follows. So the gang succeeds when no pod is left,
         and a gang that was stopped is not queued again: pods that its owner creates next are another gang.
         """
         if self.busy:
@@ -89,7 +89,7 @@ class Allocation:
         return [*events, Cancel("its pods are gone")] if any(isinstance(each, GangGone) for each in events) else events
 
     def _is_here(self, number: int, pod: Pod | None) -> bool:
-        """Whether a pod is on the node that was chosen for it, and has not ended."""
+        """Tells whether a pod is on the node that was chosen for it, and has not ended."""
         if pod is None or pod.status.phase in _ENDED:
             return False
         on = pod.spec.node_name
@@ -98,28 +98,28 @@ class Allocation:
 
 @dataclass(slots=True)
 class ExternalGang:
-    """`status` is as committed last."""
+    """A gang as the backend knows it. `status` was committed last."""
 
     id: str
     name: str
-    """Within its namespace."""
+    """Name within its namespace."""
     number: int
     member: Membership
     job: Job
     pods: list[Pod]
-    """As they were gathered, in the order of members."""
+    """Pods as they were gathered, in the order of members."""
     status: Status = field(default_factory=Status)
     allocation: Allocation | None = None
     cancelled: bool = False
     """Its end before its start was reported."""
     now: list[Pod | None] = field(init=False)
-    """The pods as they are; None: gone."""
+    """Pods as they are at present; None: gone."""
     changed: set[int] = field(default_factory=set)
     """Members whose pods have changed since the last look."""
     ended: set[int] = field(init=False)
     """Members whose pods have ended or are gone."""
     _not_waiting: set[int] = field(init=False)
-    """Members whose pods are not to be placed any more."""
+    """Members whose pods no longer wait for a node."""
     _numbers: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,11 +129,11 @@ class ExternalGang:
         self._not_waiting = {number for number, pod in enumerate(self.pods) if not waits(pod)}
 
     def number_of(self, uid: str) -> int:
-        """The member that a pod is."""
+        """Returns the member number of a pod."""
         return self._numbers[uid]
 
     def see(self, uid: str, pod: Pod | None) -> None:
-        """Take in one of its pods as it is now; None: it is gone."""
+        """Records the present state of one of its pods; None: it is gone."""
         number = self._numbers[uid]
         self.now[number] = pod
         self.changed.add(number)
@@ -143,27 +143,27 @@ class ExternalGang:
             self.allocation.observe(number, pod)
 
     def replace(self, number: int, pod: Pod) -> None:
-        """Have another pod take the place of a member."""
+        """Replaces the pod of a member."""
         del self._numbers[self.pods[number].metadata.uid]
         self.pods[number] = pod
         self._numbers[pod.metadata.uid] = number
         self.see(pod.metadata.uid, pod)
 
     def observe_all(self) -> None:
-        """Report every pod to the tracker of its allocation. Costs as much as the gang is large."""
+        """Reports every pod to the tracker of its allocation. The cost is proportional to the size of the gang."""
         for number, pod in enumerate(self.now):
             if self.allocation is not None:
                 self.allocation.observe(number, pod)
 
     def living(self, numbers: Iterable[int] | None = None) -> Iterator[Pod]:
-        """Those of these members, or of all, that live on the nodes chosen for them."""
+        """Yields the pods of these members, or of all, that are alive on the nodes chosen for them."""
         alive = self.allocation.tracker.alive if self.allocation is not None else ()
         for number in sorted(alive) if numbers is None else numbers:
             if number in alive and (pod := self.now[number]) is not None:
                 yield pod
 
     def take_events(self) -> list[Event]:
-        """Events that follow from what its pods have come to, each once."""
+        """Returns the events that follow from the states of its pods, each once."""
         if self.allocation is not None:
             return self.allocation.take_events()
         if self.cancelled or not self._not_waiting:
@@ -185,7 +185,7 @@ class ExternalGang:
 
 
 def nodes_of(job: Job, placement: Placement) -> Sequence[str]:
-    """The node of each member, in the order of members."""
+    """Returns the node of each member, in the order of members."""
     return [node for role in job.roles for node in placement.nodes.get(role.name, ())]
 
 
@@ -196,19 +196,19 @@ def placement_of(job: Job, nodes: Sequence[str]) -> Placement:
 
 
 def waits(pod: Pod | None) -> bool:
-    """Whether a pod is still to be placed."""
+    """Tells whether a pod still waits for a node."""
     if pod is None or pod.metadata.deletion_timestamp is not None:
         return False
     return not pod.spec.node_name and pod.status.phase not in _ENDED
 
 
 def has_ended(pod: Pod | None) -> bool:
-    """Whether a pod has ended or is gone."""
+    """Tells whether a pod has ended or is gone."""
     return pod is None or pod.status.phase in _ENDED
 
 
 def has_begun(pod: Pod | None) -> bool:
-    """Whether a pod runs or did."""
+    """Tells whether a pod runs or has run."""
     return pod is None or pod.status.phase in ("Running", *_ENDED)
 
 

@@ -1,7 +1,7 @@
-"""The external gangs that the controller schedules: arrival, commands, and end.
+"""The external gangs that the controller schedules: arrival, commands and end.
 
-Their states live in memory. A gang that has to leave is not queued again: pods that its owner creates next are another
-gang.
+Their states are kept in memory. A gang that is evicted is not queued again: pods that its owner creates next are
+another gang.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from windlass.core.lifecycle.events import Cancel, GangGone
 from windlass.core.model.status import TERMINAL, JobState, Placement
 
 _LEFT_ALONE = ("NodeLost",)
-"""Reasons to end a gang for the controller only: its owner sees to its living pods."""
+"""Reasons to end a gang for the controller only: its owner handles its living pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,23 @@ class Outlet:
 
     tell: Callable[[BackendEvent], None]
     number: Callable[[], int]
-    """The next number of a job."""
+    """Returns the next job number."""
     recount: Callable[[Pod], None]
     """Called for a pod when the controller begins or ceases to account for it."""
     tell_nodes: Callable[[], None]
     """Reports the cluster to the controller before the events that follow."""
     wake: Callable[[], None]
-    """Has `look` called."""
+    """Schedules a call of `look`."""
     usable: Callable[[str], bool]
-    """Whether a pod may be bound to the node of this name."""
+    """Tells whether a pod may be bound to the node of this name."""
     around: Callable[[str], Surroundings]
-    """Lookups for a pod of this namespace."""
+    """Returns the lookups for a pod of this namespace."""
     now: Callable[[], int]
     trouble: Callable[[str], None]
 
 
 class ExternalGangs:
-    """Watches store what they see; `look` reports what follows. Nothing is looked at before `recover`."""
+    """Watches store what they see; `look` reports what follows. Nothing is reported before `recover`."""
 
     def __init__(
         self, binding: PodBinding, deletion: PodDeletion, conditions: PendingConditions, outlet: Outlet
@@ -87,7 +87,7 @@ class ExternalGangs:
     # --- what watches and endpoints call -------------------------------------------------------------
 
     def see_pod(self, pod: Pod, *, there: bool) -> None:
-        """Take in a pod as it is now, or as it was when it was deleted; of any scheduler."""
+        """Records a pod as it is now, or as it was when it was deleted; pods of any scheduler."""
         uid = pod.metadata.uid
         before = self._groups.of(uid)
         self._groups.see_pod(pod, there=there)
@@ -100,12 +100,12 @@ class ExternalGangs:
             self._group_status.mark(changed.member)
 
     def see_object(self, resource: Resource, manifest: dict[str, object], *, there: bool) -> None:
-        """Take in a PodGroup, Job or JobSet as it is now, or as it was when it was deleted."""
+        """Records a PodGroup, Job or JobSet as it is now, or as it was when it was deleted."""
         self._groups.see_object(resource, manifest, there=there)
         self._outlet.wake()
 
     def look_around(self) -> None:
-        """Gather groups again that were refused or incomplete: nodes, claims or classes have changed."""
+        """Gathers refused and incomplete groups again: nodes, claims or classes have changed."""
         for group in self._groups:
             if group.refused[0] or group.missing:
                 group.refused = "", frozenset()
@@ -113,7 +113,7 @@ class ExternalGangs:
         self._outlet.wake()
 
     def say(self, job_id: str, sentence: str) -> bool:
-        """Set why a gang waits. False: it is no external gang."""
+        """Sets the reason for which a gang waits. Returns False if it is no external gang."""
         gang = self._index.get(job_id)
         if gang is None:
             return False
@@ -122,14 +122,14 @@ class ExternalGangs:
         return True
 
     async def close(self) -> None:
-        """Stop all work in the background; the cluster stays as it is."""
+        """Stops all work in the background; the cluster stays as it is."""
         await self._group_status.close()
         await self._binder.close()
 
     # --- the port ------------------------------------------------------------------------------------
 
     def recover(self) -> Sequence[JobState]:
-        """The gangs that are bound, are being bound, or wait, as their pods show it."""
+        """Returns the gangs that are bound, are being bound, or wait, as their pods show it."""
         recovering = Recovering(self._groups, self._outlet.around, self._outlet.usable, self._outlet.now())
         for gang in recovering.placed():
             self._admit(gang)
@@ -143,7 +143,7 @@ class ExternalGangs:
         return [gang.state for gang in self._index]
 
     def look(self) -> None:
-        """Report what has happened since the last look."""
+        """Reports what has happened since the last call."""
         for group in self._groups.changed():
             for gang in self._gathering.new_gangs(group):
                 gang.number = self._outlet.number()
@@ -156,7 +156,7 @@ class ExternalGangs:
                 self._look_at(gang)
 
     def commit(self, state: JobState) -> None:
-        """Take in the controller's state of a gang; a gang that has ended is forgotten."""
+        """Stores the controller's state of a gang; a gang that has ended is forgotten."""
         gang = self._index.get(state.id)
         if gang is None:
             return
@@ -167,7 +167,7 @@ class ExternalGangs:
             self._outlet.wake()
 
     def launch(self, job_id: str, generation: int, placement: Placement) -> None:
-        """Bind all pods of a gang."""
+        """Binds all pods of a gang."""
         gang = self._index.get(job_id)
         if gang is None or (gang.allocation is not None and gang.allocation.busy):
             return
@@ -177,7 +177,7 @@ class ExternalGangs:
         self._binder.launch(gang, gang.allocation)
 
     def stop(self, job_id: str, generation: int, _grace: int) -> None:
-        """Evict a gang; delete the pods of one that is not whole."""
+        """Evicts a gang; deletes the pods of one that is not whole."""
         gang = self._index.get(job_id)
         if gang is None or gang.allocation is None:
             self._outlet.tell(JobEvent(job_id, GangGone(generation)))
@@ -198,13 +198,14 @@ class ExternalGangs:
         if allocation is None or allocation.busy or allocation.gone or allocation.left_alone:
             return
         if allocation.stopping:
-            remove = self._deletion.evict if allocation.whole else self._deletion.delete  # no budget covers a part
+            # no disruption budget covers a part of a gang
+            remove = self._deletion.evict if allocation.whole else self._deletion.delete
             living = gang.living(sorted(changed) if allocation.emptied else None)
             remove(pod for pod in living if not pod.metadata.deletion_timestamp)
             allocation.emptied = True
 
     def _settle(self, gang: ExternalGang, allocation: Allocation) -> None:
-        """Take in what the binder has done, and hand over the pods of a gang that is left alone."""
+        """Processes what the binder has done, and hands over the pods of a gang that is left alone."""
         while allocation.given_up:
             self._gathering.let_go(gang, allocation.given_up.pop())
         while allocation.rebound and not allocation.busy:

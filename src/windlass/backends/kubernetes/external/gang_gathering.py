@@ -1,4 +1,4 @@
-"""Gathers the pods of changed groups into gangs: new ones, and late pods that take places in a running gang."""
+"""Gathers the pods of changed groups into gangs: new ones, and late pods that replace members of a running gang."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import Membership
 
 _REFUSED = "Misconfigured"
-"""Reason of a job that the controller refused."""
+"""Reason of a job that the controller has refused."""
 _BACKOFF, _LONGEST = 1_000, 60_000
-"""Ms before a gang that could not be bound is gathered again; doubled each time up to the longest."""
+"""Milliseconds before a gang that could not be bound is gathered again; doubled each time up to the longest."""
 _PODS_PER_MS = 10
-"""A group of so many pods that is incomplete is gathered at most once in a millisecond."""
+"""An incomplete group waits one millisecond for each so many of its pods before it is gathered again."""
 
 
 @dataclass(slots=True)
@@ -46,32 +46,32 @@ class GangGathering:
     """Groups that wait for the end of the gang of an id."""
 
     def new_gangs(self, group: Group) -> Iterator[ExternalGang]:
-        """The gangs that the waiting pods of a changed group make. Late pods are bound in their gang first."""
+        """Yields the gangs that the waiting pods of a changed group form. Late pods are bound in their gang first."""
         if group.refused[0] and group.refused[1] <= group.pods.keys():
             return
         if group.not_before > self.now():
-            return  # it is touched again then
+            return  # the group is touched again at that time
         if not group.loose and self.groups.object_of(group.member) is group.manifest:
             self._set_missing(group, "")
             return
         gangs = self.index.of_group(group.member)
         if group.is_unwound or any(gang.is_leaving for gang in gangs):
-            return  # pods that are about to leave do not count, and new pods are to start together
+            return  # pods that are about to be deleted do not count, and new pods are to start together
         self._fill_places(group, gangs)
         yield from self.gather(group)
 
     def gather(self, group: Group) -> Iterator[ExternalGang]:
-        """The gangs that the waiting pods of a group make."""
+        """Yields the gangs that the waiting pods of a group form."""
         for gang in self._assemble(group):
             called = job_id(group.member, gang.name)
-            if called in self.index:  # its end has this group looked at again
+            if called in self.index:  # the end of that gang touches this group again
                 self._waiting_for_name.setdefault(called, []).append(group.member)
                 continue
             job = fitted_job(gang, self.around(group.member.namespace))
             yield ExternalGang(called, gang.name, 0, group.member, job, list(gang.pods))
 
     def forget(self, gang: ExternalGang) -> None:
-        """Let go of a gang that has ended for the controller, and look again at the groups that waited for that."""
+        """Removes a gang that has ended for the controller, and touches the groups that waited for its end."""
         self.index.remove(gang)
         self.messages.clear(gang.id)
         group = self.groups.get(gang.member)
@@ -81,7 +81,7 @@ class GangGathering:
         self.groups.touch_all(self._waiting_for_name.pop(gang.id, ()))
 
     def let_go(self, gang: ExternalGang, number: int) -> None:
-        """Have the pod of a member belong to the gang no more."""
+        """Removes the pod of a member from the gang."""
         uid = gang.pods[number].metadata.uid
         gang.see(uid, None)
         self.index.release(uid)
@@ -90,7 +90,7 @@ class GangGathering:
             self.groups.touch(group.member)
 
     def _clean_up(self, gang: ExternalGang, group: Group) -> None:
-        """Count the pods that are left of a gang, and decide when its group is gathered again."""
+        """Counts the pods that are left of a gang, and decides when its group is gathered again."""
         for pod in gang.pods:
             if (left := group.pods.get(pod.metadata.uid)) is not None:
                 self.recount(left)
@@ -105,7 +105,7 @@ class GangGathering:
             self.retry_later(group, wait)
 
     def retry_later(self, group: Group, wait: int) -> None:
-        """Gather a group again after so many ms, and not before."""
+        """Gathers a group again after so many ms, and not before."""
         group.not_before = self.now() + wait
         asyncio.get_running_loop().call_later(wait / 1000, self._retry, group)
 
@@ -127,7 +127,7 @@ class GangGathering:
                     break
 
     def _follow(self, gang: ExternalGang, number: int, pod: Pod) -> None:
-        """Bind a late pod in the place of a member that has ended."""
+        """Binds a late pod in the place of a member that has ended."""
         assert gang.allocation is not None  # noqa: S101 - only a whole gang has late pods
         self.let_go(gang, number)
         gang.replace(number, pod)
@@ -153,7 +153,7 @@ class GangGathering:
         return gathered.gangs
 
     def _set_missing(self, group: Group, missing: str) -> None:
-        """Note why the pods of a group are no gang yet, and tell its pods."""
+        """Notes why the pods of a group form no gang yet, and writes it to its pods."""
         group.missing = missing
         called = job_id(group.member, group.member.name)
         if called in self.index:
@@ -164,7 +164,7 @@ class GangGathering:
             self.messages.clear(called)
 
     def _start_over(self, group: Group) -> bool:
-        """Cancel waiting gangs after the number of pods that start together has changed. False: there are none."""
+        """Cancels waiting gangs after the number of pods that start together has changed; returns whether any were."""
         gangs = self.index.of_group(group.member)
         waiting = [gang for gang in gangs if gang.allocation is None and not gang.cancelled]
         for gang in waiting:

@@ -1,4 +1,4 @@
-"""The external gangs that the controller holds: by id, by pod, and by group."""
+"""Index of the external gangs that the controller holds: by id, by pod, and by group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.jobs.kubernetes.external.membership import Membership
 
 
 class GangIndex:
-    """`groups` is told which pods belong to a gang."""
+    """Passes on to `groups` which pods belong to a gang."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
@@ -26,36 +26,36 @@ class GangIndex:
         return job_id in self._gangs
 
     def get(self, job_id: str) -> ExternalGang | None:
-        """The gang of this id."""
+        """Returns the gang of this id."""
         return self._gangs.get(job_id)
 
     def of_pod(self, uid: str) -> ExternalGang | None:
-        """The gang of a pod."""
+        """Returns the gang of a pod."""
         return self._by_uid.get(uid)
 
     def of_group(self, group: Membership) -> Sequence[ExternalGang]:
-        """The gangs of a group."""
+        """Returns the gangs of a group."""
         return list(self._by_group.get(group, {}).values())
 
     def add(self, gang: ExternalGang) -> None:
-        """Take in a gang with its pods."""
+        """Adds a gang with its pods."""
         self._gangs[gang.id] = gang
         self._by_group.setdefault(gang.member, {})[gang.id] = gang
         for pod in gang.pods:
             self.assign(gang, pod)
 
     def assign(self, gang: ExternalGang, pod: Pod) -> None:
-        """Have a pod belong to a gang."""
+        """Assigns a pod to a gang."""
         self._by_uid[pod.metadata.uid] = gang
         self._groups.assign(pod.metadata.uid)
 
     def release(self, uid: str) -> None:
-        """Have a pod belong to no gang."""
+        """Ends the assignment of a pod to its gang."""
         if self._by_uid.pop(uid, None) is not None:
             self._groups.release(uid)
 
     def remove(self, gang: ExternalGang) -> None:
-        """Forget a gang."""
+        """Removes a gang."""
         del self._gangs[gang.id]
         gangs = self._by_group[gang.member]
         del gangs[gang.id]
@@ -66,7 +66,7 @@ class GangIndex:
                 self.release(pod.metadata.uid)
 
     def holds(self, pod: Pod) -> bool:
-        """Whether the controller accounts for the resources of a pod on its node."""
+        """Tells whether the controller accounts for the resources of a pod on its node."""
         gang = self._by_uid.get(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
         if gang is None or allocation is None or allocation.gone or allocation.handed_over:

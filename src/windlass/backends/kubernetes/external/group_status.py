@@ -1,4 +1,4 @@
-"""What PodGroups are told of their gangs: written in the background, in the words of their dialect."""
+"""Writes the status of PodGroups in the background, in the fields of their dialect."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from windlass.jobs.kubernetes.external.group_status import counts_of, group_patc
 from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Membership
 
 _DELAY, _EVERY = 2.0, 5.0
-"""Seconds. What passes by sooner is not written."""
+"""Seconds from a change to its first write, and between two writes. A state that lasts shorter is not written."""
 
 
 class GroupStatusWriter:
-    """`waits`: why a group does not start, in a sentence; "" if it has, or nobody holds it back."""
+    """`waits` returns why a group does not start, as a sentence; "" if it has started or nothing holds it back."""
 
     def __init__(
         self,
@@ -29,18 +29,18 @@ class GroupStatusWriter:
         on_trouble: Callable[[str], None],
     ) -> None:
         self._connection, self._groups, self._waits = connection, groups, waits
-        self._scribe: CoalescingWriter[Membership] = CoalescingWriter(
+        self._writer: CoalescingWriter[Membership] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY, every=_EVERY
         )
 
     def mark(self, member: Membership) -> None:
-        """Something about the group has changed."""
+        """Schedules a write for a group that has changed."""
         if member.dialect in POD_GROUPS and self._groups.object_of(member) is not None:
-            self._scribe.mark(member)
+            self._writer.mark(member)
 
     async def close(self) -> None:
-        """Leave the rest unsaid."""
-        await self._scribe.close()
+        """Stops; pending changes are not written."""
+        await self._writer.close()
 
     async def _write(self, member: Membership) -> None:
         group, manifest = self._groups.get(member), self._groups.object_of(member)

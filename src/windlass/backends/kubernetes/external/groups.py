@@ -1,4 +1,4 @@
-"""The pods of others by the group they belong to, and the objects that say what a group needs."""
+"""External pods by the group that they belong to, and the objects that describe what a group needs."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from windlass.backends.kubernetes.external.external_gang import waits
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership, membership
 
 SCHEDULER = "windlass"
-"""The `schedulerName` by which pods ask to be placed by us."""
+"""The `schedulerName` of pods that Windlass places."""
 _ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
 class Group:
-    """Pods that belong together, whatever has become of them."""
+    """Pods that belong together, in any phase."""
 
     member: Membership
     pods: dict[str, Pod] = field(default_factory=dict)
-    """By uid."""
+    """Pods by uid."""
     loose: dict[str, Pod] = field(default_factory=dict)
-    """Those that wait and belong to no gang, by uid."""
+    """Pods by uid that wait and belong to no gang."""
     manifest: dict[str, Any] | None = None
-    """What said how many pods it has, when it was last looked at."""
+    """The object that describes the group, as it was when the group was last gathered."""
     minimum: int = 0
     missing: str = ""
-    """Why those that wait are no gang yet."""
+    """Why its waiting pods form no gang yet."""
     refused: tuple[str, frozenset[str]] = ("", frozenset())
-    """Why the controller would not have the gang of these pods, and their uids."""
+    """Why the controller refused the gang of these pods, and their uids."""
     unwinding: set[str] = field(default_factory=set)
-    """Uids of pods that an earlier controller has bound, and that are to go."""
+    """Uids of pods that an earlier controller has bound and that are to be deleted."""
     failures: int = 0
-    """Times in a row that a gang of it could not be bound."""
+    """Number of times in a row that a gang of it could not be bound."""
     not_before: int = 0
-    """After such a failure: when, in ms, its pods may be gathered again."""
+    """Time in ms before which its pods are not gathered again after such a failure."""
 
     @property
     def is_unwound(self) -> bool:
-        """Whether pods of it still look as if they were placed, and are to go: they count no more."""
+        """Whether pods of it that are to be deleted still look placed; they no longer count."""
         left = (self.pods[uid] for uid in self.unwinding if uid in self.pods)
         return any(pod.metadata.deletion_timestamp is None and pod.status.phase not in _ENDED for pod in left)
 
     @property
     def ready(self) -> Sequence[Pod]:
-        """Those that nothing holds back: a pod with a gate does not exist yet."""
+        """Pods without scheduling gates, or on a node: a pod with a gate does not count as existing."""
         return [pod for pod in self.pods.values() if pod.spec.node_name or not pod.spec.scheduling_gates]
 
 
 class Groups:
-    """Kept pod by pod. Only what `changed` has named is to be looked at again."""
+    """Groups, updated pod by pod. Only the groups that `changed` returns need to be gathered again."""
 
     def __init__(self) -> None:
         self._groups: dict[Membership, Group] = {}
         self._of: dict[str, Membership] = {}
-        """By uid of a pod."""
+        """Group by uid of a pod."""
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
-        """By kind, namespace and name."""
+        """Objects by kind, namespace and name."""
         self._changed: dict[Membership, None] = {}
         self._assigned: set[str] = set()
         """Uids of pods that belong to a gang."""
@@ -69,16 +69,16 @@ class Groups:
         return iter(self._groups.values())
 
     def get(self, member: Membership) -> Group | None:
-        """The group, while it has pods."""
+        """Returns the group while it has pods."""
         return self._groups.get(member)
 
     def of(self, uid: str) -> Group | None:
-        """The group of a pod."""
+        """Returns the group of a pod."""
         member = self._of.get(uid)
         return self._groups.get(member) if member is not None else None
 
     def see_pod(self, pod: Pod, *, there: bool) -> None:
-        """A pod as it is now, or was at last."""
+        """Records a pod as it is now, or as it was when it was deleted."""
         uid = pod.metadata.uid
         ours = there and pod.spec.scheduler_name == SCHEDULER
         member = membership(pod) if ours else None
@@ -93,19 +93,19 @@ class Groups:
             self._changed[member] = None
 
     def assign(self, uid: str) -> None:
-        """Take in that a pod belongs to a gang."""
+        """Records that a pod belongs to a gang."""
         self._assigned.add(uid)
         if (group := self.of(uid)) is not None:
             group.loose.pop(uid, None)
 
     def release(self, uid: str) -> None:
-        """Take in that a pod belongs to no gang."""
+        """Records that a pod belongs to no gang."""
         self._assigned.discard(uid)
         if (group := self.of(uid)) is not None:
             self._sort(group, uid, group.pods[uid])
 
     def see_object(self, resource: Resource, manifest: dict[str, Any], *, there: bool) -> None:
-        """What says how many pods a group has, as it is now or was at last."""
+        """Records an object that describes a group, as it is now or as it was when it was deleted."""
         about = manifest["metadata"]
         key = (resource.full_name, about["namespace"], about["name"])
         if there:
@@ -115,11 +115,11 @@ class Groups:
         for dialect in (each for each, found in RESOURCES.items() if found == resource):
             for part in ("", about["uid"]):
                 self.touch(Membership(about["namespace"], about["name"], dialect, part))
-        if RESOURCES[Dialect.JOB_SET] == resource:  # its groups are told apart by its restarts
+        if RESOURCES[Dialect.JOB_SET] == resource:  # its groups are distinguished by its restarts
             self.touch_all(m for m in self._groups if m[:3] == (*key[1:], Dialect.JOB_SET))
 
     def object_of(self, member: Membership) -> dict[str, Any] | None:
-        """What says how many pods a group has, if it is there."""
+        """Returns the object that describes a group, if it exists."""
         resource = RESOURCES.get(member.dialect)
         if resource is None:
             return None
@@ -129,17 +129,17 @@ class Groups:
         return found
 
     def touch(self, member: Membership) -> None:
-        """Have a group looked at, if there is one."""
+        """Marks a group as changed, if it exists."""
         if member in self._groups:
             self._changed[member] = None
 
     def touch_all(self, members: Iterable[Membership]) -> None:
-        """Have these looked at."""
+        """Marks these groups as changed."""
         for member in list(members):
             self.touch(member)
 
     def changed(self) -> Sequence[Group]:
-        """Those that are to be looked at, once; in the order in which they were touched."""
+        """Returns the changed groups, each once, in the order in which they were marked."""
         changed, self._changed = self._changed, {}
         return [self._groups[member] for member in changed if member in self._groups]
 

@@ -1,7 +1,7 @@
-"""Assigns a late pod to the place of a member that has ended while the rest of its gang goes on.
+"""Assigns a late pod to the slot of a finished member of a running gang.
 
-The controller holds the nodes of a gang until all of it has ended. So the next pod of a batch Job, or one that replaces
-a failed pod, takes that pod's place if it requests the same; it does not wait for nodes of its own.
+The controller holds the nodes of a gang until all of it has ended. So the next pod of a batch Job, or one that
+replaces a failed pod, takes that pod's slot if its requests are the same; it does not wait for nodes of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windlass.jobs.kubernetes.manifest_reader import Refused
 def find_free_member(
     gang: ExternalGang, late: Pod, terms: Callable[[Pod], Terms], is_usable: Callable[[str], bool]
 ) -> int | None:
-    """The member whose place a late pod may take."""
+    """Returns the member whose slot a late pod may take."""
     allocation = gang.allocation
     if allocation is None or not allocation.whole or allocation.stopping or allocation.tracker.succeeded:
         return None
@@ -43,5 +43,5 @@ def find_free_member(
 
 
 def _plain(role: Role) -> Role:
-    """The requests of a role, without its name."""
+    """Returns the role without its name and replicas, to compare requests."""
     return replace(role, name="", replicas=1)

@@ -1,4 +1,4 @@
-"""Why external gangs wait: one sentence a gang, passed on to the conditions of its pods and to its group."""
+"""Reasons for which external gangs wait: one sentence a gang, for the conditions of its pods and for its group."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from windlass.jobs.kubernetes.external.membership import Membership
 
 
 class PendingMessages:
-    """By the id that a gang has, or will have."""
+    """Sentences by the id that a gang has, or will have."""
 
     def __init__(self, conditions: PendingConditions, groups: Groups) -> None:
         self._conditions, self._groups = conditions, groups
         self._sentences: dict[str, str] = {}
 
     def say(self, gang: str, sentence: str, pods: Callable[[], Iterable[Pod]]) -> None:
-        """Set the sentence of a gang. `pods` are looked up when it is written."""
+        """Sets the sentence of a gang. `pods` is called when the sentence is written."""
         self._sentences[gang] = sentence
         self._conditions.say(gang, sentence, pods)
 
     def clear(self, gang: str) -> None:
-        """Forget the sentence of a gang that waits no more."""
+        """Removes the sentence of a gang that no longer waits."""
         if self._sentences.pop(gang, None) is not None:
             self._conditions.forget(gang)
 
     def of_group(self, member: Membership) -> str:
-        """Why a group does not start; "" if nothing holds it back."""
+        """Returns why a group does not start; "" if nothing holds it back."""
         group = self._groups.get(member)
         if group is None:
             return ""

@@ -1,4 +1,4 @@
-"""The gangs of others that an earlier controller has placed, or was about to, as jobs of the new one."""
+"""Recovers the external gangs that an earlier controller has bound, or was binding, as jobs of the new controller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 
 class Recovering:
-    """`to_unwind`, once `placed` is through: pods of gangs that can no longer become whole."""
+    """`to_unwind` holds, once `placed` is exhausted, the pods of gangs that can no longer become whole."""
 
     def __init__(
         self, groups: Groups, around: Callable[[str], Surroundings], usable: Callable[[str], bool], now: int
@@ -30,7 +30,7 @@ class Recovering:
         self.to_unwind: list[Pod] = []
 
     def placed(self) -> Iterator[ExternalGang]:
-        """Gangs that run, or of which some pods are bound and all others can be."""
+        """Yields gangs that run, or of which some pods are bound and all others can be."""
         taken: set[str] = set()
         for group in self._groups:
             for each in found(group.pods, self._usable):
@@ -44,7 +44,7 @@ class Recovering:
                 yield gang
 
     def queued(self, gang: ExternalGang) -> Status:
-        """Of a gang that waits: it keeps its age."""
+        """Returns the status of a gang that waits: it keeps its age."""
         since = self._since(gang.pods)
         return Status(Phase.QUEUED, "Queued", created_at=since, queued_at=since)
 
@@ -65,7 +65,7 @@ class Recovering:
         return gang
 
     def _needs(self, group: Group) -> Needs:
-        """What its object says by now; it may be gone, and the gang runs all the same."""
+        """Returns what the group's object requests at present; a gang runs on without its object."""
         try:
             needed = needs(group.member, self._groups.object_of(group.member), list(group.pods.values()))
         except Refused:
@@ -88,6 +88,6 @@ class Recovering:
         )
 
     def _since(self, pods: Sequence[Pod]) -> int:
-        """When the first of them was made, in ms; clocks differ."""
+        """Returns when the first of these pods was created, in ms, at most now: the clocks of controllers differ."""
         made = [milliseconds(pod.metadata.creation_timestamp) or self._now for pod in pods]
         return min(*made, self._now)

@@ -1,4 +1,4 @@
-"""What an earlier controller has done with the pods of a group, as these tell it."""
+"""Reads from the pods of a group which gangs an earlier controller has bound, completely or in part."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Found:
     """Pods that were decided on together."""
 
     name: str
-    """The gang's, within its namespace; "" if nobody tells."""
+    """Name of the gang within its namespace; "" if no pod tells."""
     pods: Mapping[str, Pod]
-    """By uid: whoever lives, bound or yet to be bound."""
+    """By uid: the living pods, bound or yet to be bound."""
     nodes: Mapping[str, str]
-    """By uid: where each is, or was to go."""
+    """By uid: the node of each, or the one chosen for it."""
     whole: bool
-    """Every one is on its node."""
+    """Whether every pod is on its node."""
     possible: bool = True
-    """Those that are not can yet be brought there."""
+    """Whether the pods that are not bound yet can still be bound."""
 
 
 def found(pods: Mapping[str, Pod], usable: Callable[[str], bool]) -> Iterator[Found]:
-    """The gangs of one group of which anybody is on a node.
+    """Yields the gangs of one group of which at least one pod is on a node.
 
-    `pods`: all of the group, by uid. `usable`: whether a pod may still be bound to a node.
+    `pods`: all pods of the group, by uid. `usable`: tells whether a pod may still be bound to a node.
     """
     bound = [pod for pod in pods.values() if pod.spec.node_name and pod.status.phase not in _ENDED]
     for first, living in binding_annotations.together(bound).items():
