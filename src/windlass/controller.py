@@ -1,9 +1,8 @@
-"""The loop that drives every world: events → lifecycle → schedule → commands.
+"""The loop that drives every backend: events → lifecycle → schedule → commands.
 
-Belongs here: the order of things. What an event means is `core.lifecycle.state_machine`'s, who starts where is
-`core.cycle.scheduler`'s,
-and how a command is carried out is the world's. A turn reads no clock and does no I/O, so a simulator and a cluster
-run the same one.
+Belongs here: the order of the steps. The effect of an event is decided by `core.lifecycle.state_machine`, the placement
+of gangs by `core.cycle.scheduler`; commands are performed by the backend. A turn reads no clock and does no I/O, so
+that a simulator and a cluster run the same one.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Statu
 from windlass.core.nodes.node_health import HeldNodes, NodeMonitor, grace_of
 
 _SPARE_TIMERS = 64
-"""Outdated timers that may lie about before they are cleared out."""
+"""Maximum number of outdated timers before they are removed."""
 _RETRY_COMMIT_MS = 1_000
 """Wait before a turn that could not be made durable is tried again."""
 
@@ -103,18 +102,18 @@ def _earliest(*times: int | None) -> int | None:
     return min((at for at in times if at is not None), default=None)
 
 
-class Decided(NamedTuple):
-    """A plan, and the picture on which it was made."""
+class Decision(NamedTuple):
+    """A plan and the snapshot on which it was made."""
 
     snapshot: Snapshot
     plan: Plan
 
 
 class Controller:
-    """Every job that has not ended, the ledger of what they hold, and the last plan made.
+    """All jobs that have not ended, the ledger of their nodes, and the last plan.
 
-    `finished` looks up a job that the controller no longer holds, for dependencies on it. `refuses`: a job that could
-    never run on the nodes that there are ends at once; else it waits, for nodes may come.
+    `finished` looks up a job that the controller has forgotten, for dependencies on it. `refuses`: a job that could
+    never run on the present nodes fails at once; otherwise it waits, because nodes may be added.
     """
 
     def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None], *, refuses: bool = True) -> None:
@@ -125,18 +124,18 @@ class Controller:
             cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past
         )
         self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
-        self.decided: Decided | None = None
-        """The last plan as it was made, and on what: `plan` has the version after it was carried out."""
+        self.decision: Decision | None = None
+        """The last plan as it was made, with its snapshot; `plan` has the version after it was applied."""
         self._finished = finished
         self.uncommitted: Callable[[str], JobState | None] = lambda _job_id: None
         """Looks up a job whose last state could not be committed yet."""
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)
         self._timers: list[tuple[int, str]] = []
         self._late: set[str] = set()
-        """Jobs of which the ledger is to hear before the next plan, but which alone are no reason for one."""
+        """Jobs to update in the ledger before the next plan; their changes alone need no new plan."""
         self._nodes = NodeMonitor()
         self._nodes_due: int | None = None
-        """When the next unreachable node is lost to a gang, if it does not come back."""
+        """Time at which a gang loses the next unreachable node, if the node does not report again."""
         self._turn = _Turn()
 
     # --- what the backend and the endpoints call ---------------------------------------------------
@@ -156,47 +155,47 @@ class Controller:
             self._settle_dependencies(state, now)
             for node in dict.fromkeys(_nodes_of(state)):
                 if node not in there:
-                    self._happen(state.id, NodeLost(node), now)
-            self._look_at_closed_nodes(state.id, now)
+                    self._apply(state.id, NodeLost(node), now)
+            self._report_closed_nodes(state.id, now)
         self._lose_unreachable_nodes(now)
-        told = {command.job_id for command in self._turn.commands}
+        commanded = {command.job_id for command in self._turn.commands}
         for state in list(self.states.values()):
-            self._turn.add(_unanswered(state) if state.id not in told else ())
+            self._turn.add(_unanswered_commands(state) if state.id not in commanded else ())
         return self._close(now)
 
     def turn(self, events: Sequence[BackendEvent], now: int) -> Changes:
-        """One round: what happened, what is due, who starts; and all that follows from it."""
+        """Applies events and due timers, plans, and returns all changes of the turn."""
         self._turn = _Turn()
         self.ledger.pass_time(now)
-        # 1. what the cluster is by now, and what happened: nothing starts again where nothing may start any more
+        # 1. the cluster first, then events: no gang restarts on a node that was closed in the same turn
         lost = [self._set_cluster(event, now) for event in events]
         for event, nodes in zip(events, lost, strict=True):
-            self._take(event, nodes, now)
-        # 2. what is due by time alone
+            self._handle(event, nodes, now)
+        # 2. timers
         for job_id in self._due(now):
-            self._happen(job_id, Timer(), now)
+            self._apply(job_id, Timer(), now)
         if self._nodes_due is not None and self._nodes_due <= now:
             self._lose_unreachable_nodes(now)
         return self._close(now)
 
     def next_due(self) -> int | None:
-        """When the next turn is needed even if nothing happens."""
+        """Time in ms of the next turn that is needed even without events."""
         while self._timers and not self._is_current(*self._timers[0]):
             heapq.heappop(self._timers)
         return _earliest(*(at for at, _ in self._timers[:1]), self.plan.due, self._nodes_due)
 
     def refusal(self, job: Job) -> Verdict | None:
-        """Why this job could never run here, or None if it could."""
+        """The reason why this job could never run here; None if it could."""
         return admission_refusal(self.ledger.snapshot(), job)
 
     def snapshot(self) -> Snapshot:
-        """The picture that the next plan would be made on."""
+        """The snapshot on which the next plan would be made."""
         return self.ledger.snapshot()
 
     # --- one turn ----------------------------------------------------------------------------------
 
     def _set_cluster(self, event: BackendEvent, now: int) -> tuple[str, ...]:
-        """The nodes that are lost by this event."""
+        """Updates the ledger; returns the nodes that this event declares lost."""
         match event:
             case ClusterChanged(nodes, queues, topology, policy, reservations):
                 self._nodes.observe(nodes, now)
@@ -204,13 +203,13 @@ class Controller:
             case _:
                 return ()
 
-    def _take(self, event: BackendEvent, lost: tuple[str, ...], now: int) -> None:
+    def _handle(self, event: BackendEvent, lost: tuple[str, ...], now: int) -> None:
         match event:
             case JobEvent(job_id, inner):
-                self._happen(job_id, self._blame_unreachable_node(job_id, inner), now)
+                self._apply(job_id, self._blame_unreachable_node(job_id, inner), now)
             case JobArrived(job_id, number, job):
                 known = self.states.get(job_id)
-                # one that has ended, and whose time to live runs yet, gives way to its namesake
+                # a job that has ended and is kept for its time to live gives way to a new one of its name
                 if known is None or (known.status.phase in TERMINAL and known.number != number):
                     state = create_state(job_id, number, job, now)
                     self._keep(state, "Arrived", None, now)
@@ -219,7 +218,7 @@ class Controller:
             case JobChanged(job_id, job):
                 self._change(job_id, job, now)
             case ClusterChanged():
-                self._hear_of_nodes(set(lost), now)
+                self._lose_nodes(set(lost), now)
 
     def _change(self, job_id: str, job: Job, now: int) -> None:
         before = self.states.get(job_id)
@@ -231,28 +230,28 @@ class Controller:
         self._keep(after, "Changed", before, now)
         self._file(after)
 
-    def _hear_of_nodes(self, lost: set[str], now: int) -> None:
-        """Tell every gang of its lost nodes, and those that were to start again, of nodes where nothing may start."""
+    def _lose_nodes(self, lost: set[str], now: int) -> None:
+        """Reports lost nodes to the gangs on them, and closed nodes to gangs that were to restart there."""
         for state in [state for state in self.states.values() if state.status.phase in HOLDING]:
             for node in dict.fromkeys(_nodes_of(state)):
                 if node in lost:
-                    self._happen(state.id, NodeLost(node), now)
-            self._look_at_closed_nodes(state.id, now)
+                    self._apply(state.id, NodeLost(node), now)
+            self._report_closed_nodes(state.id, now)
         self._lose_unreachable_nodes(now)
 
     def _lose_unreachable_nodes(self, now: int) -> None:
-        """Every gang loses the nodes that have been unreachable for longer than its grace."""
+        """Reports to every gang the nodes that have been unreachable for longer than its grace."""
         holding = (state for state in self.states.values() if state.status.phase in HOLDING)
         lost, self._nodes_due = self._nodes.find_lost(map(self._held_nodes, holding), now)
         for job_id, node in lost:
-            self._happen(job_id, NodeLost(node, f"node {node} was unreachable for too long"), now)
+            self._apply(job_id, NodeLost(node, f"node {node} was unreachable for too long"), now)
 
     def _held_nodes(self, state: JobState) -> HeldNodes:
         queue = self.ledger.snapshot().queues.get(state.job.queue)
         return HeldNodes(state.id, tuple(dict.fromkeys(_nodes_of(state))), grace_of(state.job, queue))
 
     def _blame_unreachable_node(self, job_id: str, event: Event) -> Event:
-        """A member that exits with an error while a node of its gang is unreachable has lost its peers there."""
+        """Takes a member's error for the loss of a node, if a node of its gang is unreachable: its peers are there."""
         state = self.states.get(job_id)
         if state is None or not isinstance(event, MemberExited) or not has_exited_by_itself(event.exit):
             return event
@@ -261,51 +260,51 @@ class Controller:
             return event
         return NodeLost(node, f"a member failed while node {node} was unreachable: {event.exit.detail}")
 
-    def _look_at_closed_nodes(self, job_id: str, now: int) -> None:
+    def _report_closed_nodes(self, job_id: str, now: int) -> None:
         state = self.states.get(job_id)
         if state is None or state.status.phase is not Phase.RESTARTING:
             return
         table = self.ledger.snapshot().table
         for node in dict.fromkeys(_nodes_of(state)):
             if node in table.row and not table.usable[table.row[node]]:
-                self._happen(job_id, NodeClosed(node), now)
+                self._apply(job_id, NodeClosed(node), now)
 
     def _close(self, now: int) -> Changes:
-        # 3. who may start, if anything that matters to that has changed
+        # 3. a new plan, if anything that matters to it has changed
         if self.plan.version != self.ledger.version or (self.plan.due is not None and self.plan.due <= now):
             self._decide(now)
-        # 4. all of it as one change
+        # 4. all changes as one commit
         changes = self._turn.changes(self.ledger.past)
-        self._let_go(changes.states)
+        self._forget_ended(changes.states)
         return changes
 
     def _decide(self, now: int) -> None:
-        """Plan, and carry it out; again if a gang that is preempted or made smaller gives nodes back at once."""
+        """Plans and applies the plan; again if a gang that is preempted or shrunk gives nodes back at once."""
         at_once = True
         while at_once:
-            self._file_late()
+            self._update_ledger()
             snapshot = self.ledger.snapshot()
             self.plan = schedule(snapshot, now)
-            self.decided = Decided(snapshot, self.plan)
+            self.decision = Decision(snapshot, self.plan)
             for preemption in self.plan.preemptions:
-                self._happen(preemption.job_id, Preempt(_told(preemption)), now)
+                self._apply(preemption.job_id, Preempt(_describe_preemption(preemption)), now)
             for resize in self.plan.resizes:
-                self._happen(resize.job_id, Resized(resize.placement, resize.reason), now)
+                self._apply(resize.job_id, Resized(resize.placement, resize.reason), now)
             for admission in self.plan.admissions:
-                self._happen(admission.job_id, Admit(admission.placement), now)
+                self._apply(admission.job_id, Admit(admission.placement), now)
             at_once = any(self.states[p.job_id].status.phase is Phase.QUEUED for p in self.plan.preemptions)
-            # nothing more is heard of a gang that waits out its backoff: what it gave up is free now
+            # a gang that waits out its backoff has no processes: the nodes that it gave up are free now
             at_once |= any(self.states[r.job_id].status.placement == r.placement for r in self.plan.resizes)
-        # what was admitted has been taken out of the pending ones: the verdicts stand for this version
+        # the ledger has the admitted gangs by now: the verdicts hold for this version
         self.plan = replace(self.plan, version=self.ledger.version)
 
-    def _happen(self, job_id: str, event: Event, now: int) -> None:
-        """One event, and whatever it sets off in jobs that waited for this one."""
+    def _apply(self, job_id: str, event: Event, now: int) -> None:
+        """Applies one event, and those that follow from it for dependent jobs."""
         todo = deque([(job_id, event)])
         while todo:
             target, current = todo.popleft()
             if isinstance(current, GangGone):
-                self._look_at_closed_nodes(target, now)
+                self._report_closed_nodes(target, now)
             before = self.states.get(target)
             if before is None:
                 continue
@@ -315,35 +314,38 @@ class Controller:
                 self._keep(after, type(current).__name__, before, now)
                 todo.extend(self._consequences(before, after))
                 if before.status.phase is not after.status.phase is Phase.RESTARTING:
-                    self._look_at_closed_nodes(target, now)
+                    self._report_closed_nodes(target, now)
 
     def _consequences(self, before: JobState, after: JobState) -> Iterable[tuple[str, Event]]:
         if before.status.phase in TERMINAL or after.status.phase not in TERMINAL:
             return ()
         dependents = self._dependents.pop(after.id, set())
         waiting = [self.states[name] for name in sorted(dependents) if name in self.states]
-        return [(state.id, _ended(after, dependency)) for state in waiting for dependency in _on(state, after.id)]
+        return [
+            (state.id, _end_of(after, dependency))
+            for state in waiting
+            for dependency in _dependencies_on(state, after.id)
+        ]
 
     def _keep(self, state: JobState, cause: str, before: JobState | None, now: int) -> None:
-        """File the new state, and note the change for the commit."""
+        """Stores the new state in memory, and adds it to the turn's changes."""
         self.states[state.id] = state
         self._file(state, before)
         self._turn.states[state.id] = state
-        told = before.status if before else None
-        status = state.status
-        if told is None or (told.phase, told.reason, told.message) != (status.phase, status.reason, status.message):
-            was = told.phase.value if told else ""
+        old, status = before.status if before else None, state.status
+        if old is None or (old.phase, old.reason, old.message) != (status.phase, status.reason, status.message):
+            phase = old.phase.value if old else ""
             self._turn.transitions.append(
-                Transition(state.id, now, cause, was, status.phase.value, _story(state)),
+                Transition(state.id, now, cause, phase, status.phase.value, _describe_status(state))
             )
 
     def _file(self, state: JobState, before: JobState | None = None) -> None:
-        """Put the job where the scheduler and the timers look for it."""
+        """Updates the ledger and the timers."""
         due = state_machine.next_due(state)
         if due is not None and (before is None or due != state_machine.next_due(before)):
             heapq.heappush(self._timers, (due, state.id))
         if before is not None and _same_to_scheduler(before.status, state.status):
-            if _running_otherwise(before.status, state.status):
+            if _is_other_victim(before.status, state.status):
                 self._late.add(state.id)
             return
         status = state.status
@@ -358,7 +360,7 @@ class Controller:
             else:
                 self.ledger.hold(running_of(state, status.placement))
 
-    def _file_late(self) -> None:
+    def _update_ledger(self) -> None:
         for job_id in sorted(self._late):
             state = self.states.get(job_id)
             if state is not None and state.status.placement is not None:
@@ -367,10 +369,10 @@ class Controller:
 
     def _admit_to_queue(self, state: JobState, now: int) -> None:
         no = self.refusal(state.job) if self._refuses else None
-        self._happen(state.id, Submitted() if no is None else Refused(no.message), now)
+        self._apply(state.id, Submitted() if no is None else Refused(no.message), now)
 
     def _settle_dependencies(self, state: JobState, now: int) -> None:
-        """Wait for the jobs that still live, and hear at once of those that have ended."""
+        """Registers the job with dependencies that have not ended, and applies those that have."""
         waits_for = set(state.status.waits_for)
         for dependency in state.job.after:
             if dependency.job_id not in waits_for:
@@ -379,12 +381,12 @@ class Controller:
             if other is not None and other.status.phase not in TERMINAL:
                 self._dependents[dependency.job_id].add(state.id)
                 continue
-            # one that ended in this very turn is not on record yet
+            # a job that ended in this turn is not stored yet
             ended = other or self.uncommitted(dependency.job_id) or self._finished(dependency.job_id)
-            event = _ended(ended, dependency) if ended else DependencyEnded(dependency.job_id, satisfied=False)
-            self._happen(state.id, event, now)
+            event = _end_of(ended, dependency) if ended else DependencyEnded(dependency.job_id, satisfied=False)
+            self._apply(state.id, event, now)
 
-    # --- time, and letting go ----------------------------------------------------------------------
+    # --- timers, and removal -------------------------------------------------------------------------
 
     def _due(self, now: int) -> list[str]:
         due: list[str] = []
@@ -398,8 +400,8 @@ class Controller:
         state = self.states.get(job_id)
         return state is not None and state_machine.next_due(state) == at
 
-    def _let_go(self, states: Iterable[JobState]) -> None:
-        """Ended jobs leave memory, unless their ttl has still to run out."""
+    def _forget_ended(self, states: Iterable[JobState]) -> None:
+        """Removes ended jobs from memory, except those with a time to live."""
         forgotten = self._turn.forgotten
         for job_id in [s.id for s in states if s.status.phase in TERMINAL and s.job.ttl is None] + forgotten:
             self.states.pop(job_id, None)
@@ -409,7 +411,7 @@ class Controller:
 
 
 class _Turn:
-    """What one turn has changed so far."""
+    """Changes of the current turn."""
 
     def __init__(self) -> None:
         self.states: dict[str, JobState] = {}
@@ -424,7 +426,7 @@ class _Turn:
                 self.forgotten.append(command.job_id)
 
     def changes(self, past: Mapping[str, PastUsage]) -> Changes:
-        # a start that is taken back in the same turn does not happen: its nodes may be gone already
+        # a launch that is stopped in the same turn is dropped: its nodes may be gone already
         stopped = {(stop.job_id, stop.generation) for stop in self.commands if isinstance(stop, Stop)}
         commands = [c for c in self.commands if not (isinstance(c, Launch) and (c.job_id, c.generation) in stopped)]
         return Changes(
@@ -437,13 +439,13 @@ class _Turn:
 
 
 def _nodes_of(state: JobState) -> tuple[str, ...]:
-    """Where it runs, and where it is to go on."""
+    """Nodes of the placement and of a pending resize."""
     placements = (state.status.placement, state.status.resize_to)
     return tuple(node for placement in placements if placement is not None for node in placement.distinct())
 
 
 def _same_to_scheduler(before: Status, after: Status) -> bool:
-    """Whether nothing has changed that could let anybody start."""
+    """Whether no change can let a gang start."""
     return _waiting_or_holding(before) == _waiting_or_holding(after)
 
 
@@ -452,18 +454,18 @@ def _waiting_or_holding(status: Status) -> tuple[object, ...]:
     return (*waits, status.placement, status.resize_to)
 
 
-def _running_otherwise(before: Status, after: Status) -> bool:
-    """Whether it is being stopped or comes to its end, or has saved its work: that matters to who goes for others."""
-    told = before.target, before.saved_at, before.done > 0
-    return told != (after.target, after.saved_at, after.done > 0)
+def _is_other_victim(before: Status, after: Status) -> bool:
+    """Whether the gang is being stopped, nears its end, or has saved its work: the choice of victims depends on it."""
+    old = before.target, before.saved_at, before.done > 0
+    return old != (after.target, after.saved_at, after.done > 0)
 
 
-def _told(preemption: Preemption) -> str:
+def _describe_preemption(preemption: Preemption) -> str:
     return f"for {preemption.by}: {preemption.reason}" if preemption.reason else f"for {preemption.by}"
 
 
-def _unanswered(state: JobState) -> list[Command]:
-    """Commands that a killed controller may have decided on and not carried out."""
+def _unanswered_commands(state: JobState) -> list[Command]:
+    """Commands that a previous controller may have decided on and not performed."""
     status = state.status
     if status.gone or status.phase in TERMINAL:
         return []
@@ -474,16 +476,16 @@ def _unanswered(state: JobState) -> list[Command]:
     return list(restarts_under_way(state))
 
 
-def _on(state: JobState, job_id: str) -> list[Dependency]:
+def _dependencies_on(state: JobState, job_id: str) -> list[Dependency]:
     return [dependency for dependency in state.job.after if dependency.job_id == job_id]
 
 
-def _ended(state: JobState, dependency: Dependency) -> DependencyEnded:
+def _end_of(state: JobState, dependency: Dependency) -> DependencyEnded:
     ok = dependency.condition is Condition.FINISHED or state.status.phase is Phase.SUCCEEDED
     return DependencyEnded(state.id, satisfied=ok)
 
 
-def _story(state: JobState) -> str:
-    """The line of history a person reads: the reason, with its message where it has one."""
+def _describe_status(state: JobState) -> str:
+    """The line of a job's history: the reason, with its message if it has one."""
     status = state.status
     return f"{status.reason}: {status.message}" if status.message else status.reason

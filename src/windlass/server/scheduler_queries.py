@@ -35,7 +35,7 @@ class SchedulerQueries:
         """The scheduler's input now; `planned`: the input and the decisions of the last plan."""
         from windlass.jobs.cluster import snapshot_file  # noqa: PLC0415 - rarely needed
 
-        decided = self._controller.decided
+        decided = self._controller.decision
         if not planned:
             taken = snapshot_file.Taken(self._controller.snapshot(), self._source.now())
         elif decided is None:

@@ -22,7 +22,7 @@ def lived(*events: e.Event) -> JobState:
 def test_it_goes_on_and_says_what_it_has_overcome() -> None:
     state = lived(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 3, FAILED, 300))
     status = state.status
-    assert (status.phase, status.generation, status.recoveries, status.crew) == (Phase.RUNNING, 1, 2, 3)
+    assert (status.phase, status.generation, status.recoveries, status.agent_generation) == (Phase.RUNNING, 1, 2, 3)
     assert status.message == (
         "recovered in place 2×, last: rank 0 (worker/0) on n1 exited with code 7, back after 0.30 s"
     )

@@ -119,7 +119,7 @@ def _agent_variables(gang: LaunchedGang, role: Role) -> dict[str, str]:
         infrastructure=max(0, policy.infrastructure_limit - spent.infrastructure_failures),
         retryable=tuple(policy.retryable_exit_codes),
         fatal=tuple(policy.fatal_exit_codes),
-        generation=max(spent.crew, gang.key[1] - 1),
+        generation=max(spent.agent_generation, gang.key[1] - 1),
         backoff_base=policy.backoff_base / 1000,
         backoff_max=policy.backoff_max / 1000,
         healthy_after=policy.healthy_after / 1000,

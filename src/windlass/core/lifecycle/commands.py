@@ -1,4 +1,4 @@
-"""What the lifecycle asks of a world. Every command may be carried out twice without harm."""
+"""Commands of the lifecycle to a backend. Each may be performed twice without harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lifecycle's picture, drawn from its own table, so that it cannot be wrong."""
+"""Diagram and table of the lifecycle for the documentation, generated from the transition table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from windlass.core.model.status import TERMINAL, Phase
 
 
 def render_page() -> str:
-    """The documentation's page on the states of a job: docs/reference/states.md is exactly this."""
+    """The page docs/reference/states.md."""
     head = (
-        "Drawn from the transition table in `core/lifecycle/state_machine.py` "
+        "Generated from the transition table in `core/lifecycle/state_machine.py` "
         "by `windlass.core.lifecycle.diagram.render_page()`."
     )
     note = "An event that is not listed for a state changes nothing there."
@@ -33,7 +33,7 @@ def render_mermaid(table: Sequence[Row] = TABLE) -> str:
 
 
 def render_table(table: Sequence[Row] = TABLE) -> str:
-    """The same as rows: phase, event, where it may lead, what the handler is for."""
+    """The table as Markdown: phase, event, target phases, first line of the handler's docstring."""
     rows = [
         f"| {source} | {row.on.__name__} | {', '.join(row.targets)} | {_first_line(row)} |"
         for source in Phase

@@ -30,19 +30,19 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The job is known and checked; it may wait its turn."""
+    """The job was checked and may queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The job can never run here; `message` says why and what would."""
+    """The job can never run here; `message` has the reason, and the largest job that could."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyEnded:
-    """A job that this one waits for has ended, in a way that `satisfied` its condition or not."""
+    """A dependency has ended. `satisfied`: in the way that its condition asks for."""
 
     job_id: str
     satisfied: bool
@@ -50,7 +50,7 @@ class DependencyEnded:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """The scheduler's decision: these nodes, now."""
+    """The scheduler starts the gang on these nodes."""
 
     placement: Placement
 
@@ -104,19 +104,19 @@ class NodeLost:
 
     node: str
     message: str = ""
-    """Why it is taken for lost, where that is not plain."""
+    """The reason, if it is not only that the node is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeClosed:
-    """Nothing new may start on a node: what runs there may end, but no generation begins."""
+    """Nothing new may start on a node. Running members go on."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Someone wants the job ended."""
+    """A request to end the job."""
 
     by: str = ""
 
@@ -130,21 +130,21 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Someone wants the job off its nodes until it is resumed."""
+    """A request to stop the job until it is resumed."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Someone wants a suspended job back in the queue."""
+    """A request to queue a suspended job again."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """The scheduler wants the nodes for another gang."""
+    """The scheduler needs the nodes for another gang."""
 
     message: str
 
@@ -162,7 +162,7 @@ class PreemptionRefused:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """The scheduler's third decision: the gang goes on with these nodes, more or fewer than it has."""
+    """The scheduler gives an elastic gang these nodes, more or fewer than it has."""
 
     placement: Placement
     message: str
@@ -170,7 +170,7 @@ class Resized:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The gang has saved all of its work: a restart would lose nothing from before `at` (ms)."""
+    """The gang has saved all of its work: a restart loses nothing from before `at` (ms)."""
 
     generation: int
     at: int
@@ -178,20 +178,20 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The gang's own agents have put right what would have ended the generation: it goes on."""
+    """The gang's agents have recovered from a failure; the generation goes on."""
 
     generation: int
-    crew: int
-    """The generation of the agents' own count that followed; what is heard twice is known by it."""
+    agent_generation: int
+    """Generation of the agents' rendezvous that followed; repeated reports have the same."""
     exit: Exit
-    """What had happened."""
+    """The failure."""
     took: int
-    """From then until all ranks ran again, in ms."""
+    """Time from the failure until all ranks ran again, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Time passed `lifecycle.next_due`."""
+    """The time `state_machine.next_due` has passed."""
 
 
 Event: TypeAlias = (

@@ -1,4 +1,4 @@
-"""A job whose owner has changed what he asks for."""
+"""Changes of a job's specification by its owner."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from windlass.core.model.status import TERMINAL, JobState, Placement
 
 
 def can_change(state: JobState, job: Job) -> bool:
-    """Whether this is what the job asks for from now on. While it holds nodes only what leaves the gang as it is."""
+    """Whether the job may become `job`: not once it has ended, and only in the same size while it holds nodes."""
     if state.status.phase in TERMINAL:
         return False
     return state.status.placement is None or _sizes(state.job) == _sizes(job)
 
 
 def job_as_placed(job: Job, placement: Placement | None) -> Job:
-    """The job with the roles, and as many replicas of each, with which it was started, whatever is asked for by now."""
+    """The job with the roles and replicas with which it was started, whatever its specification is by now."""
     if placement is None:
         return job
     return replace(job, roles=tuple(_as_placed(role, placement) for role in job.roles if role.name in placement.nodes))
@@ -28,5 +28,5 @@ def _as_placed(role: Role, placement: Placement) -> Role:
 
 
 def _sizes(job: Job) -> list[tuple[str, int | None]]:
-    """Replicas by role, of those that are not elastic."""
+    """Replicas by role; None for an elastic role."""
     return [(role.name, None if role.elastic else role.replicas) for role in job.roles]

@@ -1,6 +1,6 @@
-"""A job's life: one table of transitions, and `step`, which walks it.
+"""The state machine of a job: one table of transitions, and `step`, which applies an event.
 
-The rule: a handler stays in its phase or leads to one its row declares, a terminal phase is never left, and
+Rule: a handler stays in its phase or leads to one its row declares, a terminal phase is never left, and
 every (phase, event) pair has a row or is a declared no-op. `core.lifecycle.diagram` draws the documentation's
 picture from this same table. The handlers are in `transitions` (what happens to a job), `requests` (what users ask
 for) and `timers`; what they share is in `generations`.
@@ -107,19 +107,19 @@ TABLE: tuple[Row, ...] = (
 )
 
 NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
-    {(phase, Admit) for phase in Phase if phase is not QUEUED}  # a plan that came too late
-    | {(phase, Submitted) for phase in Phase if phase is not CREATED}  # said twice
+    {(phase, Admit) for phase in Phase if phase is not QUEUED}  # a late plan
+    | {(phase, Submitted) for phase in Phase if phase is not CREATED}  # a repetition
     | {(phase, Refused) for phase in Phase if phase is not CREATED}
     | {(phase, Started) for phase in Phase if phase is not ADMITTED}  # of an older generation
     | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
     | {(phase, event) for phase in Phase if phase not in STARTED for event in (MemberStarted, ContainersRestarted)}
     | {(phase, GangGone) for phase in Phase if phase not in HOLDING}
     | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
-    | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # what runs may go on
+    | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # running members go on
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
     | {(phase, PreemptionRefused) for phase in Phase if phase is not RESTARTING}  # it has gone after all
     | {(phase, Resized) for phase in Phase if phase not in HOLDING}
-    | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # heard of after the end
+    | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # a late report
     | {(phase, Recovered) for phase in Phase if phase not in HOLDING}
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
     | {(phase, Timer) for phase in (CREATED, SUSPENDED)}
@@ -133,11 +133,11 @@ _ROWS: dict[tuple[Phase, type[Event]], Row] = {(source, row.on): row for row in 
 
 
 class InvalidTransitionError(Exception):
-    """A row's handler broke its own declaration, or a pair has no row: a bug of ours, told with its story."""
+    """A handler broke its row's declaration, or a pair has no row: a bug. The message has state and event."""
 
 
 def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Command, ...]]:
-    """What the job is after `event`, and what the world must do for it.
+    """The state after `event`, and the commands that it causes.
 
     Events of an older generation change nothing. Raises InvalidTransitionError.
     """
@@ -160,7 +160,7 @@ def _is_stale(state: JobState, event: Event) -> bool:
 
 
 def next_due(state: JobState) -> int | None:
-    """When the job next wants a Timer event, if nothing else happens. None: never."""
+    """Time in ms at which the job needs a Timer event; None: never."""
     status, job = state.status, state.job
     if status.phase in TERMINAL:
         return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl

@@ -63,28 +63,28 @@ UNEVICTABLE_MS = 600_000
 
 
 def create_state(job_id: str, number: int, job: Job, now: int) -> JobState:
-    """A job that has just been handed in."""
+    """The state of a job that was just submitted."""
     waits_for = tuple(dependency.job_id for dependency in job.after)
     return JobState(job_id, number, job, Status(created_at=now, waits_for=waits_for))
 
 
-# --- before it runs -------------------------------------------------------------------------------
+# --- before the start -----------------------------------------------------------------------------
 
 
 def on_submitted(state: JobState, _event: Submitted, now: int) -> Outcome:
-    """Into the queue, or aside if the job says so."""
+    """Queues the job, or suspends it if it was submitted suspended."""
     if state.job.suspend:
         return change_status(state, phase=Phase.SUSPENDED, reason="Suspended", message="submitted suspended"), ()
     return change_status(state, phase=Phase.QUEUED, reason="Queued", message="", queued_at=now), ()
 
 
 def on_refused(state: JobState, event: Refused, now: int) -> Outcome:
-    """It could never run: ended before it queued."""
+    """Fails a job that could never run, before it queues."""
     return end_job(state, Phase.FAILED, "Misconfigured", event.message, now)
 
 
 def on_dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outcome:
-    """One job fewer to wait for; or no hope left."""
+    """Removes a dependency; fails the job if the dependency was not satisfied."""
     if not event.satisfied:
         return end_job(state, Phase.FAILED, "DependencyFailed", f"{event.job_id} did not succeed", now)
     left = tuple(job_id for job_id in state.status.waits_for if job_id != event.job_id)
@@ -92,17 +92,17 @@ def on_dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Ou
 
 
 def admit(state: JobState, event: Admit, now: int) -> Outcome:
-    """The nodes are the gang's: start it."""
+    """Starts the gang on the nodes that the scheduler assigned."""
     first = state.status.first_admitted_at
     changes = {"admitted_at": now, "first_admitted_at": now if first is None else first}
     return launch(change_status(state, placement=event.placement, **changes), now)
 
 
-# --- while it runs --------------------------------------------------------------------------------
+# --- while the gang holds nodes -------------------------------------------------------------------
 
 
 def on_started(state: JobState, _event: Started, now: int) -> Outcome:
-    """Every member runs; a gang that is already being stopped stays what it is becoming."""
+    """Every member runs. A gang that is being stopped keeps its target."""
     first = state.status.started_at
     return change_status(
         state,
@@ -117,7 +117,7 @@ def on_started(state: JobState, _event: Started, now: int) -> Outcome:
 
 
 def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
-    """A member is done, or its loss ends the generation."""
+    """Counts a success; after a failure restarts the member or the gang, or ends the job."""
     status = state.status
     if status.target is not None:
         return state, ()
@@ -170,7 +170,7 @@ def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool
 
 
 def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
-    """The last process is gone: become what was decided. Unasked for, it is a loss like any other."""
+    """Applies the target of the stop. Without a stop, all members were lost."""
     if state.status.gone:
         return state, ()
     after = change_status(state, gone=True)
@@ -178,13 +178,13 @@ def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
         failure = fail(VANISHED, "all members vanished unseen", now)
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
         if after.status.target is Target.RESTART:
-            # by a timer that is due now: while it restarts it can still hear that one of its nodes is closed
+            # by a timer that is due now: until then the gang can still learn that one of its nodes is closed
             return wait_for_restart(after, now, backoff(after.status.backoff_step, after.job.restart))
     return become_target(_avoid_slow_nodes(after, event.unstarted, now), now)
 
 
 def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> JobState:
-    """After a start timeout: the nodes of the members that did not start (all, if unknown) are avoided for as long."""
+    """After a start timeout: avoids the nodes of the members that did not start, or all if unknown, for as long."""
     status, failure = state.status, state.status.last_failure
     requeued = status.target is Target.REQUEUE and failure is not None and failure.reason == START_TIMEOUT.reason
     if not requeued or status.placement is None or state.job.start_timeout is None:
@@ -196,13 +196,13 @@ def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> Jo
 
 
 def expire_start(state: JobState, now: int) -> Outcome:
-    """Not every member has started in time: the gang goes to other nodes."""
+    """Requeues a gang of which not every member has started in time."""
     message = f"not every member had started after {describe_seconds(state.job.start_timeout or 0)}"
     return _lost_generation(state, fail(START_TIMEOUT, message, now), now)
 
 
 def on_node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
-    """A node of the gang is gone; what is left of it must stop, and the gang needs new nodes."""
+    """Stops what is left of the gang and requeues it."""
     status = state.status
     if event.node not in nodes_to_use(status):
         return state, ()
@@ -221,7 +221,7 @@ def on_node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
 
 
 def on_node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
-    """A gang that was to start again on its nodes cannot start on this one: it needs others."""
+    """Requeues a gang that was to start again on a node where nothing may start."""
     status = state.status
     if event.node not in nodes_to_use(status):
         return state, ()
@@ -233,7 +233,7 @@ def on_node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
 
 
 def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
-    """The scheduler's other decision: these nodes are needed."""
+    """Stops the gang and requeues it, because the scheduler needs its nodes."""
     status = state.status
     failure = fail(PREEMPTED, event.message, now)
     if status.target in (Target.SUCCEED, Target.FAIL, Target.SUSPEND, Target.REQUEUE):
@@ -266,7 +266,7 @@ def preemption_refused(state: JobState, event: PreemptionRefused, now: int) -> O
 
 
 def on_resized(state: JobState, event: Resized, now: int) -> Outcome:
-    """The scheduler's third decision: stop, so that it can save its work, and go on larger or smaller."""
+    """Stops the gang, so that it can save its work, and starts it larger or smaller."""
     status = state.status
     if status.target not in (None, *KEEPS_NODES) or event.placement in (status.placement, status.resize_to):
         return state, ()
@@ -280,22 +280,22 @@ def on_resized(state: JobState, event: Resized, now: int) -> Outcome:
 
 
 def on_saved(state: JobState, event: Saved, now: int) -> Outcome:
-    """What it has done so far would survive its end."""
+    """Notes when the gang last saved all of its work."""
     before = state.status.saved_at
     at = min(event.at, now)
     return (state if before is not None and before >= at else change_status(state, saved_at=at)), ()
 
 
 def on_recovered(state: JobState, event: Recovered, _now: int) -> Outcome:
-    """A failure that cost no generation. It counts as what it was, so that limits are the same whoever restarts."""
+    """Counts a failure that the gang's agents recovered from, by its class: the limits are those of whole restarts."""
     status = state.status
-    if event.crew <= status.crew:
+    if event.agent_generation <= status.agent_generation:
         return state, ()
     kind = classify_exit(event.exit, state.job.restart).kind
     count = status.recoveries + 1
     after = change_status(
         state,
-        crew=event.crew,
+        agent_generation=event.agent_generation,
         recoveries=count,
         user_failures=status.user_failures + (kind == FailureClass.USER),
         infrastructure_failures=status.infrastructure_failures + (kind == FailureClass.INFRASTRUCTURE),

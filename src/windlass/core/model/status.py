@@ -94,7 +94,7 @@ class Status:
     preemptions: int = 0
     recoveries: int = 0
     """Failures that the gang's own agents repaired in place. They also count among those of their class."""
-    crew: int = 0
+    agent_generation: int = 0
     """Newest known agent generation: the agents' own count of starts, which continues over all generations of the gang.
     """
     backoff_step: int = 0

@@ -54,7 +54,7 @@ class Endpoints:
     def lead(self, controller: Controller, backend: KubernetesBackend, observed: ObservedBackend) -> None:
         """Make this replica answer the API."""
         source = ClusterDataSource(controller, backend, self._history, observed.wait_for_commit)
-        self._turns.last_decision = lambda: controller.decided
+        self._turns.last_decision = lambda: controller.decision
         self._controller = controller
         self._api = cluster_api(Service(controller, source, self._feed, "operator"), source)
         self._metrics.leading = True

@@ -27,7 +27,7 @@ def gang(name: str) -> Any:
     names = {f"{name}-0": 0, f"{name}-1": 1}
     home = SimpleNamespace(uid=name, namespace="team", name=name)
     run = Run(1, ())
-    status = SimpleNamespace(crew=0)
+    status = SimpleNamespace(agent_generation=0)
     return SimpleNamespace(
         id=name,
         home=home,

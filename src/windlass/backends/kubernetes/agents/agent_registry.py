@@ -183,7 +183,7 @@ class AgentRegistry:
             hangs=partial(self._hangs, gang),
             closes=lambda: self._tell_of(self._attended[gang.home.uid]),  # before its pods report their ends
         )
-        first = max(run.generation, gang.status.crew + 1)
+        first = max(run.generation, gang.status.agent_generation + 1)
         return Rendezvous(gang.pod_names(run), first, ears, asyncio.get_running_loop().time(), gang.job.restart)
 
     # --- reports --------------------------------------------------------------------------------------------
