@@ -1,4 +1,4 @@
-"""One more gang on 5,000 nodes × 8 GPUs with 2,000 running jobs: from its arrival to its nodes, or to its no."""
+"""One more gang on 5,000 nodes × 8 GPUs with 2,000 running jobs: from its arrival to its nodes, or to its reason."""
 
 import json
 import random
@@ -53,7 +53,7 @@ def busy_cluster(chance: random.Random) -> Ledger:
 
 
 def start(ledger: Ledger, now: int) -> Plan:
-    """One turn: plan, and hold what it admits; the rest is withdrawn."""
+    """One cycle: a plan, whose admissions hold their nodes; the other gangs are withdrawn."""
     snapshot = ledger.snapshot()
     plan = schedule(snapshot, now)
     waiting = {gang.id: gang for gang in snapshot.pending}
@@ -69,9 +69,9 @@ def asking(replicas: int, gpus: int) -> Demand:
 
 
 def times(ledger: Ledger, replicas: int, gpus: int, *, starts: bool) -> tuple[list[float], list[float]]:
-    """Milliseconds of each round: for the decision, and then for reading the verdict of a gang that waits.
+    """Milliseconds of each round: for the decision, and then for reading the verdict of a waiting gang.
 
-    The decision: the ledger hears of the gang, makes a snapshot, a plan is made, the ledger hears of that.
+    A decision is an arrival in the ledger, a snapshot, a plan, and its admissions in the ledger.
     """
     decided, explained = [], []
     for number in range(ROUNDS):

@@ -1,7 +1,7 @@
 """Alibaba's openb trace through the real core: the GPUs given away once 100 % of the capacity has been asked for.
 
 The protocol of Weng et al., "Beware of Fragmentation" (ATC 2023): shuffle the pods by a seed, append random ones until
-they ask for 130 % of all GPUs, schedule one by one, nobody leaves. What does not fit counts as arrived. The shuffle is
+they ask for 130 % of all GPUs, schedule one by one, no pod ends. What does not fit counts as arrived. The shuffle is
 Python's, not Go's, so single seeds differ from the published ones; means over seeds are comparable.
 """
 
@@ -128,7 +128,7 @@ def report(variant: str, scoring: str, given: list[float], took: list[float]) ->
         f"{statistics.median(took):.1f} s a run, longest {max(took):.1f} s"
     )
     if not SCORES[scoring].uses_typical_demands:
-        return  # only shown beside the others: nobody claims that best fit alone does as well as FGD
+        return  # only shown beside the others: best fit alone is not claimed to do as well as FGD
     what = f"openb {variant}, {scoring}, GPUs given away when arrivals reach 100 %"
     print(json.dumps({"claim": what, "measured": mean, "unit": "%", "target": published, "better": "higher"}))
     if variant == VARIANTS[0]:

@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of it: waits in ms, `took` in seconds."""
+    """Result of a replay: waits in ms, `took` in seconds."""
 
     case: Case
     took: float

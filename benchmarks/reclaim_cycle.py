@@ -1,4 +1,4 @@
-"""A gang of 200 takes back what its queue has lent: a full cycle with reclaim on 1,000 nodes × 8 GPUs.
+"""A gang of 200 reclaims what its queue has lent: a full cycle with preemption on 1,000 nodes × 8 GPUs.
 
 Kueue needs 131 ms for the same on two cores (1,000 nodes, a gang of 200 pods, preemption within a cohort).
 """

@@ -1,4 +1,4 @@
-"""The traces that the project ships, under the policies: what anybody can repeat without any data of others."""
+"""The traces that the project ships, under the policies: repeatable without any other data."""
 
 import json
 import time

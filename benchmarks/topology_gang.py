@@ -89,7 +89,7 @@ def gang(name: str, number: int, replicas: int, gpus: int, request: TopologyRequ
 
 
 def waits(ledger: Ledger, replicas: int) -> None:
-    """A gang that no block has room for now, though one has hosts enough: from its arrival to its no."""
+    """A gang that no block has room for now, though one has hosts enough: from its arrival to its reason."""
     took = []
     for number in range(ROUNDS):
         asking = gang(f"j-{number}", number, replicas, 8, TopologyRequest("block"))
@@ -107,7 +107,7 @@ def claim(what: str, took: list[float]) -> None:
 
 
 def start(ledger: Ledger, asking: PendingGang) -> tuple[str, ...]:
-    """From a gang's arrival to its nodes: the ledger hears of it, a plan is made, the ledger hears of that."""
+    """From a gang's arrival to its nodes: ledger, plan, ledger."""
     ledger.add_pending(asking)
     admissions = schedule(ledger.snapshot(), asking.number).admissions
     for admission in admissions:
@@ -135,7 +135,7 @@ def report(where: str, ledger: Ledger, replicas: int, gpus: int, requests: dict[
 
 
 def domains(table: NodeTable, placed: tuple[str, ...]) -> Iterator[str]:
-    """How many domains of each level."""
+    """Number of domains of each level."""
     rows = sorted({table.row[name] for name in placed})
     for number, level in enumerate(table.topology.levels):
         yield f"{sum(1 for _ in groupby(table.domains[rows, number]))} {level}"

@@ -45,7 +45,6 @@ NOT_YET = {
     "tests/scenarios",
     "tests/train",
     "tests/unit/cli",
-    "tests/unit/core",
     "tests/unit/jobs",
     "tests/unit/kubernetes",
     "tests/unit/simulator",

@@ -1,7 +1,5 @@
-"""Shared GPUs, MIG, whole nodes, models: whatever is running, a gang of equal members is placed exactly if it fits.
-
-What is free is followed here by hand, from the devices that placements name, and room is found by trying everything.
-"""
+"""Shared GPUs, MIG, whole nodes, models: a gang of equal members is placed if and only if it fits.
+Free amounts are followed by hand, from the devices that placements name, and room is found by trying everything."""
 
 from dataclasses import replace
 from functools import cache
@@ -81,7 +79,7 @@ def demands(draw):
 
 
 def run(ledger, demand, number, policy):
-    """Start the gang if it fits."""
+    """Starts the gang if it fits."""
     gang = PendingGang(f"j-{number}", number, "default", 0, 0, (demand,), shape_of("default", (demand,)))
     snapshot = ledger.snapshot()
     found = place(snapshot.free, snapshot.table, (demand,), None, policy)
@@ -138,7 +136,7 @@ def _take(gpus, demand, device):
 
 
 def room(node: Node, runs: list[RunningGang], demand: Demand) -> int:
-    """How many replicas the node could take, by trying everything."""
+    """Number of replicas that the node could take, by trying everything."""
     cpu, gpus = left(node, runs)
     asked = dict(demand.resources)
     if node.name in demand.avoid or (demand.affinity and node.labels["gpu-type"] == "T4"):
@@ -168,7 +166,7 @@ def _by_gpus(sharing, gpus, asked, count):
 
 @cache
 def _instances(mask, profile):
-    """The most instances that any choice of places gives."""
+    """The maximum number of instances over all choices of places."""
     slices, starts = PLACES[profile]
     places = [((1 << slices) - 1) << start for start in starts]
     return max((1 + _instances(mask - bits, profile) for bits in places if mask & bits == bits), default=0)

@@ -115,7 +115,7 @@ def test_by_reclaim_all_are_entitled_to_and_none_could_stay(
 
 
 def starts(ledger: Ledger, gang: PendingGang, names: set[str]) -> bool:
-    """Whether it fits and its queue may have it, with these gone."""
+    """Whether it fits, and quota lets it in, with these gone."""
     trial = Ledger.at(ledger.snapshot())
     for name in names:
         trial.release(name)

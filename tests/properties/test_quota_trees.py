@@ -1,4 +1,4 @@
-"""Quota trees and fair shares of any shape: limits hold, reclaims come to an end, and names mean nothing."""
+"""Quota trees and fair shares of any shape: limits hold, reclaims end, and names do not matter."""
 
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -23,7 +23,7 @@ RESOURCES = ("cpu", "memory")
 
 @st.composite
 def trees(draw, most=6):
-    """Queues q0 … qn, each under an earlier one or a root; limits of anything."""
+    """Queues q0 … qn, each under an earlier one or a root; limits of any resource."""
     queues = []
     for number in range(draw(st.integers(2, most))):
         parent = draw(st.sampled_from(["", *(queue.name for queue in queues)])) if number else ""
@@ -42,15 +42,15 @@ def some(draw, names, size=5):
     return draw(st.fixed_dictionaries({}, optional={name: st.integers(1, size) for name in names}))
 
 
-def books(queues, held=None):
+def usage_of(queues, held=None):
     return QueueUsage(tree_of({queue.name: queue for queue in queues}), held or {}, {})
 
 
-# --- what may be taken -------------------------------------------------------------------------------
+# --- available amounts -------------------------------------------------------------------------------
 
 
 def drawn_from_scratch(tree: Tree, held, name, resource):
-    """As the definition says it, without any sum that is kept up."""
+    """Charged amounts by the definition, without any cached sum."""
     below = (child for child in tree.children.get(name, ()))
     kept = {child: tree.unlent[child].get(resource, 0) for child in tree.queues}
     through = (max(drawn_from_scratch(tree, held, child, resource) - kept[child], 0) for child in below)
@@ -95,7 +95,7 @@ def test_the_available_amount_is_the_most_that_breaks_no_limit(data):
 @depth(50)
 def test_books_that_follow_the_plan_say_what_new_books_would(data):
     queues = data.draw(trees())
-    usage, held, gangs = books(queues), {}, []
+    usage, held, gangs = usage_of(queues), {}, []
     for _ in range(data.draw(st.integers(1, 12))):
         if gangs and data.draw(st.booleans()):
             queue, amounts = gangs.pop(data.draw(st.integers(0, len(gangs) - 1)))
@@ -106,7 +106,7 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
             gangs.append((queue, amounts))
             usage.take(queue, "ada", amounts)
             held[queue] = {r: held.get(queue, {}).get(r, 0) + amounts.get(r, 0) for r in RESOURCES}
-        fresh, copied = books(queues, held), usage.copy()
+        fresh, copied = usage_of(queues, held), usage.copy()
         for name in data.draw(st.sets(st.sampled_from([queue.name for queue in queues]))):
             for resource in RESOURCES:
                 for of in (QueueUsage.total, QueueUsage.charged):
@@ -118,7 +118,7 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
 @depth(50)
 def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
     queues = data.draw(trees())
-    usage = books(queues)
+    usage = usage_of(queues)
     for _ in range(20):
         queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
         if not exceeds_available(usage, queue, amounts):
@@ -135,12 +135,12 @@ def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
             assert left >= kept - used
 
 
-# --- taking back -------------------------------------------------------------------------------------
+# --- reclaim -------------------------------------------------------------------------------------
 
 
 @dataclass
 class Floor:
-    """Gangs that hold and gangs that wait, in a cluster of so much of each resource."""
+    """Running and waiting gangs in a cluster of so much of each resource."""
 
     shares: Shares
     free: dict
@@ -148,7 +148,7 @@ class Floor:
     waiting: list = field(default_factory=list)
 
     def reclaim(self, gang, order):
-        """Stop gangs in this order until this one fits; whether it may be done, and was."""
+        """Stops gangs in this order until this one fits; whether it may, and did."""
         queue, request = gang
         usage, free, victims = self.shares.usage.copy(), dict(self.free), []
         for victim in order:
@@ -187,7 +187,7 @@ class Floor:
         self.free = {r: amount + gang[1].get(r, 0) for r, amount in self.free.items()}
 
     def borrowed(self):
-        """By depth, from the root down: all that is held there beyond the quotas of siblings. Reclaims lower it."""
+        """By depth, from the root down: amounts held there beyond the quotas of siblings. Reclaims lower it."""
         tree, usage = self.shares.tree, self.shares.usage
         levels = [0] * 8
         for name, path in tree.path.items():
@@ -201,7 +201,7 @@ class Floor:
 
 
 def crowded_floor(rng):
-    """A cluster that everybody has filled as far as he may, queue by queue: much is borrowed."""
+    """A cluster that gangs have filled as far as their queues may, queue by queue: much is borrowed."""
 
     def amounts(chance):
         return {resource: rng.randint(0, 8) for resource in RESOURCES if rng.random() < chance}
@@ -212,7 +212,7 @@ def crowded_floor(rng):
         borrowing, lending = (amounts(0.15), amounts(0.2)) if parent else ({}, {})
         queues.append(Queue(f"q{number}", amounts(0.6), parent, rng.randint(1, 3), borrowing, lending))
     capacity = {resource: rng.randint(4, 30) for resource in RESOURCES}
-    floor = Floor(Shares(books(queues), capacity, {}), dict(capacity))
+    floor = Floor(Shares(usage_of(queues), capacity, {}), dict(capacity))
     for queue in rng.sample(queues, len(queues)):
         gang = (queue.name, {"cpu": rng.randint(1, 4), **({"memory": rng.randint(1, 4)} if rng.random() < 0.5 else {})})
         floor.waiting += [gang] * rng.randint(1, 5)
@@ -263,7 +263,7 @@ def snapshot_of(queues, gangs):
 
 
 def starts(queues, gangs):
-    """Who starts where in one plan, and who is next."""
+    """Placements of the started gangs in one plan, and the order of the others."""
     plan = schedule(snapshot_of(queues, gangs), 0)
     return [(admission.job_id, admission.placement) for admission in plan.admissions], list(plan.order)
 

@@ -1,4 +1,5 @@
-"""Reasons and expected starts are counted in a few passes over arrays: as node by node and cell by cell."""
+"""Reasons and expected starts, computed in a few passes over arrays, equal those counted node by node and cell by
+cell."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +60,7 @@ def gangs(draw, number):
 
 @st.composite
 def trials(draw):
-    """Some run, from a first turn, and a second one is worked out."""
+    """A cluster on which some gangs run from a first cycle, and a second cycle."""
     ledger = Ledger(draw(clusters()), QUEUES, None, Policy(draw(st.sampled_from(["windlass", "fifo"]))))
     for number in range(draw(st.integers(1, 14))):
         ledger.add_pending(draw(gangs(number)))
@@ -129,7 +130,7 @@ def test_the_order_is_that_of_one_start_after_the_other(cycle):
 
 
 def plainly_expected(cycle, waiting, bounds):
-    """When each starts, by id: of one resource per role on all its nodes, of its queue and of its array."""
+    """Expected start of each gang, by id: by one resource per role on all its nodes, by its queue and by its array."""
     now, stocks, found = cycle.now, {}, {}
     kinds = {kind_of(cycle, gang) for gang in waiting}
     for mask, column in kinds:
@@ -162,14 +163,14 @@ def plainly_expected(cycle, waiting, bounds):
 
 
 def shared(stocks, mask, column, amount):
-    """Of the same resource, every kind's part of the nodes."""
+    """By pool of the same resource: its part of the nodes."""
     for (other, of), left in stocks.items():
         if isinstance(other, tuple) and of == column:
             yield left, amount * (sum(a and b for a, b in zip(mask, other, strict=True)) / max(1, sum(mask)))
 
 
 def lasts(needs, gang, cell, now):
-    """Whether everything is there from this cell on for as long as the gang takes."""
+    """Whether all is free from this cell on for as long as the gang takes."""
     if now + GRID[cell] < (gang.not_before or 0):
         return False
     end = NEVER if gang.walltime is None else GRID[cell] + gang.walltime
@@ -193,7 +194,7 @@ def amount_of(cycle, gang):
 
 
 def limits_of(cycle, stocks, gang):
-    """What is left of its queue's quota and of its array's limit, and how much it takes of these."""
+    """Amounts left of its queue's quota and of its array's limit, and how much it takes of these."""
     found = []
     for resource in cycle.usage.tree.limited.get(gang.queue, ()):
         key = gang.queue, resource
@@ -213,7 +214,7 @@ def limits_of(cycle, stocks, gang):
 
 
 def rising(free, cycle, back):
-    """By cell: what is free now, and what those have given back that end by then."""
+    """By cell: free now, and released by the gangs that end by then."""
     snapshot = cycle.snapshot
     ends = [(at - cycle.now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends]
     ends += [(s.gang.walltime, s.gang, s.grant) for s in cycle.started if s.gang.walltime is not None]

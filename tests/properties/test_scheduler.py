@@ -1,4 +1,4 @@
-"""Whatever the cluster and whatever waits: plans are sound and exact, the first in line starts, reasons are true."""
+"""Plans on any cluster are sound and exact, the first gang starts, and reasons are true."""
 
 import re
 from dataclasses import replace
@@ -97,7 +97,7 @@ def crowds(draw, most=8, roles=2):
 
 @st.composite
 def scenes(draw, roles=2):
-    """A ledger on which something runs, from one turn, and something waits that has not been planned yet."""
+    """A ledger on which gangs run, from one cycle, and gangs wait that have not been planned yet."""
     ledger = Ledger(draw(clusters()), QUEUES, RACKS)
     for gang in draw(crowds(roles=roles)):
         ledger.add_pending(gang)
@@ -121,7 +121,7 @@ def ids(plan: Plan) -> set[str]:
 
 
 def alone(ledger: Ledger, gang: PendingGang) -> Ledger:
-    """The same running gangs, and nobody else who waits."""
+    """The same running gangs, and no other waiting gang."""
     copy = Ledger.at(ledger.snapshot())
     for other in ledger.snapshot().pending:
         copy.remove_pending(other.id)
@@ -208,7 +208,7 @@ def test_a_gang_of_equal_members_starts_exactly_if_any_placement_exists_and_on_a
 
 
 def _most(size, asked, count):
-    """How many replicas fit on a node, by trying each number."""
+    """Number of replicas that fit on a node, by trying each number."""
     return max(n for n in range(count + 1) if all(size[name] >= n * amount for name, amount in asked.items()))
 
 
@@ -332,7 +332,7 @@ def test_a_gang_with_behind_would_start_but_for_gangs_ahead_and_no_other_would(l
 def test_a_bound_is_kept_however_early_others_end(ledger, chance):
     for gang in ledger.snapshot().pending:
         if gang.not_before is not None or gang.waits_for:
-            ledger.remove_pending(gang.id)  # an ETA does not reckon with whoever comes in later
+            ledger.remove_pending(gang.id)  # an ETA does not count later arrivals
     plan = carry_out(ledger, 5)
     bounds = {name: verdict.eta for name, verdict in plan.verdicts.items() if verdict.certainty is StartCertainty.BOUND}
     for job_id, eta in bounds.items():
@@ -351,7 +351,7 @@ def test_a_bound_is_kept_however_early_others_end(ledger, chance):
 
 
 def under(order: str, ledger: Ledger) -> Snapshot:
-    """The same under another order, where anybody may be stopped at once."""
+    """The same under another order, in which any gang may be stopped at once."""
     ledger.set_cluster(ledger.snapshot().table.nodes, QUEUES, RACKS, Policy(order, min_runtime=0))
     return ledger.snapshot()
 

@@ -1,4 +1,4 @@
-"""A snapshot that was written and read makes the plan that was made on it: admissions, order, verdicts and all."""
+"""A snapshot that was written and read gives the identical plan: admissions, order, verdicts and all."""
 
 import json
 from dataclasses import replace
@@ -104,7 +104,7 @@ policies = st.builds(
 
 @st.composite
 def scenes(draw):
-    """A ledger on which something runs from one turn, and more waits; and a moment a little later."""
+    """A ledger on which gangs run from one cycle, and more wait; and a time a little later."""
     kept = draw(st.lists(reservations, max_size=1))
     ledger = Ledger(draw(clusters()), QUEUES, TOPOLOGY, draw(policies), kept)
     count = draw(st.integers(0, 6))
@@ -121,7 +121,7 @@ def scenes(draw):
 
 
 def whole(plan: Plan):
-    """Everything a plan says."""
+    """All parts of a plan."""
     return replace(plan, order=tuple(plan.order), verdicts=dict(plan.verdicts))
 
 

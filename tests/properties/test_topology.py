@@ -39,7 +39,7 @@ class Small:
         )
 
     def places(self, wanted, level, *, required=True, spread=False, size=0):
-        """The rack of each replica, by rank; None if the gang does not start."""
+        """Rack of each replica, by rank; None if the gang does not start."""
         request = TopologyRequest(level, required, spread, size)
         demands = (Demand("worker", wanted, {"gpu": 1}, topology=request),)
         self.ledger.add_pending(PendingGang("j", 2, "default", 0, 0, demands, shape_of("default", demands)))
@@ -96,7 +96,7 @@ def test_in_its_block_a_gang_is_in_as_few_racks_as_can_be(blocks, wanted):
 
 
 def fewest(rooms, wanted):
-    """How many of them are needed at least, by trying."""
+    """The minimum number of them, by trying."""
     return next(n for n in range(1, len(rooms) + 1) if any(sum(some) >= wanted for some in combinations(rooms, n)))
 
 

@@ -1,4 +1,4 @@
-"""Short ways to say a cluster and its gangs, for the tests beside this file."""
+"""Builders for clusters and gangs, for the tests beside this file."""
 
 from collections.abc import Iterable, Mapping
 
@@ -22,7 +22,7 @@ def node(
     lost: bool = False,
     **more,
 ) -> Node:
-    """`cpu=…` and `memory=…` are amounts; whatever else is named is a label."""
+    """`cpu=…` and `memory=…` are amounts; any other keyword is a label."""
     amounts = {"gpu": gpu, **{name: more.pop(name) for name in ("cpu", "memory") if name in more}}
     place = more.pop("place", ())
     return Node(name, amounts, more, tuple(taints), place, cordoned, ready, lost=lost)
@@ -67,7 +67,7 @@ def nodes(number: int, gpu: int = 8, **more) -> list[Node]:
 
 
 def carry_out(ledger: Ledger, now: int = 0) -> Plan:
-    """One turn: what the plan admits holds its nodes from then on."""
+    """One cycle: the gangs that the plan admits hold their nodes from then on."""
     snapshot = ledger.snapshot()
     plan = schedule(snapshot, now)
     gangs = {gang.id: gang for gang in snapshot.pending}

@@ -1,4 +1,4 @@
-"""Nodes that share their GPUs: which GPU each replica gets, and what is left for whom."""
+"""Nodes that share their GPUs: the GPU that each replica gets, and what is left."""
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ def test_instances_lie_where_the_most_large_ones_still_fit():
 
 
 def test_two_halves_need_their_own_places():
-    """Of eight slices two are taken, six are left: but 3g begins at 0 or 4 only."""
+    """Of eight slices two are taken and six are left, but 3g begins at 0 or 4 only."""
     ledger = ledger_of([sharing("n1", 1, by="mig")])
     start(ledger, 1, profile("2g.10gb"))
     assert start(ledger, 2, profile("3g.20gb", replicas=2)) is None

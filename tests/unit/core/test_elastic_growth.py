@@ -1,4 +1,4 @@
-"""Elastic gangs: how large they start, and who grows when capacity is idle."""
+"""Elastic gangs: the size at which they start, and growth into idle capacity."""
 
 from dataclasses import replace
 

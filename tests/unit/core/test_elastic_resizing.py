@@ -16,7 +16,7 @@ ONE = Placement({"worker": ("n2",)})
 
 
 def lived(*events: e.Event, job: Job = ELASTIC, now: int = 0) -> JobState:
-    """What all of this makes of a job, each a second after the one before."""
+    """State of a job after these events, each a second after the one before."""
     state = create_state("j-1", 1, job, now)
     for seconds, event in enumerate(events, start=1):
         state, _ = step(state, event, now + seconds * 1_000)

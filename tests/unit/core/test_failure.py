@@ -1,4 +1,4 @@
-"""Whose fault it was, and how long until the next try."""
+"""Classes of failures, and the backoff before the next attempt."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Fair share between queues: whose turn it is, and who may take back what."""
+"""Fair share between queues: the order of turns, and reclaim."""
 
 from gangs import demand, ledger_of, nodes, waiting
 
@@ -24,7 +24,7 @@ def shares_of(queues, held=None, past=None, gpus=16):
 
 
 def order_of(shares, *gangs, classes=False):
-    """Numbers of the gangs as they are asked, if each of them starts."""
+    """Numbers of the gangs in the order in which they are considered, if each of them starts."""
     lines = ledger_of((), *gangs).snapshot().classes
     return [int(job_id.removeprefix("j-")) for job_id in iterate_by_fair_share(lines, shares, priority_first=classes)]
 
@@ -54,7 +54,7 @@ def test_the_capacity_is_that_of_all_nodes_up_or_not():
     assert total_capacity(ledger_of(machines).snapshot().table) == {"gpu": 24_000, "cpu": 128_000}
 
 
-# --- whose turn it is --------------------------------------------------------------------------------
+# --- the order of turns --------------------------------------------------------------------------------
 
 
 def test_the_queue_with_the_lower_share_goes_first_and_shares_change_as_gangs_start():

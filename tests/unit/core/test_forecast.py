@@ -6,7 +6,7 @@ from windlass.core.model.reasons import StartCertainty
 
 
 def eta(*gangs, machines=4, now=0, queues=()):
-    """Of gang j-9; None if it is no bound."""
+    """ETA of gang j-9; None if it is no bound."""
     return bound(schedule(ledger_of(nodes(machines), *gangs, queues=queues).snapshot(), now).verdicts["j-9"])
 
 

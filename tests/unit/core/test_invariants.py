@@ -63,7 +63,7 @@ def test_sums_that_are_off(snapshot, wrong, said):
 
 
 def states(**phases):
-    """Jobs r-1 and j-2 in these phases; who is not QUEUED has nodes."""
+    """Jobs r-1 and j-2 in these phases; a job that is not QUEUED holds nodes."""
     return {
         job_id: JobState(job_id, 1, Job(job_id, (Role(),)), Status(phase, placement=placement))
         for job_id, phase, placement in (

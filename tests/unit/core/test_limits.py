@@ -1,4 +1,4 @@
-"""What people set for a queue beside its quota: how many jobs run, and what one user may hold."""
+"""Limits of a queue beside its quota: running jobs, and amounts of one user."""
 
 from dataclasses import replace
 

@@ -33,7 +33,7 @@ def test_nodes_that_take_more_replicas_go_first():
 
 
 def test_a_score_comes_before_the_tightest():
-    """One GPU of the four that are left on n1 would make them useless to most; of the five on n2 it does not."""
+    """One GPU of the four left on n1 would make the others useless to most gangs; of the five on n2 it does not."""
     busy = ledger_of(nodes(2), running(1, {"n1": 4, "n2": 3}))
     assert told(busy, demand(1, 1), Policy()) == [("n1", ""), ("n2", "gpu")]
     assert told(busy, demand(1, 1), LOOKING_AHEAD) == [("n2", ""), ("n1", "score")]

@@ -1,4 +1,4 @@
-"""Scores that look ahead: fragmentation by hand, prices of parts, and nodes chosen by them."""
+"""Scores that look ahead: fragmentation by hand, shadow prices, and nodes chosen by them."""
 
 from fractions import Fraction
 
@@ -136,7 +136,7 @@ def test_prices_fill_a_gpu_with_what_fits_best():
 
 
 def test_scores_are_those_of_the_moment_whatever_was_asked_before():
-    """Kept scores are worked out anew for nodes that have changed, and only for what has."""
+    """Cached scores are computed again for nodes that have changed, and only for these."""
     table = ledger_of([sharing(f"n{number}", 4) for number in range(6)]).snapshot().table
     policy = Policy(scoring="prices", typical_demands=TYPICAL)
     free = table.capacity.copy(order="F")

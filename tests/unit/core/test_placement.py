@@ -17,7 +17,7 @@ def placed(machines, *demands):
 
 
 def with_free(*free):
-    """n1, n2, … with so many GPUs free of eight; `node` sizes would make some too small."""
+    """Nodes n1, n2, … with so many GPUs free of eight; node sizes would make some too small."""
     held = {f"n{row}": 8 - left for row, left in enumerate(free, start=1) if left < 8}
     return ledger_of(nodes(len(free)), *([running(1, held)] if held else []))
 
@@ -122,7 +122,7 @@ def test_a_node_that_shrank_below_what_it_gives_takes_nothing_new():
 
 
 def test_roles_that_want_different_resources_share_nodes_evenly():
-    """No order of whole roles seats these on two nodes; one of each per node does."""
+    """No order of whole roles places these on two nodes; one of each per node does."""
     machines = [Node(f"n{number}", {"gpu": 6, "cpu": 10_000}) for number in (1, 2)]
     sizes = {"a": (2, 4_000), "b": (3, 1_000), "c": (1, 3_000)}
     found = placed(machines, *(Demand(role, 2, {"gpu": gpu, "cpu": cpu}) for role, (gpu, cpu) in sizes.items()))

@@ -1,4 +1,4 @@
-"""Who goes for whom: the cheapest set that suffices, and nobody if it does not."""
+"""Victims: the cheapest set that suffices, and no gang if none does."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,7 +22,7 @@ AT_ONCE = Policy(min_runtime=0)
 def evicted(
     machines, gang: PendingGang, *runs: RunningGang, queues: Iterable[Queue] = (), policy: Policy = AT_ONCE, earlier=()
 ) -> Eviction | None:
-    """What is taken back for a gang from those that run."""
+    """The eviction for a gang among these running ones."""
     ledger = ledger_of(machines, *runs, queues=queues)
     ledger.set_cluster(machines, queues, None, policy)
     snapshot = ledger.snapshot()

@@ -17,7 +17,7 @@ HOUR = 3_600_000
 
 
 def cluster(order, *gangs, machines=2, **settings):
-    """A ledger under one of the orders that stop whoever runs."""
+    """A ledger under one of the preemptive orders."""
     ledger = ledger_of(nodes(machines), *gangs)
     ledger.set_cluster(nodes(machines), (), None, Policy(order, **{"min_runtime": 0, **settings}))
     return ledger
@@ -36,7 +36,8 @@ def gang(number, replicas, gpu=8, **more):
 
 
 def turn(ledger, now):
-    """Plans until nobody is stopped any more; what stops is gone at once. Who runs in the end."""
+    """Plans until no gang is stopped any more; stopped gangs are gone at once. Returns the gangs that run in the
+    end."""
     while True:
         waiting_now = {each.id: each for each in ledger.snapshot().pending}
         plan = plan_of(ledger, now)
@@ -138,7 +139,7 @@ def test_no_gang_is_stopped_within_its_minimum_or_against_its_wish():
 
 
 def test_a_gang_that_is_being_stopped_still_uses_its_quota():
-    """Queue q may have 4 GPUs; the gang that leaves has them until it is gone, wherever else there is room."""
+    """Queue q may have 4 GPUs; the leaving gang holds them until it is gone, wherever else there is room."""
     leaves = replace(running(1, {"n1": 4}, queue="q"), leaving=True)
     ledger = ledger_of(nodes(2), leaves, waiting(2, demand(1, 4), queue="q", walltime=10))
     ledger.set_cluster(nodes(2), [Queue("q", {"gpu": 4})], None, Policy("srtf", min_runtime=0))

@@ -12,15 +12,15 @@ def turn(gang: PendingGang) -> Turn:
     return turn_of(gang, Policy(order="priority"))
 
 
-def line(*gangs: PendingGang) -> EquivalenceClass:
+def equivalence_class(*gangs: PendingGang) -> EquivalenceClass:
     turns = tuple(turn(gang) for gang in gangs)
     return EquivalenceClass(gangs, turns, gangs, turns)
 
 
 LINES = (
-    line(waiting(1, demand(1)), waiting(4, demand(1))),
-    line(waiting(2, demand(2)), waiting(3, demand(2))),
-    line(waiting(5, demand(3), priority=1)),
+    equivalence_class(waiting(1, demand(1)), waiting(4, demand(1))),
+    equivalence_class(waiting(2, demand(2)), waiting(3, demand(2))),
+    equivalence_class(waiting(5, demand(3), priority=1)),
 )
 
 
@@ -29,7 +29,7 @@ def test_priority_then_age_then_number():
 
 
 def test_age_outranks_the_number():
-    older = line(waiting(9, demand(1), since=0))
+    older = equivalence_class(waiting(9, demand(1), since=0))
     assert [gang.number for gang in QueueOrder([*LINES, older])] == [5, 9, 1, 2, 3, 4]
 
 
@@ -55,9 +55,13 @@ def test_an_order_is_a_sequence_of_ids():
 
 def test_a_line_may_go_on_with_those_that_are_short_enough():
     walltimes = (50, 90, 20, None, 40, 45)
-    lines = [line(*(waiting(number, demand(1), walltime=length) for number, length in enumerate(walltimes, start=1)))]
+    classes = [
+        equivalence_class(
+            *(waiting(number, demand(1), walltime=length) for number, length in enumerate(walltimes, start=1))
+        )
+    ]
     seen = []
-    for gang in (queue_order := QueueOrder(lines)):
+    for gang in (queue_order := QueueOrder(classes)):
         seen.append(gang.number)
         queue_order.only_shorter({1: 45, 3: 40}.get(gang.number, 1000))
     assert seen == [1, 3, 5]

@@ -16,8 +16,8 @@ from windlass.core.queues.quota import (
 from windlass.core.queues.usage import QueueUsage
 
 
-def books(queues, held=None):
-    """Held: GPUs by queue."""
+def usage_of(queues, held=None):
+    """Usage of queues that hold so many GPUs."""
     named = {queue.name: queue for queue in queues}
     return QueueUsage(tree_of(named), {name: {"gpu": gpus} for name, gpus in (held or {}).items()}, {})
 
@@ -36,13 +36,13 @@ LAB = (Queue("lab"), team("a", 8), team("b", 8))
 
 
 def test_a_queue_may_borrow_all_that_its_cohort_does_not_use():
-    assert gpus_left(books(LAB), "a") == 16
-    assert gpus_left(books(LAB, {"b": 6}), "a") == 10
-    assert gpus_left(books(LAB, {"a": 3, "b": 6}), "a") == 7
+    assert gpus_left(usage_of(LAB), "a") == 16
+    assert gpus_left(usage_of(LAB, {"b": 6}), "a") == 10
+    assert gpus_left(usage_of(LAB, {"a": 3, "b": 6}), "a") == 7
 
 
 def test_a_queue_whose_quota_others_hold_has_to_wait_for_it():
-    usage = books(LAB, {"a": 14})
+    usage = usage_of(LAB, {"a": 14})
     assert gpus_left(usage, "b") == 2
     assert exceeds_available(usage, "b", {"gpu": 3}) == "gpu"
     assert exceeds_available(usage, "b", {"gpu": 2}) == ""
@@ -50,18 +50,18 @@ def test_a_queue_whose_quota_others_hold_has_to_wait_for_it():
 
 def test_the_borrowing_limit_bounds_what_is_taken_beyond_nominal():
     queues = (Queue("lab"), team("a", 8, borrowing=2), team("b", 8))
-    assert gpus_left(books(queues), "a") == 10
-    assert gpus_left(books(queues, {"b": 7}), "a") == 9
-    assert gpus_left(books(queues, {"a": 9}), "a") == 1
-    assert gpus_left(books((Queue("lab"), team("a", 8, borrowing=0), team("b", 8))), "a") == 8
+    assert gpus_left(usage_of(queues), "a") == 10
+    assert gpus_left(usage_of(queues, {"b": 7}), "a") == 9
+    assert gpus_left(usage_of(queues, {"a": 9}), "a") == 1
+    assert gpus_left(usage_of((Queue("lab"), team("a", 8, borrowing=0), team("b", 8))), "a") == 8
 
 
 def test_unlent_quota_stays_with_its_queue():
     queues = (Queue("lab"), team("a", 8), team("b", 8, lending=3))
-    assert gpus_left(books(queues), "a") == 11
-    full = books(queues, {"a": 11})
+    assert gpus_left(usage_of(queues), "a") == 11
+    full = usage_of(queues, {"a": 11})
     assert gpus_left(full, "b") == 5
-    assert gpus_left(books(queues, {"a": 8, "b": 6}), "a") == 2
+    assert gpus_left(usage_of(queues, {"a": 8, "b": 6}), "a") == 2
 
 
 def test_limits_hold_at_every_level():
@@ -72,24 +72,24 @@ def test_limits_hold_at_every_level():
         team("a", 8, parent="dept"),
         team("b", 8, parent="dept", lending=0),
     )
-    assert gpus_left(books(queues), "a") == 12
-    assert gpus_left(books(queues, {"a": 12}), "b") == 8
-    assert gpus_left(books(queues, {"b": 12}), "a") == 8
+    assert gpus_left(usage_of(queues), "a") == 12
+    assert gpus_left(usage_of(queues, {"a": 12}), "b") == 8
+    assert gpus_left(usage_of(queues, {"b": 12}), "a") == 8
 
 
 def test_the_quota_of_a_parent_comes_on_top_of_its_childrens():
     queues = (Queue("lab", {"gpu": 4}), team("a", 8))
-    assert (gpus_left(books(queues), "a"), gpus_left(books(queues), "lab")) == (12, 12)
+    assert (gpus_left(usage_of(queues), "a"), gpus_left(usage_of(queues), "lab")) == (12, 12)
 
 
 def test_own_jobs_of_a_parent_count_with_all_below_it():
     queues = (Queue("lab", {"gpu": 16}), team("a", None), team("b", None))
-    usage = books(queues, {"lab": 5, "a": 4})
+    usage = usage_of(queues, {"lab": 5, "a": 4})
     assert {name: gpus_left(usage, name) for name in ("lab", "a", "b")} == {"lab": 7, "a": 7, "b": 7}
 
 
 def test_a_resource_that_no_queue_of_the_tree_names_is_not_limited():
-    usage = books((*LAB, Queue("open")))
+    usage = usage_of((*LAB, Queue("open")))
     assert available(usage, "a", "cpu") is None
     assert available(usage, "open", "gpu") is None
     assert available(usage, "default", "gpu") is None
@@ -97,12 +97,12 @@ def test_a_resource_that_no_queue_of_the_tree_names_is_not_limited():
 
 
 def test_a_quota_that_was_lowered_below_what_is_held_gives_nothing():
-    assert gpus_left(books([Queue("a", {"gpu": 4})], {"a": 6}), "a") == -2
+    assert gpus_left(usage_of([Queue("a", {"gpu": 4})], {"a": 6}), "a") == -2
 
 
 def test_parts_of_gpus_and_whole_ones_draw_on_one_quota():
     # KAI-Scheduler#2209: parts that add up to the quota exactly are within it. #1369: every device counts.
-    usage = books([Queue("a", {"gpu": 2})], {"a": 1})
+    usage = usage_of([Queue("a", {"gpu": 2})], {"a": 1})
     assert charge({"gpu": 1, "gpu-milli": 300}, "gpu") == 1300
     assert exceeds_available(usage, "a", {"gpu-milli": 1000}) == ""
     assert exceeds_available(usage, "a", {"gpu-milli": 1001}) == "gpu"
@@ -112,18 +112,18 @@ def test_parts_of_gpus_and_whole_ones_draw_on_one_quota():
 @pytest.mark.parametrize("more", [{}, {"lending": 3}])
 def test_taking_and_giving_back_keeps_the_sums_that_counting_gives(more):
     queues = (Queue("lab"), team("a", 8), team("b", 8, **more))
-    usage = books(queues, {"a": 2})
+    usage = usage_of(queues, {"a": 2})
     before = {name: dict(usage.charged(name)) for name in ("lab", "a", "b")}
     usage.take("b", "ada", {"gpu": 7})
     assert usage.total("lab")["gpu"] == 9000
-    counted = books(queues, {"a": 2, "b": 7})
+    counted = usage_of(queues, {"a": 2, "b": 7})
     assert all(usage.charged(name)["gpu"] == counted.charged(name)["gpu"] for name in ("lab", "a", "b"))
     usage.give_back("b", "ada", {"gpu": 7})
     assert {name: usage.charged(name).get("gpu", 0) for name in before} == {"lab": 2000, "a": 2000, "b": 0}
 
 
 def test_a_copy_of_the_books_changes_nothing_in_them():
-    usage = books(LAB, {"a": 2})
+    usage = usage_of(LAB, {"a": 2})
     copy = usage.copy()
     copy.take("a", "ada", {"gpu": 6})
     assert (gpus_left(usage, "b"), gpus_left(copy, "b")) == (14, 8)
@@ -133,7 +133,7 @@ def test_a_copy_of_the_books_changes_nothing_in_them():
 
 
 def words(queues, held, queue, gpus):
-    return quota_verdict(books(queues, held), queue, {"gpu": gpus})
+    return quota_verdict(usage_of(queues, held), queue, {"gpu": gpus})
 
 
 def test_it_is_said_which_limit_binds_and_where():
@@ -157,7 +157,7 @@ def test_requests_beyond_the_maximum_differ_from_those_that_wait():
     assert never.reason is Reason.EXCEEDS_MAX_QUOTA
     assert never.message == "asks for 17 gpu, queue a may hold 16, all that it could borrow included"
     assert words([Queue("a", {"gpu": 8})], {}, "a", 9).message == "asks for 9 gpu, queue a may hold 8"
-    tree = books(LAB).tree
+    tree = usage_of(LAB).tree
     assert (maximum(tree, "a", "gpu"), maximum(tree, "a", "cpu")) == (16000, None)
     assert (exceeds_maximum(tree, "a", {"gpu": 17}), exceeds_maximum(tree, "a", {"gpu": 16})) == ("gpu", "")
 
@@ -166,17 +166,17 @@ def test_requests_beyond_the_maximum_differ_from_those_that_wait():
 
 
 def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
-    reserved_usage = books(LAB, {"a": 16})  # a gang of a waits to borrow all there is
+    reserved_usage = usage_of(LAB, {"a": 16})  # a gang of a waits to borrow all there is
     assert blocked_by_claims(reserved_usage, "b", {"gpu": 8}) == ""
     assert blocked_by_claims(reserved_usage, "b", {"gpu": 9}) == "gpu"
-    own = books(LAB, {"b": 6})
+    own = usage_of(LAB, {"b": 6})
     assert blocked_by_claims(own, "b", {"gpu": 8}) == ""
     assert blocked_by_claims(own, "b", {"gpu": 11}) == "gpu"
 
 
 def test_no_gang_borrows_what_an_earlier_gang_waits_to_borrow():
     queues = (*LAB, team("c", 4))
-    reserved_usage = books(queues, {"a": 8, "b": 12})
+    reserved_usage = usage_of(queues, {"a": 8, "b": 12})
     assert blocked_by_claims(reserved_usage, "c", {"gpu": 1}) == ""
     assert blocked_by_claims(reserved_usage, "a", {"gpu": 1}) == "gpu"
 
@@ -188,8 +188,8 @@ def test_a_department_is_own_ground_for_its_teams():
         team("a", None, parent="dept"),
         Queue("other", {"gpu": 8}, parent="org"),
     )
-    assert blocked_by_claims(books(queues, {"other": 16}), "a", {"gpu": 8}) == ""
-    assert blocked_by_claims(books(queues, {"other": 16, "dept": 1}), "a", {"gpu": 8}) == "gpu"
+    assert blocked_by_claims(usage_of(queues, {"other": 16}), "a", {"gpu": 8}) == ""
+    assert blocked_by_claims(usage_of(queues, {"other": 16, "dept": 1}), "a", {"gpu": 8}) == "gpu"
 
 
 # --- trees that do not stand -------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_limits_without_anything_to_limit_are_told():
 
 
 def test_nothing_starts_in_a_queue_under_a_broken_tree():
-    usage = books([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
+    usage = usage_of([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
     assert quota_verdict(usage, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
     assert quota_verdict(usage, "c", {"gpu": 1}).message == (
         "queue a names a parent b that does not exist; nothing of c can start"

@@ -1,4 +1,4 @@
-"""What is kept for a gang that waits stays its own: from growth, from gaps, and in what is told of it."""
+"""Reservations of blocked gangs hold against growth, backfill and preemption, and in what reasons say."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def test_no_gang_is_stopped_that_would_go_first_again() -> None:
     small = waiting(2, demand(1, 3), queue="a")
     ledger = ledger_of(nodes(3, gpu=4), borrower, small, queues=queues)
     assert stopped(ledger, nodes(3, gpu=4), queues) == ["r-1"]
-    # j-3 goes before j-2 in their queue, but r-1 goes before j-3: so r-1 would start anew, and be stopped anew
+    # j-3 goes before j-2 in their queue, but r-1 goes before j-3: so r-1 would start again, and be stopped again
     ledger.add_pending(waiting(3, demand(3, 4), queue="a", priority=2))
     assert stopped(ledger, nodes(3, gpu=4), queues) == []
 
@@ -103,7 +103,7 @@ def test_no_gang_is_stopped_if_an_earlier_one_would_get_the_nodes() -> None:
     others = [replace(running(n, {f"n{n}": 1}, gpu=8, ends_by=NOW + n * HOUR), priority=9) for n in (2, 3)]
     second = waiting(5, demand(1, 8), priority=9)
     assert stopped(ledger_of(nodes(3), victim, *others, second), nodes(3)) == ["r-1"]
-    # with n1 free, j-4 would be promised n1 and n2, and j-5 could not have n1
+    # with n1 free, j-4 would reserve n1 and n2, and j-5 could not have n1
     ledger = ledger_of(nodes(3), victim, *others, waiting(4, demand(2, 8), priority=9), second)
     assert stopped(ledger, nodes(3)) == []
 

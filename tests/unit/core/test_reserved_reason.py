@@ -1,4 +1,4 @@
-"""A job that would run into what people have reserved is told so."""
+"""The reason of a job that would run into an advance reservation names it."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_nothing_waits():
     ids=["nobody", "a gang of lower priority", "an elastic gang", "a tree of queues"],
 )
 def test_the_shortest_goes_first_into_a_gap_even_if_gangs_could_be_stopped(priority, most, queues):
-    """One GPU is free until j-3 gets both nodes; j-4 has come before j-5 and lasts longer."""
+    """One GPU is free until j-3 gets both nodes; j-4 came before j-5 and lasts longer."""
     hour = 3_600_000
     other = replace(running(1, {"n1": 8}, ends_by=20 * hour), priority=priority, preemptible=False)
     other = replace(other, demands=(replace(other.demands[0], least=8 if most else 0, most=most),))
@@ -143,7 +143,7 @@ def test_the_shortest_goes_first_into_a_gap_even_if_gangs_could_be_stopped(prior
 
 
 def test_a_gang_tried_in_a_gap_may_have_others_stopped_too():
-    """j-3 waits for both nodes; j-4 is of the same priority and fits once the gang of a lower one has gone."""
+    """j-3 waits for both nodes; j-4 has the same priority and fits once a gang of lower priority has gone."""
     lasts = running(1, {"n1": 8}, ends_by=3_600_000_000, preemptible=False)
     victim = replace(running(2, {"n2": 8}, ends_by=3_600_000_000), priority=-1)
     first, brief = waiting(3, demand(2, 8), walltime=1_000), waiting(4, demand(1, 2), walltime=1_000)

@@ -1,4 +1,4 @@
-"""What becomes of a job whose owner asks for something else."""
+"""A job whose owner changes its specification."""
 
 from __future__ import annotations
 

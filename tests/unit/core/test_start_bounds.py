@@ -12,7 +12,7 @@ HOUR = 3_600_000
 
 
 def told(*gangs, machines=1, queues=(), now=0, at=None):
-    """(expected hour, how sure) of each gang that waits, by number; the grid is coarse, so hours are rounded."""
+    """(expected hour, certainty) of each waiting gang, by number; the grid is coarse, so hours are rounded."""
     ledger = ledger_of(at or nodes(machines), *gangs, queues=queues)
     ledger.set_cluster(at or nodes(machines), queues, None, Policy("fifo"))
     verdicts = schedule(ledger.snapshot(), now).verdicts

@@ -4,7 +4,7 @@ from windlass.core.explain.start_estimate import expected_start
 
 
 def expected(number, *gangs, machines=2, now=0):
-    """When gang j-<number> is expected to start."""
+    """Expected start of gang j-<number>."""
     snapshot = ledger_of(nodes(machines), *gangs).snapshot()
     gang = next(gang for gang in snapshot.pending if gang.number == number)
     return expected_start(snapshot, gang, now)
@@ -41,10 +41,10 @@ def test_an_array_goes_through_its_limit():
 
 def test_a_start_that_is_too_far_off_is_not_told():
     line = [waiting(number, demand(number % 2 + 1, 8, gpu_kind="x"), walltime=1) for number in range(300)]
-    assert expected(9_999, *line, *crowd(), waiting(9_999, demand(1, 8))) is None
+    assert expected(9_999, *line, *many_shapes(), waiting(9_999, demand(1, 8))) is None
 
 
-def crowd():
+def many_shapes():
     """So many distinct shapes that looking ahead is cut short."""
     return [
         waiting(1_000 + size, demand(2, 8), walltime=1_000 + size, priority=1, waits_for=(f"x-{size}",))

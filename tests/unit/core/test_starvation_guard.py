@@ -1,4 +1,4 @@
-"""Of ten nodes one is kept for who has waited long; the others' gaps are as they were."""
+"""Starvation guard: of ten nodes one is closed for a gang that has waited long; gaps on the others stay open."""
 
 from dataclasses import replace
 
@@ -29,8 +29,8 @@ def snapshot_of(*gangs, policy=None, reservations=()):
     return replace(snapshot, policy=policy or Policy(), reservations=tuple(reservations))
 
 
-def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
-    """The nodes on which a gang of one GPU may not start behind one that waits."""
+def closed_nodes(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
+    """Nodes on which a gang of one GPU may not start behind a waiting one."""
     snapshot = snapshot_of(*HALF_FULL, **more)
     profile = ReservationProfile(snapshot, now, snapshot.free.copy(order="F"))
     profile.reserve(blocked)
@@ -38,8 +38,8 @@ def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
     return [node.name for node, free in zip(snapshot.table.nodes, room, strict=True) if free == 0]
 
 
-def spare_of(snapshot, gang):
-    """The nodes that are kept for it, by name."""
+def guarded_nodes_of(snapshot, gang):
+    """Nodes that are guarded for the gang, by name."""
     profile = ReservationProfile(snapshot, gang.since + 3 * HOUR, snapshot.free.copy(order="F"))
     profile.reserve(gang)
     (reservation,) = profile.reservations()
@@ -56,16 +56,16 @@ def cpu_of(run, cpu):
 
 
 def test_the_node_that_is_empty_first_is_kept_from_who_lasts():
-    assert kept_from(3 * HOUR) == ["n7"]
+    assert closed_nodes(3 * HOUR) == ["n7"]
 
 
 def test_brief_gangs_may_use_guarded_nodes():
-    assert kept_from(2 * HOUR) == []
+    assert closed_nodes(2 * HOUR) == []
 
 
 def test_a_gang_that_has_waited_briefly_is_passed_by_gangs_that_end_in_time():
-    assert kept_from(3 * HOUR, now=2 * HOUR - 1) == []
-    assert kept_from(3 * HOUR, policy=Policy(starvation_guard=0)) == []
+    assert closed_nodes(3 * HOUR, now=2 * HOUR - 1) == []
+    assert closed_nodes(3 * HOUR, policy=Policy(starvation_guard=0)) == []
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_nodes_are_guarded_where_gangs_could_be_stopped_as_well(runs, queues):
 
 
 def test_long_gangs_do_not_get_guarded_nodes_by_preemption_either():
-    """The nodes that are closed to a gang for which others would be stopped."""
+    """Nodes that are closed to a gang for which others would be stopped."""
     snapshot = snapshot_of(*HALF_FULL)
     profile = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
     profile.reserve(WHOLE)
@@ -126,7 +126,7 @@ def test_a_gang_of_one_rack_gets_guarded_nodes_in_its_reserved_rack():
     machines = [node(f"r{r}n{n}", 8, place=(f"r{r}",)) for r in range(5) for n in range(8)]
     runs = [running(8 * r + n, {f"r{r}n{n}": 4}, ends_by=(10 + n) * HOUR) for r in range(5) for n in range(8)]
     rack = replace(demand(3, 8), topology=TopologyRequest("rack"))
-    reservation = spare_of(
+    reservation = guarded_nodes_of(
         ledger_of(machines, *runs, levels=("rack",)).snapshot(), waiting(300, rack, since=0, walltime=HOUR)
     )
     assert len(reservation) == 4
@@ -138,7 +138,7 @@ def test_a_gang_with_a_choice_of_models_gets_guarded_nodes_of_the_reserved_one()
     machines = [node(f"n{n}", 8, **{"gpu-type": model}) for n, model in models.items()]
     runs = [running(n, {f"n{n}": 4}, ends_by=(10 + n) * HOUR) for n in models]
     choosy = replace(demand(2, 8), gpu_types=("new", "old"))
-    kept = spare_of(ledger_of(machines, *runs).snapshot(), waiting(300, choosy, since=0, walltime=HOUR))
+    kept = guarded_nodes_of(ledger_of(machines, *runs).snapshot(), waiting(300, choosy, since=0, walltime=HOUR))
     assert kept == ["n1", "n3"], "the old ones are empty first"
 
 
@@ -150,29 +150,29 @@ def test_a_gang_without_gpus_gets_guarded_nodes_without():
     runs = [cpu_of(running(n, {f"g{n}": 1}, ends_by=(5 + n) * HOUR), 32_000) for n in range(1, 11)]
     runs += [cpu_of(running(100 + n, {f"c{n}": 1}, ends_by=100 * HOUR), 64_000) for n in range(1, 91)]
     plain = replace(demand(1, 0), resources={"cpu": 64_000})
-    kept = spare_of(ledger_of(machines, *runs).snapshot(), waiting(300, plain, since=0, walltime=HOUR))
+    kept = guarded_nodes_of(ledger_of(machines, *runs).snapshot(), waiting(300, plain, since=0, walltime=HOUR))
     assert {name[0] for name in kept} == {"c"}
     assert len(kept) == 10
 
 
 def test_a_gang_that_needs_more_than_a_tenth_of_the_nodes_is_not_helped():
-    assert kept_from(3 * HOUR, blocked=replace(WHOLE, demands=(demand(2, 8),))) == []
+    assert closed_nodes(3 * HOUR, blocked=replace(WHOLE, demands=(demand(2, 8),))) == []
 
 
 @pytest.mark.parametrize("name", ["easy", "conservative", "sjf"])
 def test_orders_that_fill_gaps_by_turn_keep_to_their_promises(name):
-    assert kept_from(3 * HOUR, policy=POLICIES[name]) == []
+    assert closed_nodes(3 * HOUR, policy=POLICIES[name]) == []
 
 
 def test_nothing_is_kept_for_a_gang_that_may_have_to_wait_for_an_appointed_day():
     window = Reservation("fans", ("n1",), start=5 * HOUR, end=6 * HOUR)
-    assert kept_from(3 * HOUR, reservations=[window]) == []
+    assert closed_nodes(3 * HOUR, reservations=[window]) == []
 
 
 def test_a_day_after_its_turn_and_nodes_that_it_could_not_use_are_no_matter():
     later = Reservation("fans", ("n1",), start=720 * HOUR, end=721 * HOUR)
     elsewhere = Reservation("racks", ("gone",), start=5 * HOUR, end=6 * HOUR)
-    assert kept_from(3 * HOUR, reservations=[later, elsewhere]) == ["n7"]
+    assert closed_nodes(3 * HOUR, reservations=[later, elsewhere]) == ["n7"]
 
 
 def test_an_equal_gang_that_were_brief_would_get_there():

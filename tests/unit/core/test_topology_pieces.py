@@ -1,4 +1,4 @@
-"""What topology placement is made of: levels as ranges of rows, packing, spreading."""
+"""Parts of topology placement: levels as ranges of rows, packing, spreading."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Plans keep to the domains a gang asks for; one that does not is called wrong."""
+"""Plans keep to the domains that a gang asks for; the invariants find one that does not."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ PACKED = TopologyRequest("rack")
 
 
 def wrong(request, **nodes):
-    """What is wrong with a plan that starts j-1 on these nodes, by role; n1 and n2 share a rack, n3 and n4 do."""
+    """Violations of a plan that starts j-1 on these nodes, by role; n1 and n2 share a rack, n3 and n4 do."""
     machines = [node(f"n{number}", place=(f"r{(number + 1) // 2}",)) for number in range(1, 5)]
     roles = [replace(demand(len(names), role=role), topology=request) for role, names in nodes.items()]
     snapshot = ledger_of(machines, waiting(1, *roles), levels=("rack",)).snapshot()

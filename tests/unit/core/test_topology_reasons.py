@@ -1,4 +1,4 @@
-"""What a gang is told whose domains have no room for it."""
+"""The reason of a gang whose domains have no room for it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Nodes chosen in many parts at once are those that `seat` chooses in each."""
+"""Nodes selected in many parts at once are those that `select_nodes` selects in each."""
 
 import numpy as np
 from gangs import demand, ledger_of, node

@@ -91,7 +91,7 @@ def test_a_started_gang_has_no_verdict():
 
 
 def test_a_gang_that_a_reservation_keeps_out_is_told_whose():
-    """j-10 waits for x1, which is full; who wants the rest of y1 for long is in the way of j-11 alone."""
+    """j-10 waits for x1, which is full; a long gang that wants the rest of y1 is in the way of j-11 alone."""
     machines = [node("x1", 8, zone="x"), node("y1", 8, zone="y")]
     runs = running(1, {"x1": 8}, ends_by=100), running(2, {"y1": 4}, ends_by=50)
     first, second = waiting(10, demand(1, 8, zone="x"), walltime=10), waiting(11, demand(1, 8, zone="y"), walltime=10)
