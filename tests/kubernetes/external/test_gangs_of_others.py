@@ -227,7 +227,7 @@ def test_a_budget_that_forbids_eviction_is_heeded(plane: ControlPlane) -> None:
             await on.make(kinds.pod("urgent", priorityClassName="urgent"))
 
             async def told() -> bool:
-                return any("default/patient is to make room and stays" in trouble for trouble in scheduler.troubles)
+                return any("default/patient cannot be evicted" in trouble for trouble in scheduler.troubles)
 
             await on.until(told)
             assert (await on.places()).keys() == {"patient"}

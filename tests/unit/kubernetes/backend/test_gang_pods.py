@@ -250,7 +250,7 @@ def test_a_success_alone_is_reported_before_the_others_start() -> None:
     place = Place(options={"alone": True})
     place.pod(0, "Succeeded")
     place.pod(1)
-    assert place.ends() == {0: Exit(code=0, detail=f"{place.names[0]} on n0 ended well")}
+    assert place.ends() == {0: Exit(code=0, detail=f"{place.names[0]} on n0 succeeded")}
 
 
 def test_the_success_of_a_launcher_is_reported_while_workers_run() -> None:

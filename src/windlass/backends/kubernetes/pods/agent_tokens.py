@@ -1,6 +1,7 @@
-"""By what an agent proves whose it is: a random word in an annotation of its own pod.
+"""Tokens with which an agent proves to which pod it belongs: a random word in an annotation of the pod.
 
-Whoever may read a pod may read its environment too: a Secret would hide nothing more, and cost a permission.
+A client that may read a pod may read its environment too: a Secret would hide nothing more, and require one more
+permission.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from windlass.jobs.kubernetes.labels import TOKEN
 
 
 def with_token(pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod to be, with a token of its own if it is to have one. What it shares with others is not changed."""
+    """Returns the pod manifest with a token of its own, if it asks for one. The given manifest is not changed."""
     about = pod["metadata"]
     annotations = about.get("annotations") or {}
     if annotations.get(TOKEN) != "":
@@ -22,6 +23,6 @@ def with_token(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_of(pod: Pod, token: object) -> bool:
-    """Whether whoever says this token is an agent of that pod."""
+    """Tells whether a token is that of an agent of this pod."""
     wanted = pod.metadata.annotations.get(TOKEN, "")
     return bool(wanted) and isinstance(token, str) and secrets.compare_digest(wanted.encode(), token.encode())

@@ -1,4 +1,4 @@
-"""What stands beside the pods of a gang: services, config maps, secrets, roles, autoscalers, and a launcher's Job."""
+"""Dependent objects of a gang: services, config maps, secrets, roles, autoscalers, and a launcher's Job."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ RESOURCES = {
 }
 _ALL = frozenset(kind for _, kind in RESOURCES)
 ASK_WHO_RUNS = ("MPIJob",)
-"""Kinds of which a config map tells the pods that run."""
+"""Kinds with a config map that lists the running pods."""
 _LATE = ("Secret", "RoleBinding", "Job")
-"""Made when all else is there: a binding is refused without its role, and a Job makes pods that mount the rest."""
+"""Kinds created last: a role binding is refused without its role, and a Job creates pods that mount the other objects.
+"""
 _REQUIRED = ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
-"""Created before pods. Services are not: gangs would start later by a request each."""
+"""Kinds created before pods. Services are not: each would delay the start of a gang by a request."""
 _UNREAD = ("Secret",)
-"""Made and never read: nobody grants that for a name. By then whatever went with an earlier job is gone."""
+"""Kinds created and never read: RBAC cannot grant reading by name. Secrets of an earlier job are deleted by then."""
 _SSH = "kubernetes.io/ssh-auth"
 _PAUSE = 0.1
-"""Seconds between two looks at what is going."""
+"""Seconds between two checks of an object that is being deleted."""
 _GARBAGE_COLLECTED = 15.0
-"""Seconds within which what belonged to a job that was deleted goes too; what is there then stays, and serves."""
+"""Seconds within which objects of a deleted job are garbage collected; an object that is still there then is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Wanted:
     sizes: Mapping[str, int]
     """Replicas by role."""
     is_wanted: Callable[[], bool]
-    """False: what is missing need not be created any more."""
+    """Returns False once missing objects need not be created any more."""
 
 
 @dataclass(slots=True)
@@ -72,14 +73,14 @@ class DependentObjects:
     """Called with each launcher's Job that was created."""
 
     async def make_required(self, gang: Gang, wanted: Wanted) -> None:
-        """Create the objects that pods refer to: a pod is refused without its service account.
+        """Creates the objects that pods refer to: a pod is refused without its service account.
 
         Raises ApiError, Unreachable.
         """
         await self._make_missing(gang, wanted, (), _REQUIRED)
 
     async def make(self, gang: Gang, wanted: Wanted, running: Collection[str]) -> None:
-        """Create or update all of them. `running`: names of the pods that run. Raises ApiError, Unreachable."""
+        """Creates or update all of them. `running`: names of the pods that run. Raises ApiError, Unreachable."""
         await self._make_missing(gang, wanted, running, _ALL)
 
     async def _make_missing(self, gang: Gang, wanted: Wanted, running: Collection[str], kinds: Collection[str]) -> None:
@@ -89,16 +90,16 @@ class DependentObjects:
         ]
         for late in (False, True):
             stage = [self._make(gang, wanted, each) for each in missing if (each["kind"] in _LATE) is late]
-            # none goes on by itself when another one fails: a Job would be created when it is not expected any more
+            # all end before an error is raised: a request that goes on could create a Job that is no longer expected
             for failed in [end for end in await asyncio.gather(*stage, return_exceptions=True) if end is not None]:
                 raise failed
 
     async def end_job(self, about: Mapping[str, Any]) -> None:
-        """Delete a Job, with the pods that it made."""
+        """Deletes a Job, with the pods that it made."""
         await self._remove(r.JOBS, about["namespace"], about["name"], about.get("uid"))
 
     async def remove_services(self, namespace: str, names: Iterable[str]) -> None:
-        """Delete these."""
+        """Deletes services by name."""
         await asyncio.gather(*(self._remove(r.SERVICES, namespace, name) for name in names))
 
     async def _remove(self, resource: Resource, namespace: str, name: str, uid: str | None = None) -> None:
@@ -106,7 +107,7 @@ class DependentObjects:
             async with self.at_once:
                 await self.connection.delete(resource, namespace, name, propagation="Background", uid=uid)
         except ApiError as error:
-            if not (error.is_missing or (error.is_conflict and uid)):  # another of that name by now
+            if not (error.is_missing or (error.is_conflict and uid)):  # another object has that name by now
                 raise
 
     async def _make(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
@@ -122,7 +123,7 @@ class DependentObjects:
     async def _is_made(
         self, wanted: Wanted, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
     ) -> bool:
-        """Try once. False, if `wait`: what has this name belongs to a job that was deleted, and is to go with it."""
+        """Tries once. With `wait`, returns False while the name is still taken by an object of a deleted job."""
         resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
         if known is not None and manifest["kind"] == "ConfigMap":
             await self._change(manifest)
@@ -145,12 +146,12 @@ class DependentObjects:
         return True
 
     async def _is_anothers(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
-        """Whether what has this name is controlled by another object than ours, or has just gone."""
+        """Tells whether the object of this name belongs to another owner, or has just been deleted."""
         there = await self._there(resource, manifest)
         return there is None or owner_uid(there) not in ("", owner_uid(manifest))
 
     async def _there(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What has this name, as it is now."""
+        """Returns the present object of this name, or None."""
         about = manifest["metadata"]
         try:
             async with self.at_once:
@@ -166,7 +167,7 @@ class DependentObjects:
             await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
 
     async def _replace(self, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
-        """A launcher's Job of an earlier generation goes, with its pods, before the new one comes."""
+        """Creates a launcher's Job, after that of an earlier generation and its pods were deleted."""
         about = manifest["metadata"]
         while wanted.is_wanted():
             there = await self._there(r.JOBS, manifest)
@@ -175,7 +176,7 @@ class DependentObjects:
                     self.see_job(await self.connection.create(r.JOBS, manifest))
                 return
             if owner_uid(there) != owner_uid(manifest):
-                raise ApiError(409, "AlreadyExists", f"the Job {about['name']} is there, and not this job's")
+                raise ApiError(409, "AlreadyExists", f"the Job {about['name']} exists and belongs to another object")
             if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
                 self.see_job(there)
                 return
@@ -188,7 +189,7 @@ def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _of_generation(manifest: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
-    """A launcher's Job belongs to one generation, and so do its pods; anything else serves them all."""
+    """Labels a launcher's Job and its pods with their generation; other objects serve all generations."""
     if manifest["kind"] != "Job":
         return manifest
     template = manifest["spec"]["template"]
@@ -203,7 +204,7 @@ def _labelled(about: Mapping[str, Any], label: Mapping[str, str]) -> dict[str, A
 
 
 def with_keys(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A blank secret for SSH with a fresh ECDSA P-521 pair in it, as mpi-operator makes it; anything else as it is."""
+    """Fills an empty SSH secret with a new ECDSA P-521 key pair, as mpi-operator does; returns others unchanged."""
     if manifest["kind"] != "Secret" or manifest.get("type") != _SSH:
         return manifest
     key = ec.generate_private_key(ec.SECP521R1())

@@ -1,4 +1,4 @@
-"""Reports to a run's member tracker what its pods have come to, one pod at a time."""
+"""Reports the states of a run's pods to its member tracker, one pod at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.wire import USER, EndClass
 
 @dataclass(frozen=True, slots=True)
 class GangPods:
-    """`is_dead`: whether nothing can run on a node of this name. `patience`: see `pod_ends.observe`."""
+    """`is_dead` tells whether nothing can run on a node of this name. `patience`: see `pod_ends.observe`."""
 
     pods: PodStore
     launchers: LauncherJobs
@@ -31,7 +31,7 @@ class GangPods:
     patience: int
 
     def see(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
-        """Take in one pod of a gang, as it is now or was when it was deleted."""
+        """Records one pod of a gang, as it is now or was when it was deleted."""
         generation = generation_of(pod)
         if generation == run.generation:
             self._see_own(gang, run, pod, there=there)
@@ -41,12 +41,12 @@ class GangPods:
             run.strays.pop(pod.metadata.uid, None)
 
     def see_all(self, gang: Gang, run: Run) -> None:
-        """Take in all pods of a gang. Costs as much as the gang is large."""
+        """Records all pods of a gang. The cost is proportional to the size of the gang."""
         for pod in (*self.pods.owned(gang.home.uid), *self.launchers.pods(gang.home.uid)):
             self.see(gang, run, pod, there=True)
 
     def see_launcher(self, gang: Gang, run: Run) -> None:
-        """Take in the pods of a launcher's Job, after the Job has changed; it may have failed without a pod."""
+        """Records the pods of a launcher's Job after the Job has changed; it may have failed without a pod."""
         for pod in list(self.launchers.pods(gang.home.uid)):
             self.see(gang, run, pod, there=True)
         for number in run.made_by_others if run.launched else ():
@@ -54,13 +54,13 @@ class GangPods:
                 run.tracker.fail(number, Exit(code=1, end_class=why.end_class, detail=why.detail))
 
     def check_missing(self, run: Run) -> None:
-        """Report every member that has no pod. Costs as much as the gang is large."""
+        """Reports every member that has no pod. The cost is proportional to the size of the gang."""
         for slot in run.slots:
             if run.pods.get(slot.number) is None:
                 self._report_missing(run, slot.number)
 
     def check_images(self, gang: Gang, run: Run) -> None:
-        """Report the pods that wait for an image again: their time may be over."""
+        """Reports again the pods that wait for an image: their time limit may have passed."""
         for number, pod in run.pods.by_number.items():
             if pod_ends.due(pod, self.patience) is not None:
                 self._report(gang, run, number, pod)
@@ -84,21 +84,21 @@ class GangPods:
             self._fill(gang, run, number)
 
     def _drop_namesake(self, gang: Gang, run: Run, pod: Pod) -> None:
-        """A pod that had the name of a new one is gone, even if its deletion has not been observed."""
+        """Forgets the earlier pod of a new pod's name, even if its deletion has not been observed."""
         number = gang.pod_names(run).get(pod.metadata.name)
         held = run.pods.get(number) if number is not None else None
         if held is not None and held.metadata.uid != pod.metadata.uid and held.metadata.name == pod.metadata.name:
             self._see_own(gang, run, held, there=False)
 
     def _fill(self, gang: Gang, run: Run, number: int) -> None:
-        """Give a free number to a pod that waits for it: a launcher's Job may create the next pod before."""
+        """Assigns a free number to an extra pod: a launcher's Job may create the next pod early."""
         for pod in run.pods.extra:
             if self._member(gang, run, pod) == number:
                 self._see_own(gang, run, pod, there=True)
                 return
 
     def _member(self, gang: Gang, run: Run, pod: Pod) -> int | None:
-        """The member that a pod is, by its name; a pod of a launcher's Job has any name, and is known by its role."""
+        """Returns the member number of a pod: by its name, or by its role if a launcher's Job has created it."""
         names = gang.pod_names(run)
         if pod.metadata.name in names:
             return names[pod.metadata.name]
@@ -109,7 +109,7 @@ class GangPods:
         return next((slot.number for slot in run.slots if slot.role == role), None)
 
     def _report(self, gang: Gang, run: Run, number: int, pod: Pod) -> None:
-        """Report a pod to the tracker."""
+        """Reports a pod to the tracker."""
         tracker, seen = run.tracker, self._observe(pod)
         if pod.metadata.uid in run.replaced:
             if seen.stage is Stage.ENDED:
@@ -131,7 +131,7 @@ class GangPods:
             tracker.end(number, self._exit_of(gang, run, number, seen.exit), seen.at)
 
     def _exit_of(self, gang: Gang, run: Run, number: int, exit: Exit) -> Exit:
-        """The end of a member by the rules of mpi-operator, if a launcher's Job creates pods of the gang.
+        """Returns the end of a member by the rules of mpi-operator, if a launcher's Job creates pods of the gang.
 
         The Job's failure is the launcher's, and the eviction of a worker ends the job.
         """
@@ -144,7 +144,7 @@ class GangPods:
         return exit
 
     def _job_failure(self, gang: Gang) -> Exit | None:
-        """The failure of the launcher's Job: its reason and message."""
+        """Returns the failure of the launcher's Job, with its reason and message."""
         for job in self.launchers.of(gang.home.uid):
             if (failed := failure_of(job)) is not None:
                 reason = failed.get("reason") or "LauncherFailed"

@@ -1,4 +1,4 @@
-"""Batch Jobs that stand beside a gang and make one of its pods: the launchers of MPIJobs v2beta1."""
+"""Batch Jobs that create one pod of a gang: the launchers of MPIJobs v2beta1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 
 
 class LauncherJobs:
-    """Known by the uid of the object that owns the Job, and by the Job's own."""
+    """Launchers' Jobs by the uid of their owner, and by their own uid."""
 
     def __init__(self, pods: PodStore) -> None:
         self._pods = pods
@@ -21,7 +21,7 @@ class LauncherJobs:
         self._owners: dict[str, str] = {}
 
     def see(self, job: Manifest, *, there: bool) -> str:
-        """A Job as it is now, or was at last. Returns the uid of its owner, "" if nobody owns it."""
+        """Records a Job as it is now, or as it was when it was deleted. Returns its owner's uid; "": no owner."""
         uid, owner = job["metadata"]["uid"], owner_uid(job)
         if owner and there:
             self._jobs[owner], self._owners[uid] = job, owner
@@ -30,26 +30,26 @@ class LauncherJobs:
         return owner
 
     def of(self, owner: str) -> tuple[Manifest, ...]:
-        """The Job of an object, if it has one."""
+        """Returns the Job of an object, if it has one."""
         job = self._jobs.get(owner)
         return () if job is None else (job,)
 
     def unended(self, owner: str) -> tuple[Manifest, ...]:
-        """The same, while it may yet run something: one that has ended stays, with its pods and their logs."""
+        """Returns the Job of an object unless it has ended; an ended Job stays, with its pods and their logs."""
         return tuple(job for job in self.of(owner) if not _holds(job, "Complete", "Failed"))
 
     def owner(self, job: str) -> str:
-        """Whose Job this is, "" if it is nobody's."""
+        """Returns the uid of the object that owns a Job, "" if there is none."""
         return self._owners.get(job, "")
 
     def pods(self, owner: str) -> Iterator[Pod]:
-        """The pods that the Job of an object has made."""
+        """Yields the pods that the Job of an object has created."""
         for job in self.of(owner):
             yield from self._pods.owned(job["metadata"]["uid"])
 
 
 def failure_of(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition of a Job that has failed: it creates no more pods."""
+    """Returns the Failed condition of a Job: such a Job creates no more pods."""
     listed = (job.get("status") or {}).get("conditions") or ()
     return next((each for each in listed if each["type"] == "Failed" and each["status"] == "True"), None)
 

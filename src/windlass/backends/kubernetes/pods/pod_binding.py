@@ -1,7 +1,6 @@
-"""A gang's pods are made, and put on their nodes: all of them, or whoever could not be says why.
+"""Creates the pods of a gang and binds them to their nodes: all of them, or the gang fails with the reason.
 
-What is asked of the API server here may be asked again: what exists is left alone, what is bound where it belongs is
-bound.
+All requests may be repeated: a pod that exists is left alone, and a pod that is bound to its node stays bound.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from windlass.jobs.kubernetes.parsed_job import Member
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 _GARBAGE_COLLECTED = 15.0
-"""Seconds within which the pods of a job that was deleted are told to go."""
+"""Seconds within which the pods of a deleted job are marked for deletion."""
 
 
 _GRACE = 30
-"""Seconds, where a pod says nothing: the API's own."""
+"""Seconds of grace if a pod sets none: the default of the Kubernetes API."""
 
 
 class CannotBindError(Exception):
-    """A member cannot be put on its node. `exit` says so as the end of the member."""
+    """A member cannot be bound to its node. `exit` is the resulting end of the member."""
 
     def __init__(self, exit: Exit) -> None:
         super().__init__(exit.detail)
@@ -49,28 +48,28 @@ class CannotBindError(Exception):
 
 
 class NotWantedError(Exception):
-    """Its gang has been told to stop meanwhile, has a newer generation, or has a member that could not be seated."""
+    """The pod is no longer wanted: its gang is stopping, has a newer generation, or could not bind a member."""
 
 
 @dataclass(slots=True)
 class PodBinding:
-    """What making and binding share: one connection, how much of it is used at a time, and what is known of pods."""
+    """Creates and binds pods over one connection, with limited concurrency, by what is known of existing pods."""
 
     connection: Connection
     at_once: PriorityLimiter
     pods: PodStore
     is_dead: Callable[[str], bool]
-    """Whether nothing can run any more on a node of this name: then nobody will confirm the end of a pod there."""
+    """Tells whether nothing can run any more on a node of this name: no kubelet confirms the end of a pod there."""
     leaving: set[str] = field(default_factory=set)
-    """Uids of what is being told to go."""
+    """Uids of pods whose deletion is being requested."""
 
     async def make(
         self, member: Member, generation: int, node: str = "", wanted: Callable[[], bool] = lambda: True
     ) -> Pod:
-        """The member's pod of this generation, made if it is not there: on its node, if that is known already.
+        """Returns the member's pod of this generation, created if it does not exist: on its node, if that is known.
 
-        Raises CannotSeatError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name
-        is taken.
+        Raises CannotBindError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name is
+        taken.
         """
         body = with_token(member.pod)
         if node:
@@ -106,7 +105,7 @@ class PodBinding:
         return controller_of(known) == owner_uid(member.pod) and generation_of(known) == generation and not going
 
     async def _make_room(self, known: Pod, member: Member, generation: int, give_up: float) -> None:
-        """Something else has the member's name. Raises CannotSeatError, NotWantedError, ApiError, Unreachable."""
+        """Frees a member's name from another pod. Raises CannotBindError, NotWantedError, ApiError, Unreachable."""
         if controller_of(known) != owner_uid(member.pod):
             await self._until_free(known, give_up)
         elif known.metadata.uid in self.leaving:
@@ -117,28 +116,28 @@ class PodBinding:
             await self._clear(known)
 
     async def bind(self, pod: Pod, node: str, notes: Mapping[str, str] | None = None) -> None:
-        """Put it on its node, annotated with `notes`. Raises CannotSeatError, Unreachable."""
+        """Binds a pod to its node, annotated with `notes`. Raises CannotBindError, Unreachable."""
         about = pod.metadata
         if pod.spec.node_name == node:
             return
         if pod.spec.node_name:
-            raise CannotBindError(_again(f"{about.name} has been put on {pod.spec.node_name} by another scheduler"))
+            raise CannotBindError(_retryable(f"{about.name} was bound to {pod.spec.node_name} by another scheduler"))
         async with self.at_once:
             try:
                 await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
                 if not (error.is_conflict and await self._is_on(pod, node)):
-                    raise CannotBindError(_again(f"{about.name} could not be put on {node}: {error}")) from None
+                    raise CannotBindError(_retryable(f"{about.name} could not be bound to {node}: {error}")) from None
 
     async def _is_on(self, pod: Pod, node: str) -> bool:
-        """Whether it is there already: an earlier leader's last request may have been heard after he was gone."""
+        """Tells whether the pod is bound already: the last request of an earlier leader may arrive after its term."""
         found = await self._there(pod.metadata.namespace, pod.metadata.name)
         if found is None or found["metadata"]["uid"] != pod.metadata.uid:
             return False
         return bool(found["spec"].get("nodeName") == node)
 
     async def _clear(self, pod: Pod) -> None:
-        """Somebody of an earlier generation has this name: he is dead, or about to be."""
+        """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""
         ended = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
         at_once = ended or self.is_dead(pod.spec.node_name)
         if at_once or not pod.metadata.deletion_timestamp:
@@ -152,20 +151,22 @@ class PodBinding:
         await self._look_again(pod)
 
     async def _until_free(self, pod: Pod, give_up: float) -> None:
-        """Another's pod has this name: an earlier job's is on its way, any other stays. Raises CannotSeatError."""
+        """Waits until another job's pod of this name is deleted. Raises CannotBindError if it stays."""
         if not pod.metadata.deletion_timestamp and time.monotonic() > give_up:
             name = pod.metadata.name
-            raise CannotBindError(_again(f"{name} could not be made: a pod of that name is there, and not this job's"))
+            raise CannotBindError(
+                _retryable(f"{name} could not be created: a pod of that name belongs to another object")
+            )
         await self._look_again(pod)
 
     async def _look_again(self, pod: Pod) -> None:
-        """Once it is gone, or in a moment."""
+        """Waits until the pod is gone, at most `PAUSE`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PAUSE):
                 await self.pods.gone(key_of(pod))
 
     async def remove(self, pod: Pod, grace: int) -> None:
-        """Delete this very pod, with so many seconds to end; nothing is said if it is gone."""
+        """Deletes exactly this pod, with so many seconds of grace; it is no error if the pod is gone."""
         about = pod.metadata
         try:
             await self.connection.delete(PODS, about.namespace, about.name, grace=grace, uid=about.uid)
@@ -174,7 +175,7 @@ class PodBinding:
                 raise
 
     async def _there(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """What has this name, as it is now."""
+        """Returns the present pod of this name, or None."""
         try:
             return await self.connection.get(PODS, namespace, name)
         except ApiError as error:
@@ -184,7 +185,7 @@ class PodBinding:
 
 
 async def bind_gang(binding: PodBinding, run: Run, members: Sequence[tuple[Slot, Member]]) -> None:
-    """Make and bind every member's pod. Whoever cannot be is in `run.failed` then; after the first, no more begin."""
+    """Creates and binds the pod of every member. Failures are put in `run.failed`; after the first, no more begin."""
     await asyncio.gather(*(_create_and_bind(binding, run, slot, member) for slot, member in members))
     run.launched = not run.failed
 
@@ -201,29 +202,29 @@ async def _create_and_bind(binding: PodBinding, run: Run, slot: Slot, member: Me
             run.failed[slot.number] = error.exit
         except ApiError as error:
             run.failed[slot.number] = _refused(member.name, error)
-        except BackendError:  # no answer, no right to write just now, no credentials just now
+        except BackendError:  # no answer, not the leader at present, or no credentials at present
             await asyncio.sleep(PAUSE)
             continue
         return
 
 
 def generation_of(pod: Pod) -> int:
-    """Which generation it belongs to; 0: to none."""
+    """Returns the generation of a pod; 0 if it has none."""
     written = pod.metadata.labels.get(GENERATION, "")
     return int(written) if written.isdecimal() else 0
 
 
 def pod_of(manifest: Mapping[str, Any]) -> Pod:
-    """The same pod, as far as the world looks at it."""
+    """Converts a manifest into the fields of a pod that the backend uses."""
     return msgspec.convert(manifest, Pod)
 
 
-def _again(detail: str) -> Exit:
-    """It was the place: another one may do."""
+def _retryable(detail: str) -> Exit:
+    """Returns the end of a member that may succeed on another node."""
     return Exit(lost=True, end_class=REJECTED, detail=detail)
 
 
 def _refused(name: str, error: ApiError) -> Exit:
-    """The pod itself is not taken: never, if it is no pod at all."""
+    """Returns the end of a member whose pod the API server has refused: final if the pod is invalid."""
     end_class = INVALID if error.is_invalid else REJECTED
-    return Exit(lost=True, end_class=end_class, detail=f"{name} could not be made: {error}")
+    return Exit(lost=True, end_class=end_class, detail=f"{name} could not be created: {error}")

@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.client.persistent_request import request_until
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 
 _BUDGET_PAUSE = 5.0
-"""Seconds before a disruption budget that forbids an eviction is asked again."""
+"""Seconds before an eviction that a disruption budget forbids is requested again."""
 _LATER = 30.0
 """Seconds before a request that the API server has refused is repeated."""
 _GRACE = 30
@@ -21,7 +21,7 @@ _GRACE = 30
 
 
 class PodDeletion:
-    """A pod that is being deleted or evicted is not requested a second time, until `forget`."""
+    """Deletes or evicts each pod once: a pod in progress is not requested a second time, until `forget`."""
 
     def __init__(self, binding: PodBinding, on_trouble: Callable[[str], None]) -> None:
         self._binding, self._on_trouble = binding, on_trouble
@@ -29,21 +29,21 @@ class PodDeletion:
         self._tasks = BackgroundTasks(on_trouble)
 
     def delete(self, pods: Iterable[Pod], grace: int | None = None) -> None:
-        """Delete pods. `grace`: seconds that they have to end; None: as each pod says."""
+        """Deletes pods. `grace`: seconds that they have to end; None: as each pod specifies."""
         for pod in pods:
             self._send(pod, partial(self._delete, pod, _grace_of(pod) if grace is None else grace))
 
     def evict(self, pods: Iterable[Pod]) -> None:
-        """Delete pods as soon as their disruption budgets allow it."""
+        """Deletes pods as soon as their disruption budgets allow it."""
         for pod in pods:
             self._send(pod, partial(self._evict, pod))
 
     def forget(self, pod: Pod) -> None:
-        """Take in that a pod is gone."""
+        """Records that a pod is gone."""
         self._leaving.discard(pod.metadata.uid)
 
     async def close(self) -> None:
-        """Stop all requests."""
+        """Stops all requests."""
         await self._tasks.close()
 
     def _send(self, pod: Pod, request: Callable[[], Awaitable[None]]) -> None:
@@ -77,7 +77,7 @@ class PodDeletion:
                     raise
                 if not told and loop.time() > patience:
                     told = True
-                    self._on_trouble(f"{about.namespace}/{about.name} is to make room and stays: {error}")
+                    self._on_trouble(f"{about.namespace}/{about.name} cannot be evicted: {error}")
             else:
                 return
             await asyncio.sleep(_BUDGET_PAUSE)

@@ -1,7 +1,7 @@
-"""What a pod has come to, in the core's terms and in words.
+"""Classifies the stage and the end of a pod for the core, with a description in words.
 
 Sources: the Kubernetes API reference (PodStatus, ContainerState); the kubelet's reasons for containers that wait, from
-pkg/kubelet/{images,container,kuberuntime}; KEP-3329 for what disrupts a pod from outside.
+pkg/kubelet/{images,container,kuberuntime}; KEP-3329 for disruptions of a pod from outside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windlass.wire import classify_end
 
 _ENDED = ("Succeeded", "Failed")
 _NEVER_RAN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
-"""Of a container that has terminated: its program did not begin."""
+"""Reasons of a terminated container whose program did not begin."""
 _HOPELESS = (
     "ErrImageNeverPull",
     "InvalidImageName",
@@ -28,39 +28,39 @@ _HOPELESS = (
     "RunContainerError",
 )
 _SLOW = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed")
-"""A registry may come back: these are hopeless after a while."""
+"""Reasons that become final after a while only: the registry may come back."""
 _REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError", "Preempting")
 _CANNOT_START = 127
-"""A shell's code for what it cannot start."""
+"""Exit code of a shell for a command that it cannot start."""
 _OUT_OF_MEMORY = "OOMKilled"
-"""Reason of a container that the kernel killed, for its own limit or for want of memory on the node."""
+"""Reason of a container that the kernel killed, for its own limit or because the node ran out of memory."""
 
 
 class Stage(Enum):
-    """How far a pod has come."""
+    """Stage of a pod's life."""
 
     WAITING = "waiting"
     """On no node, or on its node and not started."""
     RUNNING = "running"
     ENDED = "ended"
-    """Nothing of it is alive."""
+    """Nothing of it runs any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at a pod."""
+    """Result of observing a pod once."""
 
     stage: Stage
     exit: Exit | None = None
-    """Its end, or why it never will start; None while neither is known."""
+    """Its end, or why it will never start; None while neither is known."""
     ran: bool = False
-    """Its program has begun."""
+    """Whether its program has begun."""
     at: int | None = None
-    """When it ended, in ms, as far as its containers say."""
+    """Time of its end in ms, as its containers report it."""
 
 
 def observe(pod: Pod, now: int, patience: int) -> Observation:
-    """The stage and the end of a pod. `patience`: ms for which an image may fail to be pulled, from the pod's start."""
+    """Returns the stage and the end of a pod. `patience`: ms from the pod's start for which image pulls may fail."""
     if has_ended(pod):
         ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
         return Observation(Stage.ENDED, _end(pod), ran, _finished(pod))
@@ -70,36 +70,37 @@ def observe(pod: Pod, now: int, patience: int) -> Observation:
 
 
 def has_ended(pod: Pod) -> bool:
-    """Whether its containers have ended for good."""
+    """Tells whether the containers of a pod have ended for good."""
     return pod.status.phase in _ENDED
 
 
 def due(pod: Pod, patience: int) -> int | None:
-    """When its image has failed for too long, in ms; None while it does not fail."""
+    """Returns the time in ms at which its image pulls have failed for too long; None while they do not fail."""
     slow = any(status.state.waiting and status.state.waiting.reason in _SLOW for status in _containers(pod))
     return _started(pod) + patience if slow and pod.status.phase not in (*_ENDED, "Running") else None
 
 
 def was_turned_away(pod: Pod) -> bool:
-    """Whether its kubelet would not have it: another pod like it fares no better there."""
+    """Tells whether the kubelet has rejected the pod: it would reject another pod like it too."""
     return pod.status.reason.startswith(_REFUSED_BY_KUBELET)
 
 
 def _end(pod: Pod) -> Exit:
-    who = _who(pod)
+    name = _pod_on_node(pod)
     if pod.status.phase == "Succeeded":
-        return Exit(code=0, detail=f"{who} ended well")
+        return Exit(code=0, detail=f"{name} succeeded")
     if (reason := pod.status.reason) and (outside := _from_outside(pod, reason)):
         return outside
     bad = next((each for each in _containers(pod) if each.state.terminated and each.state.terminated.exit_code), None)
     if bad is None:
-        return _disrupted(pod) or Exit(lost=True, detail=f"{who} failed{_why(pod.status.reason, pod.status.message)}")
+        reason = _reason_and_message(pod.status.reason, pod.status.message)
+        return _disrupted(pod) or Exit(lost=True, detail=f"{name} failed{reason}")
     return _disrupted(pod) or _exit(pod, bad)
 
 
 def _from_outside(pod: Pod, reason: str) -> Exit | None:
-    """The kubelet or a controller has ended it, or never let it begin."""
-    detail = f"{_who(pod)}: {reason}{_said(pod.status.message)}"
+    """Returns the end of a pod that the kubelet or a controller has ended, or never started."""
+    detail = f"{_pod_on_node(pod)}: {reason}{_after_colon(pod.status.message)}"
     if was_turned_away(pod):
         return Exit(lost=True, end_class=REJECTED, detail=detail)
     if reason in ("Evicted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"):
@@ -108,33 +109,34 @@ def _from_outside(pod: Pod, reason: str) -> Exit | None:
 
 
 def _disrupted(pod: Pod) -> Exit | None:
-    """Whoever deleted it from outside says so in a condition."""
+    """Returns the end of a pod with the condition DisruptionTarget, which names the reason."""
     found = next((c for c in pod.status.conditions if c.type == "DisruptionTarget" and c.status == "True"), None)
     if found is None:
         return None
-    return Exit(lost=True, end_class=EVICTED, detail=f"{_who(pod)}: {found.reason}{_said(found.message)}")
+    detail = f"{_pod_on_node(pod)}: {found.reason}{_after_colon(found.message)}"
+    return Exit(lost=True, end_class=EVICTED, detail=detail)
 
 
 def _exit(pod: Pod, status: ContainerStatus) -> Exit:
-    end, who = status.state.terminated, _who(pod)
+    end, name = status.state.terminated, _pod_on_node(pod)
     assert end is not None  # noqa: S101 - see _end
     code = end.exit_code
     if end.reason in _NEVER_RAN:
-        return Exit(code=_CANNOT_START, detail=f"{who} cannot start{_said(end.message or end.reason)}")
+        return Exit(code=_CANNOT_START, detail=f"{name} cannot start{_after_colon(end.message or end.reason)}")
     if end.reason == _OUT_OF_MEMORY:
         limit = _memory_limit(pod, status.name)
         why = f"its memory limit is {limit}" if limit else "its node had no memory left, the container has no limit"
         end_class = OUT_OF_MEMORY if limit else NODE_OUT_OF_MEMORY
-        return Exit(code=code, end_class=end_class, detail=f"{who} was killed by the kernel (OOMKilled): {why}")
+        return Exit(code=code, end_class=end_class, detail=f"{name} was killed by the kernel (OOMKilled): {why}")
     if phrase := classify_end(code, None).phrase:
-        return Exit(code=code, detail=f"{who} {phrase} (exit code {code})")
+        return Exit(code=code, detail=f"{name} {phrase} (exit code {code})")
     special = "" if end.reason in ("", "Error") else f" ({end.reason})"
     by = f" ({_signal(code - 128)})" if 128 < code <= 128 + 64 and not special else special
-    return Exit(code=code, detail=f"{who} exited with code {code}{by}{_said(_last_line(end.message))}")
+    return Exit(code=code, detail=f"{name} exited with code {code}{by}{_after_colon(_last_line(end.message))}")
 
 
 def _memory_limit(pod: Pod, container: str) -> str:
-    """The limit that the kernel enforces on a container: its own, else the pod's; "" if it has none."""
+    """Returns the memory limit that the kernel enforces on a container: its own, else the pod's; "" if it has none."""
     of_pod = (*pod.spec.containers, *pod.spec.init_containers)
     own = next((each.resources for each in of_pod if each.name == container), None)
     limits = ((own.limits if own else {}), pod.spec.resources.limits)
@@ -142,20 +144,21 @@ def _memory_limit(pod: Pod, container: str) -> str:
 
 
 def _never(pod: Pod, now: int, patience: int) -> Exit | None:
-    """Why it will never start, if that is known."""
+    """Returns why a pod will never start, if that is known."""
     for status in _containers(pod):
         waiting = status.state.waiting
         if waiting is None or waiting.reason not in (*_HOPELESS, *_SLOW):
             continue
         if waiting.reason in _SLOW and now < _started(pod) + patience:
             continue
-        detail = f"{_who(pod)}: container {status.name} cannot start: {waiting.reason}{_said(waiting.message)}"
+        reason = f"{waiting.reason}{_after_colon(waiting.message)}"
+        detail = f"{_pod_on_node(pod)}: container {status.name} cannot start: {reason}"
         return Exit(code=_CANNOT_START, detail=detail)
     return None
 
 
-def _who(pod: Pod) -> str:
-    """ "digits-worker-0 on n1"."""
+def _pod_on_node(pod: Pod) -> str:
+    """Returns the name of a pod and its node, such as "digits-worker-0 on n1"."""
     return pod.metadata.name + (f" on {pod.spec.node_name}" if pod.spec.node_name else "")
 
 
@@ -169,7 +172,7 @@ def _terminated(pod: Pod) -> Iterator[Terminated]:
 
 
 def _finished(pod: Pod) -> int | None:
-    """When the first of its containers that failed ended, else the last one, in ms since the epoch."""
+    """Returns when the first failed container of a pod ended, else the last container, in ms since the epoch."""
     ends = [end for end in _terminated(pod) if end.finished_at]
     failed = [_time(end.finished_at) for end in ends if end.exit_code]
     return min(failed) if failed else max((_time(end.finished_at) for end in ends), default=None)
@@ -180,20 +183,20 @@ def _time(written: str | None) -> int:
 
 
 def _started(pod: Pod) -> int:
-    """When the kubelet took it, or it was made, in ms since the epoch."""
+    """Returns when the kubelet accepted the pod, or its creation time, in ms since the epoch."""
     return _time(pod.status.start_time or pod.metadata.creation_timestamp)
 
 
-def _why(reason: str, message: str) -> str:
-    return f" ({reason})" * bool(reason) + _said(message)
+def _reason_and_message(reason: str, message: str) -> str:
+    return f" ({reason})" * bool(reason) + _after_colon(message)
 
 
-def _said(message: str) -> str:
+def _after_colon(message: str) -> str:
     return f": {message}" if message else ""
 
 
 def _last_line(message: str) -> str:
-    """A termination message may be a log's last lines; the last of them tells most."""
+    """Returns the last line of a termination message, which may hold the last lines of a log."""
     lines = message.strip().splitlines()
     return lines[-1][:300] if lines else ""
 

@@ -1,6 +1,6 @@
-"""Carries out what was decided: gangs are seated and their companions made, or their pods deleted. In the background.
+"""Executes commands of the controller in the background: creates and binds pods with their dependents, or deletes them.
 
-Whatever is under way for a run is told by `run.busy`: nothing of it may be called gone before that is over.
+`run.busy` is set while requests for a run are under way: the run is not reported as gone before they have ended.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from windlass.core.lifecycle.failure import REJECTED
 from windlass.jobs.kubernetes.parsed_job import Member
 
 _BEHIND = 3.0
-"""Seconds that what stands beside pods may come after them, while other gangs start."""
+"""Seconds that dependent objects may be delayed after pods while other gangs start."""
 _LATER = 30.0
-"""Seconds before pods are made again that the API server did not take."""
+"""Seconds before the creation of pods or dependent objects that the API server has refused is repeated."""
 
 
 class PodExecutor:
-    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen.
+    """`concern` is called with each gang that was worked on, `on_trouble` with unexpected errors.
 
-    `hear_job` hears of each launcher's Job that was made, before the watch tells it.
+    `hear_job` is called with each launcher's Job that was created, before the watch reports it.
     """
 
     def __init__(
@@ -58,30 +58,30 @@ class PodExecutor:
         self._leaving = self.binding.leaving
 
     def prepare(self, gang: Gang, generation: int) -> None:
-        """Make the pods of a generation that waits for its turn, on no node yet."""
+        """Creates the pods of a generation that waits for nodes, unbound."""
         gang.standby.creating = gang.standby.discards
         self._tasks.send(self._prepare(gang, generation, gang.standby.discards))
 
     def launch(self, gang: Gang, run: Run) -> None:
-        """Make what is missing, and bind every pod of it."""
+        """Creates the missing pods of a run and binds all of them."""
         run.busy = True
         self._tasks.send(self._launch(gang, run))
 
     def make_anew(self, gang: Gang, run: Run, names: Collection[str]) -> None:
-        """Make some of a run's pods once more, on the nodes where they were. Told again meanwhile, once."""
+        """Creates some pods of a run again, on the same nodes; ignored while the run is busy."""
         if names and not run.busy:
             run.busy = True
             self._tasks.send(self._launch(gang, run, names))
 
     def bind(self, gang: Gang, run: Run, places: Iterable[tuple[Pod, Slot]]) -> None:
-        """Bind pods that somebody else has made. Told twice, once."""
+        """Binds pods that a launcher's Job has created; repeated calls have no effect."""
         for pod, slot in places:
             if pod.metadata.uid not in run.bound:
                 run.bound.add(pod.metadata.uid)
                 self._tasks.send(self._bind(gang, run, pod, slot))
 
     def accompany(self, gang: Gang, run: Run) -> None:
-        """Create dependent objects; those of some kinds depend on which pods run."""
+        """Creates dependent objects; those of some kinds depend on which pods run."""
         now = run.generation, run.pods.revision if gang.parsed.kind in ASK_WHO_RUNS else 0
         if gang.dependents.made_for != now and not run.accompanying:
             gang.dependents.made_for, run.accompanying = now, True
@@ -89,7 +89,7 @@ class PodExecutor:
             self._tasks.send(self._accompany(gang, run, running))
 
     def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
-        """Delete launchers' Jobs, with their pods. Told twice, once."""
+        """Deletes launchers' Jobs, with their pods; repeated calls have no effect."""
         for job in jobs:
             about = job["metadata"]
             if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
@@ -97,7 +97,7 @@ class PodExecutor:
                 self._tasks.send(request_until_answered(partial(self._dependents.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
-        """The services of pods that were taken away go with them."""
+        """Deletes the services of pods that were removed."""
         names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
         if names:
             self._tasks.send(
@@ -105,13 +105,14 @@ class PodExecutor:
             )
 
     async def close(self) -> None:
-        """Stop all work in the background; the cluster stays as it is."""
+        """Stops all work in the background; the cluster stays as it is."""
         await self._tasks.close()
         await self.deletion.close()
 
     async def _prepare(self, gang: Gang, generation: int, put_away: int) -> None:
         troubles = await self._prepare_pods(gang, generation, put_away)
-        before, gang.notes.trouble = gang.notes.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
+        before = gang.notes.trouble
+        gang.notes.trouble = f"its pods cannot be created: {troubles[0]}" if troubles else ""
         gang.notes.stale |= before != gang.notes.trouble
         self._mark(gang)
         if troubles:
@@ -122,7 +123,7 @@ class PodExecutor:
             self._mark(gang)
 
     async def _prepare_pods(self, gang: Gang, generation: int, put_away: int) -> Sequence[BaseException]:
-        """Create the objects that pods refer to, then the pods. Returns the errors."""
+        """Creates the objects that pods refer to, then the pods. Returns the errors."""
         wanted = Wanted(generation, gang.sizes, lambda: gang.standby.discards == put_away)
         try:
             await request_until_answered(partial(self._dependents.make_required, gang, wanted))
@@ -136,7 +137,7 @@ class PodExecutor:
         return [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
 
     async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
-        """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
+        """Creates one standby pod; deletes it again if standby pods were discarded in the meantime."""
         try:
             pod = await self.binding.make(member, generation, wanted=lambda: gang.standby.discards == put_away)
         except NotWantedError:
@@ -169,7 +170,7 @@ class PodExecutor:
             await self.binding.at_once.quiet(_BEHIND)
             await request_until_answered(lambda: self._dependents.make(gang, _wanted_by(run), running))
         except ApiError as error:
-            gang.notes.trouble, gang.notes.stale = f"what stands beside its pods cannot be made: {error}", True
+            gang.notes.trouble, gang.notes.stale = f"its dependent objects cannot be created: {error}", True
             self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
             self._tasks.send(self._accompany_later(gang))
         else:
@@ -183,7 +184,7 @@ class PodExecutor:
         failed = gang.dependents.made_for
         await asyncio.sleep(_LATER)
         if gang.dependents.made_for == failed:
-            gang.dependents.made_for = (0, 0)  # whoever looks next has them made once more
+            gang.dependents.made_for = (0, 0)  # the next look creates them again
             self._mark(gang)
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
@@ -199,7 +200,7 @@ def _wanted_by(run: Run) -> Wanted:
 
 
 def _nodes_of_claims(gang: Gang, places: Sequence[tuple[Slot, Member]]) -> Iterator[tuple[str, str]]:
-    """Each claim of the gang that waits for a node, with the node of the first member that mounts it."""
+    """Yields each claim of the gang that waits for a node, with the node of the first member that mounts it."""
     for claim in gang.fit.to_choose:
         node = next((slot.node for slot, member in places if _mounts(member, claim)), None)
         if node is not None:

@@ -1,4 +1,4 @@
-"""The pods that are known, by key and by what made them; who waits for one to go; who hears of each change."""
+"""Store of the pods of the cluster, by key and by owner, with subscribers for changes and for deletions."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from windlass.backends.kubernetes.client.owners import controller_of
 
 
 class PodStore:
-    """A watch's changes go to `apply`, replies to own writes to `learn`: neither makes anything older than it was."""
+    """`apply` takes a watch's changes, `learn` replies to own writes; an older version never replaces a newer one."""
 
     def __init__(self, hear: Callable[[Pod, bool], None]) -> None:
         self.fresh: ObjectCache[Pod] = ObjectCache()
         self._hear = hear
-        """Hears of a pod as it is now, or as it was at last, and whether it is there."""
+        """Called with a pod as it is now, or as it was at last, and whether it exists."""
         self._owned: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
         self._leaving: dict[Key, list[asyncio.Future[None]]] = {}
 
     def get(self, namespace: str, name: str) -> Pod | None:
-        """The pod as it was last seen, or None."""
+        """Returns the pod as it was last seen, or None."""
         return self.fresh.get(namespace, name)
 
     def owned(self, uid: str) -> Iterable[Pod]:
-        """The pods that an object controls."""
+        """Returns the pods that an object controls."""
         return self._owned[uid].values() if uid in self._owned else ()
 
     def all(self) -> Iterable[Pod]:
-        """Every pod of the cluster."""
+        """Returns every pod of the cluster."""
         return self.fresh.objects.values()
 
     def learn(self, pod: Pod) -> None:
-        """What the API server answered to a write of ours."""
+        """Records a pod from the API server's reply to a write."""
         self.apply(self.fresh.put(pod))
 
     def apply(self, changes: Sequence[Change[Pod]]) -> None:
-        """What has changed in `fresh`."""
+        """Applies changes of `fresh`."""
         for change in changes:
             pod = change.object
             if change.kind == "deleted":
@@ -48,7 +48,7 @@ class PodStore:
             self._hear(pod, change.kind != "deleted")
 
     async def gone(self, key: Key) -> None:
-        """Wait until no pod of this name is known."""
+        """Waits until no pod of this name is known."""
         while key in self.fresh.objects:
             left = asyncio.get_running_loop().create_future()
             waiting = self._leaving.setdefault(key, [])
@@ -70,5 +70,5 @@ class PodStore:
 
 
 def key_of(pod: Pod) -> Key:
-    """Where it stands; another pod of the same key comes only after it has gone."""
+    """Returns the namespace and name of a pod; another pod of the same key exists only after this one is gone."""
     return pod.metadata.namespace, pod.metadata.name

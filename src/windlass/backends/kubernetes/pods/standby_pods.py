@@ -15,7 +15,7 @@ class StandbyPods:
         self._pods, self._executor = pods, executor
 
     def prepare(self, gang: Gang) -> None:
-        """Create the pods of a queued gang that are missing. The size of an elastic gang is not known yet."""
+        """Creates the pods of a queued gang that are missing. The size of an elastic gang is not known yet."""
         status, standby = gang.status, gang.standby
         waits = gang.stored is not None and status.phase is Phase.QUEUED and not status.waits_for
         if not waits or gang.elastic or standby.creating == standby.discards:
@@ -28,7 +28,7 @@ class StandbyPods:
             self._executor.prepare(gang, generation)
 
     def discard(self, gang: Gang) -> None:
-        """Delete the pods of a gang that are on no node."""
+        """Deletes the pods of a gang that are on no node."""
         gang.standby.generation = 0
         gang.standby.discards += 1
         self._executor.deletion.delete((pod for pod in self._pods.owned(gang.home.uid) if not pod.spec.node_name), 0)

@@ -1,4 +1,4 @@
-"""Tells claims whose volumes are provisioned late which node their first pod goes to, before the pod is bound."""
+"""Annotates claims of late-provisioned volumes with the node of their first pod, before the pod is bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.backends.kubernetes.cluster.volumes import SELECTED_NODE
 
 
 async def choose_volumes(connection: Connection, namespace: str, claims: Iterable[tuple[str, str]]) -> None:
-    """Annotate claims, each with its node. A claim that does not exist keeps its pods waiting, and they show why.
+    """Annotates claims, each with its node. A missing claim is skipped: its pods wait, and their status shows why.
 
     Raises ApiError, Unreachable, NotLeader.
     """
