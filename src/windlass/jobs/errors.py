@@ -1,4 +1,4 @@
-"""What is wrong with what a person wrote, where, and what would be right."""
+"""Errors in what a user wrote: the place, the fault and the fix."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TypeAlias
 FieldPath: TypeAlias = tuple[str | int, ...]
 """Path to a field: names of fields and indexes of lists, from the outermost in."""
 MAX_SHOWN = 20
-"""Problems told at once; of the rest only the number."""
+"""Problems that one error shows; the others are only counted."""
 _WIDTH = 100
 """Characters of an offending line that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a text something stands. Lines and columns count from 1, in characters; `width` is the caret's."""
+    """Position in a text. Lines and columns count from 1, in characters; `width` is the caret's."""
 
     line: int
     column: int
@@ -26,13 +26,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake. `source` is a file ("job.yaml", "<stdin>") or an option ("--time")."""
+    """One fault. `source` is a file ("job.yaml", "<stdin>") or an option ("--time")."""
 
     source: str
     message: str
     place: Place | None = None
     excerpt: str = ""
-    """The whole offending line of the file, if there is one."""
+    """The faulty line of the file, if there is one."""
 
     def __str__(self) -> str:
         if self.place is None:
@@ -44,8 +44,8 @@ class Problem:
 class JobError(Exception):
     """A job, a job file or a cluster file that cannot be used as written.
 
-    Its text is for people: one paragraph per problem, `file:line:column: message`, the line, and a caret; and last the
-    way out of all of them, if there is one.
+    Its text is for users: a paragraph for each problem, `file:line:column: message`, the line and a caret; last the fix
+    of all of them, if there is one.
     """
 
     def __init__(self, problems: Sequence[Problem], way_out: str = "") -> None:
@@ -67,7 +67,7 @@ def _order(problem: Problem) -> tuple[int, int]:
 
 
 def _printable(text: str) -> str:
-    """What a terminal would act upon is shown as an escape instead."""
+    """The text with control characters as escapes: a terminal would act upon them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

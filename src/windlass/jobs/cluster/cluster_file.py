@@ -1,4 +1,4 @@
-"""Cluster files: the nodes and queues that a local world or a simulation declares."""
+"""Cluster files: the nodes and queues that the local backend or a simulation declares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_CLUSTER_NODES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a cluster file declares. A queue called `default` is always among the queues."""
+    """The content of a cluster file. A queue called `default` is always among the queues."""
 
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
@@ -49,7 +49,7 @@ _TAINT: Table = (
     Field("value", "The taint's value.", value_types.WORD, default='""', example="'true'"),
     Field(
         "effect",
-        "What it does to whom it does not let pass.",
+        "Effect on jobs without a matching toleration.",
         choice(("NoSchedule", "PreferNoSchedule", "NoExecute")),
         default="NoSchedule",
         example="NoExecute",
@@ -72,7 +72,7 @@ _AMOUNTS: Table = (
 )
 _NODE: Table = (
     Field("name", "The node's name. With count, the names are this and a number from 1 on.", _NAME, example="n"),
-    Field("count", "So many equal nodes.", whole(1, MAX_CLUSTER_NODES), default="one, without a number", example="2"),
+    Field("count", "Number of equal nodes.", whole(1, MAX_CLUSTER_NODES), default="one, without a number", example="2"),
     *_AMOUNTS,
     Field(
         "gpu_type",
@@ -107,7 +107,9 @@ _NODE: Table = (
         example="{block: b1, rack: r1}",
         key_words="level",
     ),
-    Field("cordoned", "Why nothing may start here.", value_types.TEXT, default='""', example="drained for repair"),
+    Field(
+        "cordoned", "Reason why nothing may start on it.", value_types.TEXT, default='""', example="drained for repair"
+    ),
 )
 CLUSTER: Table = (
     Field("nodes", "The nodes.", shape=Shape.TABLES, example="[{name: n, count: 2, gpus: 4}]", table=_NODE),
@@ -127,12 +129,10 @@ CLUSTER: Table = (
         default="[]",
         example="[block, rack]",
     ),
-    Field(
-        "policy", "How nodes are given away.", shape=Shape.TABLE, default="{}", example="{order: fair}", table=POLICY
-    ),
+    Field("policy", "Scheduling policy.", shape=Shape.TABLE, default="{}", example="{order: fair}", table=POLICY),
     Field(
         "reservations",
-        "Nodes that are kept for somebody, or for nobody, for a time to come. windlass reserve makes more of them.",
+        "Nodes that are reserved for some jobs, or for none, for a time. windlass reserve adds more.",
         shape=Shape.TABLES,
         default="[]",
         example="[{name: repair, nodes: [n1], start: 2026-11-22T08:00, end: 2026-11-22T18:00}]",
@@ -169,7 +169,7 @@ def read_cluster(text: Text) -> Cluster:
 
 
 def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    """What is wrong between fields: missing ones, names used twice, places that do not fit the topology."""
+    """Faults between fields: missing ones, names used twice, places that do not fit the topology."""
     nodes, levels = values.get("nodes", []), values.get("topology", [])
     if not nodes:
         yield ("nodes",), "a cluster needs nodes; write for example nodes: [{name: n, count: 2, gpus: 4}]"

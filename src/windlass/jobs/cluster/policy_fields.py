@@ -1,4 +1,4 @@
-"""The part of a cluster file that says how its nodes are given away: the policy, and what is reserved for whom."""
+"""Scheduling policy and reservations of a cluster file."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ POLICY: Table = (
     ),
     Field(
         "reservations",
-        "How many of the first gangs that cannot start have a time and nodes reserved, which nobody behind them may "
-        "delay. 1 is EASY backfill; -1: every gang, conservative backfill.",
+        "Number of the first gangs that cannot start with a time and nodes reserved, which no later gang may delay. 1 "
+        "is EASY backfill; -1: every gang, conservative backfill.",
         whole(-1, 1_000_000),
         default=str(_PLAIN.reservations),
         example="4",
@@ -123,24 +123,24 @@ RESERVATION: Table = (
     Field("queues", "Jobs of these queues may use it.", _QUEUE, Shape.LIST, default="[]", example="[research]"),
     Field(
         "users",
-        "Jobs of these users may use it. Neither queues nor users: nobody's may, as for maintenance.",
+        "Jobs of these users may use it. Without queues and users no job may, as for maintenance.",
         value_types.WORD,
         Shape.LIST,
         default="[]",
         example="[ada]",
     ),
-    Field("reason", "Why, for people.", value_types.TEXT, default='""', example="new cables"),
+    Field("reason", "Reason, for users.", value_types.TEXT, default='""', example="new cables"),
 )
 
 
 def policy_of(written: Mapping[str, Any]) -> Policy:
-    """The policy that a file, or an option, says."""
+    """The policy of a file or an option."""
     values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in written.items()}
     return without_idle_guard(Policy(**values))
 
 
 def check_policy(written: Mapping[str, Any], base: Policy = _PLAIN) -> str:
-    """What is wrong between the settings that are written beside those of `base`; "" if nothing is."""
+    """The fault between the settings written and those of `base`; "" if there is none."""
     policy = replace(
         base, **{name: written[name] for name in ("order", "reservations", "starvation_guard") if name in written}
     )
@@ -151,7 +151,7 @@ def check_policy(written: Mapping[str, Any], base: Policy = _PLAIN) -> str:
 
 
 def reservations_of(written: Sequence[Mapping[str, Any]]) -> tuple[Reservation, ...]:
-    """What a file reserves. `written` has passed `check_reservations`."""
+    """The reservations of a file. `written` has passed `check_reservations`."""
     return tuple(
         Reservation(
             name=each["name"],
@@ -169,7 +169,7 @@ def reservations_of(written: Sequence[Mapping[str, Any]]) -> tuple[Reservation, 
 def check_reservations(
     written: Sequence[Mapping[str, Any]], nodes: Sequence[str], path: FieldPath
 ) -> Iterator[tuple[FieldPath, str]]:
-    """What is wrong with the reservations of a file: (field, message)."""
+    """Faults in the reservations of a file: (field, message)."""
     known = set(nodes)
     for number, each in enumerate(written):
         here = (*path, number)
@@ -188,7 +188,7 @@ def check_reservations(
 
 
 def overlapping(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """A node that both reserve for the same moment, "" if there is none."""
+    """A node that both reservations hold at the same time, "" if there is none."""
     if not all(each.get(name) for each in (one, other) for name in ("nodes", "start", "end")):
         return ""
     if one["end"] <= other["start"] or other["end"] <= one["start"]:

@@ -1,4 +1,4 @@
-"""Policies as they are asked for by name: `fifo`, `sjf+easy`, `windlass:reservations=4,age-penalty=50`."""
+"""Policies by name: `fifo`, `sjf+easy`, `windlass:reservations=4,age-penalty=50`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADDITIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "nopreempt": {"preempt": False},
     }
 )
-"""What may follow a name after a plus, and the settings that it stands for."""
+"""Additions to a name, after a plus, with their settings."""
 
 CLUSTERS_OWN = "cluster"
 """The name of the policy that a cluster file declares."""
@@ -30,7 +30,7 @@ _SETTINGS = tuple(field for field in POLICY if field.name != "order")
 
 
 def read_policies(texts: Iterable[str], own: Policy | None = None) -> dict[str, Policy]:
-    """Each policy under the words it was asked for by; several in one text stand behind commas.
+    """Each policy under the words of its request; commas separate several in one text.
 
     A name, additions behind pluses, settings behind a colon. `own` is known as "cluster". Raises ValueError.
     """
@@ -61,7 +61,7 @@ def _apart(text: str) -> Iterator[str]:
 
 
 def read_policy(words: str, known: Mapping[str, Policy] = POLICIES) -> Policy:
-    """One of them. Raises ValueError, whose text says what there is."""
+    """One policy. Raises ValueError with a text that lists the names."""
     named, _, settings = words.partition(":")
     name, *additions = named.split("+")
     if name not in known:

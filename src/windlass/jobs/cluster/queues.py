@@ -1,4 +1,4 @@
-"""The queues of a cluster file: how they stand in trees, share quota, and what they allow a user."""
+"""Queues of a cluster file: trees, quota and lending, limits for users."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ QUEUE: Table = (
     Field("name", "The queue's name.", _NAME, example="team-a"),
     Field(
         "parent",
-        "The queue it stands under. Relatives lend each other what they do not use.",
+        "The queue above it. Queues of one tree lend each other what they do not use.",
         _NAME,
-        default="none: it has nobody to borrow from, and its quota is a hard limit",
+        default="none: it cannot borrow, and its quota is a hard limit",
         example="research",
         also=("cohort", "parentQueue"),
     ),
     Field(
         "weight",
-        "Its part among its siblings, in proportion, of what nobody has a quota of.",
+        "Its share, in proportion to its siblings, of resources beyond all quotas.",
         whole(1, MAX_WEIGHT),
         default="1",
         example="2",
@@ -52,9 +52,9 @@ QUEUE: Table = (
     ),
     Field(
         "quota",
-        "What its jobs may always hold together. That of a parent comes on top of its children's.",
+        "Resources that its jobs together may always hold. A parent's quota adds to those of its children.",
         shape=Shape.TABLE,
-        default="{} (no limit, if nobody in its tree has one)",
+        default="{} (no limit, if no queue of its tree has one)",
         example="{gpu: 4}",
         table=_QUOTA,
         also=("nominal", "limits", "nominalQuota", "deserved"),
@@ -127,14 +127,14 @@ def queues_of(written: Sequence[Mapping[str, Any]]) -> tuple[Queue, ...]:
 
 
 def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    """What is wrong between the queues. All have names, each its own."""
+    """Faults between queues. All have names, and no two the same one."""
     places = {each["name"]: number for number, each in enumerate(written)}
     for fault in find_faults(_declared(written)):
         yield (*path, places[fault.queue], fault.field), fault.message
 
 
 def warnings_of(queues: Iterable[Queue]) -> Iterator[str]:
-    """What is no mistake, and may not be meant: queues without a limit beside those that have one."""
+    """Warnings for what is valid and perhaps not intended: queues without a limit beside queues with one."""
     tree = tree_of({queue.name: queue for queue in queues})
     limited = frozenset[str]().union(*tree.limited.values())
     for root in (name for name, path in tree.path.items() if len(path) == 1):
@@ -154,7 +154,7 @@ def _declared(written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
 
 
 def _with_half_lives(queues: dict[str, Queue], written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
-    """A queue that does not say its half-life has that of the next queue above it that does."""
+    """A queue without a half-life has that of the nearest queue above it that has one."""
     said = {each["name"]: each["half_life"] for each in written if "half_life" in each}
     path = tree_of(queues).path
     above = {name: next((said[level] for level in path[name] if level in said), 0) for name in queues}

@@ -1,7 +1,7 @@
-"""Snapshots as files: the whole picture a plan was made on, so that anybody can make the same plan again.
+"""Snapshot files: the complete input of a plan, from which the identical plan can be made again.
 
-JSON, versioned, gzip if its name ends in .gz or its first bytes say so. Only what cannot be worked out is written: what
-is free, who stands in which line and what every queue holds follow from nodes, queues and gangs.
+JSON, versioned, gzip if its name ends in .gz or its first bytes say so. Derived values are left out: free
+capacity, equivalence classes and the usage of queues follow from nodes, queues and gangs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from windlass.jobs.syntax.text import read_bytes
 FORMAT = "windlass snapshot"
 VERSION = 1
 MAX_BYTES = 2**30
-"""Unpacked. 100,000 nodes and as many gangs take a tenth of it."""
+"""Bytes after unpacking. 100,000 nodes and as many gangs take a tenth of it."""
 _GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What a plan does, without the reasons for what it does not do."""
+    """The decisions of a plan, without its pending reasons."""
 
     admissions: Mapping[str, Placement]
     preemptions: tuple[Preemption, ...] = ()
@@ -45,7 +45,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """A snapshot, the moment for which a plan is asked (ms), and the plan that was made then, if one was."""
+    """A snapshot, the time of the plan (ms), and the plan that was made of it, if there is one."""
 
     snapshot: Snapshot
     now: int
@@ -72,7 +72,7 @@ class _Written:
 
 
 def decisions_of(plan: Plan) -> Decisions:
-    """What the plan does."""
+    """The decisions of the plan."""
     admissions = {admission.job_id: admission.placement for admission in plan.admissions}
     return Decisions(admissions, plan.preemptions, plan.resizes, tuple(plan.order))
 
@@ -105,7 +105,7 @@ def dump(taken: Taken) -> dict[str, Any]:
 
 
 def load(plain: object) -> Taken:
-    """The inverse of `dump`. Raises ValueError, whose text says what is wrong."""
+    """The inverse of `dump`. Raises ValueError with a text that names the fault."""
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise ValueError("is no snapshot; make one with: windlass snapshot FILE")
     if plain.get("version") != VERSION:
@@ -125,7 +125,7 @@ def to_bytes(taken: Taken, *, packed: bool) -> bytes:
 
 
 def plain_bytes(plain: Mapping[str, Any]) -> bytes:
-    """What `dump` gave as a file's content."""
+    """The content of a file from what `dump` returned."""
     return msgspec.json.format(msgspec.json.encode(plain), indent=1)
 
 

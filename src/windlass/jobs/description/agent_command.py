@@ -1,4 +1,4 @@
-"""A command that starts one script, as the command of an agent that starts its ranks."""
+"""Turns a command that starts one script into one whose ranks an agent starts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import PurePath
 from windlass.launch.agent import agent_words, entry_of
 
 WAYS = ("inject", "image")
-"""Where pods have the agent from: brought along as one file, or the image has Windlass."""
+"""Sources of the agent in pods: injected as one file, or part of the image."""
 _LAUNCHERS = ("torch.distributed.run", "windlass.agent")
 """Modules that take torchrun's options."""
 _SYSTEMS = (("local", "bin"), (".local", "bin"))
-"""Last folders of where pip puts programs of Pythons that are not there themselves, or are first in PATH."""
+"""Last folders of paths where pip installs programs, for interpreters that are elsewhere or first in PATH."""
 _TAKEN = "python SCRIPT, python -m MODULE, torchrun or windlass agent"
 
 
 def under_agent(words: Sequence[str], agent: Sequence[str], procs: str = "") -> tuple[str, ...]:
-    """The same script under an agent: what its Python is told before torchrun's options is `agent`.
+    """The command of the same script under an agent. `agent`: arguments of the interpreter, before torchrun's options.
 
     `procs`: ranks of each pod where the command starts one process. Raises ValueError with what is wrong, as a
     predicate of the command.
@@ -38,7 +38,7 @@ def under_agent(words: Sequence[str], agent: Sequence[str], procs: str = "") -> 
 
 
 def _python_of(program: str) -> str:
-    """The interpreter of what pip has installed: an environment has its own beside it, a system elsewhere."""
+    """The interpreter of a program that pip installed: beside it in a virtual environment, elsewhere in a system."""
     path = PurePath(program)
     of_a_system = path.parent.parts[-2:] in _SYSTEMS
     return "python3" if of_a_system else str(path.with_name("python3"))

@@ -1,7 +1,7 @@
-"""The one table of everything a person may write about a job.
+"""The table of all fields that a user may write about a job.
 
-The parser, the JSON Schema, `explain`, the reference and the command line's help all read it; nothing else says what
-a field is called, takes, defaults to or means.
+The parser, the JSON Schema, `explain`, the reference and the command line's help all read it; the names, values,
+defaults and meanings of fields stand nowhere else.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ PER_REPLICA: Table = (
     ),
     Field(
         "pod",
-        "On Kubernetes: part of a pod template, laid over what Windlass makes of the job; containers, volumes and the "
-        "like are told apart by name, and the container of the command is called main. Of no effect on this machine.",
+        "On Kubernetes: part of a pod template, merged over the one that Windlass makes; containers, volumes and "
+        "other lists are matched by name, and the container of the command is called main. Of no effect on this "
+        "machine.",
         shape=Shape.FREE,
         default="{}",
         example="{spec: {serviceAccountName: trainer}}",
@@ -145,7 +146,7 @@ PER_REPLICA: Table = (
 ROLE: Table = (
     Field(
         "replicas",
-        "How many equal replicas this role has; each is on one node.",
+        "Number of equal replicas of this role; each is on one node.",
         whole(1, MAX_REPLICAS),
         default="1",
         example="2",
@@ -224,7 +225,7 @@ JOB: Table = (
     ),
     Field(
         "nodes",
-        "How many equal replicas; each gets all its GPUs and cores on one node. On the command line MIN:MAX (or "
+        "Number of equal replicas; each has all its GPUs and cores on one node. On the command line MIN:MAX (or "
         "MIN-MAX) makes it elastic.",
         whole(1, MAX_REPLICAS),
         default="1",
@@ -261,7 +262,7 @@ JOB: Table = (
     Field(
         "agent",
         "On Kubernetes: ranks are started by windlass agent, which watches them and starts them again in their pods. "
-        "inject brings it along as one file, for images without Windlass; image: the image has it. The command is "
+        "inject adds it as one file, for images without Windlass; image: the image has it. The command is "
         "python SCRIPT, python -m MODULE or torchrun then.",
         choice(WAYS),
         default="null (the command is started as it is)",
@@ -338,7 +339,7 @@ JOB: Table = (
         "ttl",
         "How long its record and logs are kept after the end.",
         value_types.DURATION,
-        default="null (until someone removes them)",
+        default="null (until they are removed)",
         example="7d",
         flags=("--ttl",),
         nullable=True,
@@ -373,7 +374,7 @@ JOB: Table = (
     ),
     Field(
         "array",
-        "One job for each of these indexes, told by JOB_COMPLETION_INDEX; %4 lets four run at a time.",
+        "One job for each of these indexes, which is in JOB_COMPLETION_INDEX; with %4 four run at a time.",
         value_types.INDEXES,
         default="null (no array)",
         example="0-15%4",
@@ -393,7 +394,7 @@ JOB: Table = (
     ),
     Field(
         "suspend",
-        "Hold it: it waits until someone resumes it.",
+        "Hold it: it waits until a user resumes it.",
         value_types.FLAG,
         default="false",
         example="true",
@@ -402,7 +403,7 @@ JOB: Table = (
     ),
     Field(
         "labels",
-        "Free words about the job, for people and selectors.",
+        "Free labels of the job, for users and selectors.",
         value_types.WORD,
         Shape.MAP,
         default="{}",

@@ -1,4 +1,4 @@
-"""A job as it would be if it had asked for something else: "gpus=4 replicas=2 time=1h queue=b"."""
+"""A job with other requests, for what-if questions: "gpus=4 replicas=2 time=1h queue=b"."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MATTER = (
     *("nodes", "gpus", "gpu_share", "mig", "gpu_type", "cpus", "mem", "queue", "priority", "time"),
     *("selector", "affinity", "topology", "avoid", "whole_node", "preemptible"),
 )
-"""The options that may change who starts when."""
+"""The options that may change the order of starts."""
 _CALLED = {"replicas": "nodes", "n": "nodes", "g": "gpus", "exclude": "avoid", "exclusive": "whole_node"}
 _HINTS = get_type_hints(RunOptions)
 
 
 def with_changes(job: Job, words: str) -> Job:
-    """The job with these fields of its own instead. Raises ValueError, whose text says what is wrong with them."""
+    """The job with these fields changed. Raises ValueError with a text that names the fault."""
     options = _options(words)
     try:
         (submission,) = loads(render(Submission(replace(job, workdir="/")), "json"), user=job.user, options=options)

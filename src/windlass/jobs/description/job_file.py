@@ -1,4 +1,4 @@
-"""Job files: short YAML, one job a document."""
+"""Job files: short YAML, one job in each document."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def load(
 ) -> list[Submission]:
     """The jobs of a file, or of standard input for "-". Raises JobError with every problem of the file.
 
-    `options` and `command`, from the command line, win over each job of the file. `cwd`: what a workdir among the
-    options, or one that standard input names, is relative to. `for_manifests`: the option that is named where the file
-    holds manifests instead.
+    `options` and `command`, from the command line, win over each job of the file. `cwd`: the folder to which a workdir
+    in the options or in standard input is relative. `for_manifests`: the option that the error names if the file holds
+    manifests.
     """
     text = read_text(path)
-    in_a_folder = path != STDIN and Path(path).is_file()  # a pipe, as of `submit <(…)`, is in none
+    in_a_folder = path != STDIN and Path(path).is_file()  # a pipe, as of `submit <(…)`, is in no folder
     base = str(Path(path).absolute().parent) if in_a_folder else cwd
     return _load(text, base, options or RunOptions(), command, cwd, user, for_manifests)
 
@@ -77,7 +77,7 @@ def _load(
 
 
 def _refuse_manifests(text: Text, documents: Sequence[Node], option: str) -> None:
-    """One error, and not one for each of their fields."""
+    """Raises one error for a manifest, and not one for each of its fields."""
     for node in documents:
         fields = {key.text: (key.place, value) for key, value in node.entries} if isinstance(node, MapNode) else {}
         if "apiVersion" in fields and "kind" in fields:
@@ -87,7 +87,7 @@ def _refuse_manifests(text: Text, documents: Sequence[Node], option: str) -> Non
 
 
 def _read_document(text: Text, node: Node, given: Values, cwd: str, problems: list[Problem]) -> Values:
-    """One document's fields under the command line's; what is wrong goes to `problems`."""
+    """The fields of one document under those of the command line; adds faults to `problems`."""
     reader = Reader(text)
     written = reader.table(node, JOB, (), "a job")
     if reader.problems:

@@ -1,6 +1,6 @@
-"""Degrees of parallelism as a job says them, for `windlass.train` to split its model by.
+"""Degrees of parallelism of a job, by which `windlass.train` splits its model.
 
-Only their product matters here: a job whose ranks are another number is refused before it waits for nodes.
+Only their product matters here: a job with another number of ranks is refused before it queues.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MESH = Field(
 
 
 def unequal(mesh: str, replicas: int, procs: int) -> str:
-    """What is wrong with a mesh for so many ranks, "" if nothing is."""
+    """The fault of a mesh for a number of ranks, "" if it fits."""
     if mesh == "auto":
         return ""
     degrees = [part.partition("=")[2] for part in mesh.split(",")]

@@ -1,4 +1,4 @@
-"""The command line's options as a job, or laid over a job file's."""
+"""Options of the command line as a job, or merged over the jobs of a file."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def read_options(options: RunOptions, command: Sequence[str] = ()) -> dict[str, 
 
 
 def override(values: Values, given: Values, *, cwd: str) -> dict[str, Any]:
-    """A file's fields with the command line's laid over them; its workdir is relative to `cwd`. Raises JobError."""
+    """A file's fields under those of the command line, whose workdir is relative to `cwd`. Raises JobError."""
     given = _over_roles(values, given) if "roles" in values else dict(given)
     if "workdir" in given:
         given["workdir"] = str(Path(cwd, given["workdir"]).absolute())
@@ -120,7 +120,7 @@ _OF_A_REPLICA = (
 
 
 def _over_roles(values: Values, given: Values) -> dict[str, Any]:
-    """A job of several roles: env and image go to each of them, other options of a replica have no one place to go."""
+    """Options for a job of several roles: env and image apply to each; other options of a replica are ambiguous."""
     single = [name for name in _OF_A_REPLICA if name in given]
     if single:
         names = ", ".join(values["roles"])
@@ -134,7 +134,7 @@ def _over_roles(values: Values, given: Values) -> dict[str, Any]:
 
 
 def flag_of(path: Sequence[str | int]) -> str:
-    """The option that a field is given by, for errors."""
+    """The option of a field, for errors."""
     if not path:
         return COMMAND_LINE
     flags = job_field("nodes" if path[0] == ELASTIC.name else str(path[0])).flags
@@ -160,7 +160,7 @@ def _read(field: Field, given: Any) -> Any:
 
 
 def _size(given: str) -> dict[str, Any]:
-    """How many, or between how many: "2", "2:8" (torchrun's way) or "2-8" (Slurm's)."""
+    """A size or a range of sizes: "2", "2:8" (torchrun's form) or "2-8" (Slurm's)."""
     found = re.fullmatch(r"([0-9]{1,9})(?:[:-]([0-9]{1,9}))?", given)
     if found is None:
         raise ValueError(f"expects a number such as 2, or MIN:MAX for an elastic job, not {given[:40]!r}")
@@ -182,7 +182,7 @@ def _pair(text: str, field: Field) -> tuple[str, str]:
 
 
 def _undecodable(options: RunOptions, command: Sequence[str]) -> Iterator[str]:
-    """Words that are no UTF-8 or hold a NUL: no file, socket or database could keep them."""
+    """Errors for words that are no UTF-8 or hold a NUL: no file, socket or database could store them."""
     words: list[str] = [*command]
     for _, given in _given(options):
         words += given if isinstance(given, tuple) else [given] if isinstance(given, str) else []

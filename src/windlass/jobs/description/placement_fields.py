@@ -1,4 +1,4 @@
-"""The fields that say where a job may run: parts of GPUs, kinds of nodes, and how near to each other."""
+"""Fields of a job's placement: parts of GPUs, nodes, and topology."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ REPLICA_PLACING: Table = (
 ELASTIC = Field(
     "elastic",
     "Its number of replicas may change while it runs: it starts with at least min, grows to max where nodes are idle, "
-    "and shrinks before anybody is stopped for others. Each change restarts the gang.",
+    "and shrinks before it is preempted. Each change restarts the gang.",
     shape=Shape.TABLE,
     default="null (always the same number)",
     example="{min: 2, max: 8}",
@@ -74,7 +74,7 @@ ELASTIC = Field(
 PLACING: Table = (
     Field(
         "topology",
-        "How near to each other its replicas are: all of them in one domain of this level of the cluster's topology.",
+        "Placement of the replicas in the cluster's topology: all of them in one domain of this level.",
         shape=Shape.TABLE,
         default="null (anywhere)",
         example="{level: rack, preferred: true}",
@@ -85,7 +85,7 @@ PLACING: Table = (
             Field("level", "A level of the cluster's topology.", named(NODE_NAME, "level", "a level"), example="rack"),
             Field(
                 "preferred",
-                "Rather in a few domains than not at all: it starts in as few of them as can be.",
+                "Preferred, not required: it starts in as few domains as possible.",
                 value_types.FLAG,
                 default="false",
                 example="true",
@@ -99,7 +99,7 @@ PLACING: Table = (
             ),
             Field(
                 "slice",
-                "So many neighbours by rank are in one domain, instead of the whole gang. 0: the whole gang.",
+                "Number of neighbours by rank that share a domain, instead of the whole gang. 0: the whole gang.",
                 whole(0, MAX_REPLICAS),
                 default="0",
                 example="4",
@@ -118,7 +118,7 @@ PLACING: Table = (
     ),
     Field(
         "avoid",
-        "Nodes it does not want.",
+        "Nodes that the job must not use.",
         named(NODE_NAME, "name of a node", "a node's name"),
         Shape.LIST,
         default="[]",

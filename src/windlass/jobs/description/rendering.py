@@ -1,4 +1,4 @@
-"""A whole submission as fields again, every default filled in: what it prints reads back as the identical job."""
+"""Renders a submission as fields with every default filled in; the text reads back as the identical job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.jobs.syntax.field import Field, Shape, Table
 from windlass.jobs.syntax.yaml_tree import UNPRINTABLE, plain_value
 
 _ESCAPED = re.compile(rf"{UNPRINTABLE.pattern}|[\x85\u2028\u2029]")
-"""What JSON lets stand in a string as it is and YAML does not: the last three are line ends to YAML."""
+"""Characters that JSON allows in a string and YAML does not: the last three are line ends in YAML."""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -34,7 +34,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> str:
-    """The job as a file. Its user is not in it: that is whoever hands it in."""
+    """The job as a file, without its user: that is the user who submits it."""
     fields = as_fields(submission)
     if form == "json":
         written = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
@@ -74,7 +74,7 @@ def as_fields(submission: Submission) -> dict[str, Any]:
 
 
 def _roles(job: Job) -> dict[str, Any]:
-    """A single role called worker stands in the job itself."""
+    """The fields of a single role called worker stand in the job itself."""
     if len(job.roles) > 1 or job.roles[0].name != "worker":
         return {"roles": {role.name: _written(_role(role), ROLE) for role in job.roles}}
     fields = _role(job.roles[0])

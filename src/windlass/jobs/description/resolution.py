@@ -1,6 +1,6 @@
-"""From what was written to a whole `core.Job`: checks between fields, and every default.
+"""Makes a complete `core.Job` from the fields that were written: checks between fields, and every default.
 
-`Values` are the fields as `kinds` read them, from a file, the command line, or one laid over the other.
+`Values` are the fields as `value_types` reads them, from a file, the command line, or both merged.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ POLICY_NAMES = {
     "retryable_exit_codes": "retryable_exit_codes",
     "fatal_exit_codes": "fatal_exit_codes",
 }
-"""Fields of `restart` and what `core.RestartPolicy` calls them."""
+"""Fields of `restart` with their names in `core.RestartPolicy`."""
 
 MIG = "mig-"
-"""What the name of a resource begins with that is a MIG profile."""
+"""Begins the names of resources that are MIG profiles."""
 _GPU_WAYS = ("gpus", "gpu_share", "mig")
 
 
 def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
-    """What is wrong between fields that are right one by one: (field, message)."""
+    """Faults between fields that are valid one by one: (field, message)."""
     if "nodes" in values and "roles" in values:
         yield ("nodes",), "nodes is for a job of one role; with roles write replicas in each of them"
     if values.get("elastic") and "roles" in values:
@@ -52,7 +52,7 @@ def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _check_sizes(values: Values) -> Iterator[tuple[FieldPath, str]]:
-    """Sizes and GPUs, each said in one way, in the job and in each of its roles."""
+    """Sizes and GPUs may each be written in one way only, in the job and in each of its roles."""
     roles = values.get("roles", {})
     tables: list[tuple[FieldPath, str, Values]] = [((), "nodes", values)]
     tables += [(("roles", name), "replicas", role) for name, role in roles.items()]
@@ -101,7 +101,7 @@ def _check_agent(values: Values) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _check_meshes(values: Values) -> Iterator[tuple[FieldPath, str]]:
-    """A mesh has as many ranks as its role; of one that is elastic the script decides."""
+    """A mesh has as many ranks as its role; for an elastic role the script decides."""
     for name, role in roles_of(values).items():
         if (mesh := role.get("mesh")) and not role.get("elastic"):
             path: FieldPath = ("roles", name) if "mesh" in values.get("roles", {}).get(name, {}) else ()
@@ -110,7 +110,7 @@ def _check_meshes(values: Values) -> Iterator[tuple[FieldPath, str]]:
 
 
 def roles_of(values: Values) -> dict[str, dict[str, Any]]:
-    """Each role's own fields over the job's, which are its defaults; env, selector and tolerations add up."""
+    """The fields of each role over those of the job, which are its defaults; env, selector and tolerations add up."""
     shared = {name: values[name] for name in _SHARED if name in values}
     if "roles" not in values:
         return {"worker": {**shared, "replicas": values.get("nodes", 1), "elastic": values.get("elastic")}}
@@ -124,7 +124,7 @@ _SHARED = (
 
 
 def _over(shared: Values, own: Values) -> dict[str, Any]:
-    if any(own.get(way) for way in _GPU_WAYS):  # its own way to ask for GPUs takes the place of the job's
+    if any(own.get(way) for way in _GPU_WAYS):  # its own request for GPUs replaces the job's
         shared = {name: value for name, value in shared.items() if name not in _GPU_WAYS}
     merged = {"replicas": 1, **shared, **own}
     for name in ("env", "selector"):
@@ -159,7 +159,7 @@ def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
 
 
 def _launcher(values: Values, words: Sequence[str]) -> Launcher:
-    """As said; pods that are to have an agent are started by it."""
+    """The launcher as written; in pods with an agent, the agent."""
     if "launcher" in values:
         return Launcher(values["launcher"])
     return Launcher.AGENT if values.get("agent") else launcher_of(words)
@@ -174,7 +174,7 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
     devices = _devices(role)
     fewest, replicas = _size(role)
     procs = _procs(role, launcher)
-    # A mesh on CPUs is tried out, on whatever there is: its ranks share the cores.
+    # A mesh on CPUs is for trying out: its ranks share the cores that there are.
     cpus = role.get("cpus", 0 if devices or role.get("mesh") else 1000 * procs)
     amounts = {CPU: cpus, MEMORY: role.get("mem") or 0, **devices}
     return Role(
@@ -196,7 +196,7 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
 
 
 def _procs(role: Values, launcher: Launcher | None = None) -> int:
-    """Ranks of each replica: as said, or as torchrun's own command line says, or one for each GPU."""
+    """Ranks of each replica: as written, by torchrun's own command line, or one for each GPU."""
     words = words_of(role["command"]) if role.get("command") else ()
     by_torchrun = words and (launcher or launcher_of(words)) is not Launcher.PLAIN
     told = procs_of(words) if by_torchrun else None
@@ -214,7 +214,7 @@ def _devices(role: Values) -> dict[str, int]:
 
 
 def _size(role: Values) -> tuple[int, int]:
-    """Fewest and most replicas. An elastic role asks for its most, and takes what there is."""
+    """Minimum and maximum of replicas. An elastic role requests its maximum, and starts with fewer."""
     elastic = role.get("elastic")
     return (elastic["min"], elastic["max"]) if elastic else (role["replicas"], role["replicas"])
 

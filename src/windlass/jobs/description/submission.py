@@ -1,4 +1,4 @@
-"""What a person hands in: a job, or an array of equal ones, before the server has given it an id."""
+"""A submission: a job, or an array of equal jobs, before the server assigns an id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.model.job import ArrayMember, Job
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """`job.after` holds what was written, names or ids; the server puts ids in their place."""
+    """`job.after` holds names or ids as written; the server replaces them by ids."""
 
     job: Job
     array: tuple[int, ...] = ()
@@ -17,9 +17,9 @@ class Submission:
     array_limit: int = 0
     """Members that may run at a time; 0: all that fit."""
     source: str = ""
-    """Where it was written: a file, or the command line."""
+    """Origin of the job: a file, or the command line."""
     launcher_said: bool = field(default=False, compare=False)
-    """Whether a person has said which launcher; else a world may choose a better one than plain."""
+    """Whether the user named a launcher; else a backend may choose a better one than plain."""
 
 
 def members(submission: Submission, array_id: str) -> list[tuple[str, Job]]:

@@ -1,4 +1,4 @@
-"""The table of fields for people, one field at a time, like `kubectl explain`."""
+"""Help on one field of the tables, like `kubectl explain`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HELP = "A job file holds one job a document. A job is a gang: all of its replic
 
 
 class _Root(NamedTuple):
-    """What has fields: a job file, or a kind on Kubernetes."""
+    """An owner of fields: a job file, or a kind on Kubernetes."""
 
     path: str
     help: str
@@ -34,7 +34,7 @@ _KINDS = {
 
 
 def explain(path: str = _ROOT) -> str:
-    """What a field is: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises JobError.
+    """Help on a field: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises JobError.
 
     A role's name, or any word, may stand for NAME in "roles.NAME.gpus". Fields of our kinds on Kubernetes begin with
     the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them.
@@ -51,7 +51,7 @@ def explain(path: str = _ROOT) -> str:
 
 
 def _meant(parts: list[str]) -> tuple[_Root, list[str]]:
-    """What the path begins in, and what follows. A word that is a field of jobs as well is that if it stands alone."""
+    """The owner with which a path begins, and the rest. A single word that is a field of jobs means that field."""
     first = parts[0] if parts else _ROOT
     is_field = len(parts) == 1 and any(field.name == first for field in JOB)
     if is_field or first.lower() not in _KINDS:
@@ -91,7 +91,7 @@ def _page(path: str, field: Field) -> str:
 
 
 def type_of(field: Field) -> str:
-    """What a field takes, in a few words."""
+    """The values that a field takes, in a few words."""
     words = field.kind.words
     return {
         Shape.ONE: words,

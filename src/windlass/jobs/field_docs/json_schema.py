@@ -1,8 +1,8 @@
 """The table of fields as a JSON Schema, for editors.
 
-It accepts what the parser accepts, but for what a schema cannot say: the number of an array's indexes, balanced
-quotes in a command line, that a torchrun of several nodes must not be --standalone, that an elastic role's min is not
-above its max, and that only one role is elastic.
+It accepts what the parser accepts, except for rules that a schema cannot express: the number of an array's indexes,
+balanced quotes in a command line, that a torchrun of several nodes must not be --standalone, that an elastic role's min
+is not above its max, and that only one role is elastic.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def schema() -> dict[str, Any]:
 
 
 def _exclusive(size: str) -> list[dict[str, Any]]:
-    """Fields of a job or a role that say the same thing in two ways."""
+    """Pairs of fields of a job or a role with the same meaning."""
     kinds = ("gpus", "gpu_share", "mig")
     pairs = [(size, "elastic"), *((a, b) for number, a in enumerate(kinds) for b in kinds[number + 1 :])]
     return [{"allOf": [_given(a), _given(b)]} for a, b in pairs]
 
 
 def _given(name: str) -> dict[str, Any]:
-    """The field is there and asks for something."""
+    """The field is present and not empty."""
     nothing = {"enum": [None, 0, 0.0]} if name == "gpus" else {"type": "null"}
     return {"required": [name], "properties": {name: {"not": nothing}}}
 

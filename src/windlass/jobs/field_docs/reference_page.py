@@ -10,9 +10,10 @@ from windlass.jobs.syntax.field import Field, Table
 _JOB_INTRO = """\
 # Job files
 
-One job a document, several documents a file (`---` between them), YAML 1.2, at most 1 MiB. `windlass explain FIELD`
-says the same as this page, `windlass schema` gives it to editors, `windlass render` prints a job with every default
-filled in. Options on the command line win over the file.
+For users who write job files: every field, its option on the command line, its values and its default. One job in each
+document, several documents in a file (`---` between them), YAML 1.2, at most 1 MiB. `windlass explain FIELD` prints the
+same, `windlass schema` gives it to editors, `windlass render` prints a job with every default filled in. Options on the
+command line win over the file.
 
 <!-- `python -m windlass.jobs.field_docs.reference_page` writes it from src/windlass/jobs/description/fields.py. -->
 

@@ -1,4 +1,4 @@
-"""Reading a manifest: plain data of any shape, told apart value by value, with the path to each for the one error."""
+"""Reads manifests: plain data of any shape, checked value by value, with the path of each value for errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a manifest cannot be what its kind says: the field, and a message that carries the fix."""
+    """A fault in a manifest: the field, and a message that names the fix."""
 
     path: FieldPath
     message: str
@@ -44,7 +44,7 @@ def dotted(path: FieldPath) -> str:
     slots=True, eq=False
 )  # not frozen: two hundred are made for a job, and a frozen one takes three times as long
 class Spot:
-    """A value and where it stands. A field that is absent or null has the value None. Nobody changes one."""
+    """A value and its path. A field that is absent or null has the value None. Immutable by convention."""
 
     value: Any
     path: FieldPath = ()
@@ -100,7 +100,7 @@ class Spot:
         return {name: spot.text() for name, spot in self.fields()}
 
     def choice(self, values: tuple[str, ...], default: str) -> str:
-        """One of some words; an empty text is as good as none."""
+        """One of some words; an empty text counts as absent."""
         word = self.text() or default
         if word not in values:
             self.refuse(f"expects {' or '.join(values)}, not {_shown(word)}")

@@ -1,4 +1,4 @@
-"""What a manifest says once it has been read: the core's job, and what its pods are made of."""
+"""A manifest after reading: the core's job, and the templates of its pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Replicas:
     template: Mapping[str, Any]
     """As written, but for the default port."""
     stem: str = ""
-    """What a pod's name has between the job's and its index, if not the role."""
+    """The part of a pod's name between the job's name and the index, if it is not the role."""
 
     @property
     def role(self) -> str:
@@ -49,7 +49,7 @@ class RunPolicy:
     backoff_limit: int | None
     suspend: bool
     managed_by: str
-    """Empty: nobody is named."""
+    """Empty: none is named."""
     queue: str
     min_available: int | None
     priority_class: str
@@ -67,22 +67,22 @@ class ParsedJob:
     name: str
     namespace: str
     uid: str
-    """Empty: it was never in a cluster."""
+    """Empty: the object was never in a cluster."""
     job: Job
     settings: Settings
     replicas: tuple[Replicas, ...]
     """In the kind's order, by which ranks are counted."""
     policy: RunPolicy
     priority_class: str = ""
-    """Of the gang, by name: what a cluster makes of it is the world's to look up."""
+    """Of the gang, by name: the backend looks up its value in the cluster."""
     avoids: Mapping[str, tuple[Selector, ...]] = field(default_factory=dict)
-    """By role: the pods that its own may not share a node with (`apart.avoided`)."""
+    """By role: the pods that its pods may not share a node with (`anti_affinity.avoided`)."""
     warnings: tuple[str, ...] = ()
-    """What was written and has no effect, one line each."""
+    """Warnings for fields without effect, one line each."""
 
     @property
     def spec(self) -> Spot:
-        """Where the kind's own fields stand."""
+        """The fields of the kind."""
         return Spot(self.manifest)["spec"]
 
     @property
@@ -106,7 +106,7 @@ def resized(parsed: ParsedJob, sizes: Mapping[str, int]) -> ParsedJob:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One pod to be. What it shares with its template is shared: nobody may change it."""
+    """One pod to create. Parts that it shares with its template must not be changed."""
 
     name: str
     role: str

@@ -1,4 +1,4 @@
-"""What an installation sets for all of its jobs."""
+"""Settings of an installation for all of its jobs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Settings:
     cluster_domain: str = ""
     """Ends the names of services, such as "cluster.local"; empty: they end with `.svc`. ($CUSTOM_CLUSTER_DOMAIN)"""
     waiter_image: str = "alpine:3.10"
-    """What a PyTorchJob's workers wait for their master with. (--pytorch-init-container-image)"""
+    """Image of the init container in which workers of a PyTorchJob wait for it. (--pytorch-init-container-image)"""
     waiter_tries: int = 100
-    """Every two seconds. (--pytorch-init-container-max-tries)"""
+    """Number of its attempts, one in two seconds. (--pytorch-init-container-max-tries)"""
     pod_groups: bool = False
-    """Each job has a PodGroup of the coscheduling dialect besides, for tools that look at those. One write a job."""
+    """Each job has a PodGroup of the coscheduling dialect as well, for tools that read it. Costs a write a job."""
     runtimes: Lookup = built_in
-    """The runtimes that TrainJobs name; those that are shipped are known anyway."""
+    """Lookup of the runtimes that TrainJobs name; the built-in ones are always known."""
     kubectl_image: str = "mpioperator/kubectl-delivery:latest"
-    """Brings a kubectl to the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
+    """Image that installs kubectl for the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
     agent_image: str = AGENT_IMAGE
-    """The operator's own, whose entry point is `windlass`: packs the agent for pods that are to have it."""
+    """The operator's own image, with the entry point `windlass`: it packs the agent for pods."""
     agents: str = ""
-    """HOST:PORT at which the operator answers agents; empty: they agree among themselves who is a member."""
+    """HOST:PORT of the operator's endpoint for agents; empty: agents agree on their members among themselves."""

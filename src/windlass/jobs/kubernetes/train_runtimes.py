@@ -1,4 +1,4 @@
-"""The runtimes that the trainer ships, for clusters that have none of these names.
+"""Runtimes that the Kubeflow trainer ships, for clusters that lack them.
 
 Source: kubeflow/trainer v2.3, manifests/base/runtimes. Those of torchtune are left out: they are made of steps.
 """
@@ -14,7 +14,7 @@ Lookup: TypeAlias = Callable[[str, str, str], Manifest | None]
 """A runtime by its kind, namespace ("" if it has none) and name; None if there is none."""
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-"""The label that tells which of a runtime's jobs trains."""
+"""The label of the runtime's job that trains."""
 TRAINER = "trainer"
 CLUSTER_RUNTIME, RUNTIME = "ClusterTrainingRuntime", "TrainingRuntime"
 _IMAGES = {
@@ -29,7 +29,7 @@ _HOME = "/home/mpiuser"
 
 
 def built_in(kind: str, _namespace: str, name: str) -> Manifest | None:
-    """One of these by its name, such as torch-distributed; None if it is none of them."""
+    """A built-in runtime by its name, such as torch-distributed; None for other names."""
     framework = name.removesuffix("-distributed")
     if kind != CLUSTER_RUNTIME or not name.endswith("-distributed") or framework not in _IMAGES:
         return None

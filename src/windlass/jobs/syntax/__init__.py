@@ -1,1 +1,1 @@
-"""Syntax: values, fields, YAML trees and one-line settings, and the errors in them. Says nothing of jobs."""
+"""Syntax of values, fields, YAML trees and settings on one line. Contains nothing about jobs."""

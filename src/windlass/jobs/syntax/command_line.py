@@ -1,4 +1,4 @@
-"""Commands: a line as words, and what a command says about its own launcher."""
+"""Command lines: their words, and the launcher that a command contains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import PurePath
 from windlass.core.model.job import Launcher
 
 _SHELL = ("sh", "-ec")
-"""-e: a script of several lines stops at the first that fails, instead of training on what is not there."""
+"""`-e` ends a script of several lines at the first command that fails, so that it does not train without its inputs."""
 _SCRIPTS = (".py", ".sh", ".bash")
 _LAUNCHER_MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "windlass.agent"}
@@ -32,14 +32,14 @@ def split_line(line: str) -> tuple[str, ...]:
 
 
 def words_of(command: Sequence[str]) -> list[str]:
-    """The words a person wrote, also inside of a shell's line."""
+    """The words that a user wrote, also within a line for a shell."""
     if len(command) == 3 and PurePath(command[0]).name in ("sh", "bash") and re.fullmatch("-[a-z]*c", command[1]):
         return command[2].split()
     return list(command)
 
 
 def script_of(words: Sequence[str]) -> str:
-    """What a command is about: its first script or module that is no launcher, else the program."""
+    """Program of a command: its first script or module that is no launcher, else its first word."""
     for word, following in zip(words, [*words[1:], ""], strict=False):
         if word == "-m" and following and following not in _LAUNCHER_MODULES:
             return following.rpartition(".")[2]

@@ -1,10 +1,10 @@
-"""Lengths of time as people write them, in integer milliseconds.
+"""Durations as users write them, in integer milliseconds.
 
 Two ways to write one, the same in files and on the command line:
 - with units, largest first: "90s", "10m", "1h30m", "2d", "500ms"
 - as Slurm's --time: "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS"
-A plain number is refused: it is minutes to Slurm and seconds to Kubernetes, and a job killed after a sixtieth of its
-time is worse than being asked.
+A plain number is refused: Slurm reads minutes and Kubernetes seconds, and a wrong guess would kill the job after a
+sixtieth of its time.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from __future__ import annotations
 import re
 
 MAX_DURATION = 100 * 365 * 86_400_000
-"""A hundred years; longer is the same as this."""
+"""A hundred years; longer durations are cut to this."""
 
 UNITS = r"([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?"
 SLURM = r"([0-9]{1,6}-[0-9]{1,2}(:[0-9]{1,2}){0,2}|[0-9]{1,6}(:[0-9]{1,2}){1,2})"
 PATTERN = rf"^(?=.)({UNITS}|{SLURM})$"
-"""What may be written, as a regular expression that JSON Schema and Python read alike."""
+"""Regular expression of a duration, valid in JSON Schema and in Python."""
 
 _MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds. Raises ValueError, whose text says what to write."""
+    """A duration in milliseconds. Raises ValueError with a text that shows what to write."""
     plain = text.strip()
     if plain.isdecimal():
         raise ValueError(

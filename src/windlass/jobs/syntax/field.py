@@ -1,4 +1,4 @@
-"""What a field of a file is: its name, what it takes, and all that is told of it."""
+"""A field of a file: its name, the values it takes, its documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.jobs.syntax.value_types import ValueType
 
 
 class Shape(Enum):
-    """How many values a field holds."""
+    """Shape of a field's value."""
 
     ONE = auto()
     LIST = auto()
@@ -24,16 +24,16 @@ class Shape(Enum):
     TABLE = auto()
     """Fields of its own."""
     TABLES = auto()
-    """A list of such."""
+    """A list of tables."""
     NAMED = auto()
-    """Free names with such."""
+    """Free names with a table each."""
     FREE = auto()
-    """A mapping that somebody else reads: kept as JSON, its names sorted; an empty one is empty text."""
+    """A mapping that another program reads: kept as JSON with sorted names; an empty one is empty text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `default` and `help` are for people; the default itself is applied in `resolve`."""
+    """One field. `default` and `help` are for users; the default itself is applied in `resolve`."""
 
     name: str
     help: str
@@ -46,14 +46,14 @@ class Field:
     flags: tuple[str, ...] = ()
     """Its options on the command line."""
     nullable: bool = False
-    """`null` may be written, and means that there is no limit or none is asked for."""
+    """`null` may be written; it means that there is no limit, or that none is requested."""
     also: tuple[str, ...] = ()
-    """What other systems call it: named in the error, never accepted."""
+    """Names of the field in other systems: mentioned in errors, never accepted."""
     table: tuple[Field, ...] = ()
     commas: bool = True
     """On the command line a comma separates two values of a list."""
     key: str = LABEL
-    """What a free name must look like, whole."""
+    """Regular expression of a free name."""
     key_words: str = "name"
 
 

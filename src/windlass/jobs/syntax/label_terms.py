@@ -18,7 +18,7 @@ _EXAMPLE = "zone in (a,b), gpu-type != T4, !spot"
 
 
 def parse_term(text: str) -> tuple[Match, ...]:
-    """All conditions of one term. Raises ValueError."""
+    """The conditions of one term. Raises ValueError."""
     if len(text) > 4_000 or not re.fullmatch(TERM_PATTERN[1:-1], text):
         raise ValueError(f"expects conditions such as {_EXAMPLE!r}, not {text[:40]!r}")
     return tuple(_condition(part.strip()) for part in re.split(r",(?![^(]*\))", text))

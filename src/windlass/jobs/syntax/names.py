@@ -1,4 +1,4 @@
-"""Names: which are valid, what a command would be called, and what someone probably meant."""
+"""Names: patterns of valid names, the name of a job from its command, suggestions for mistyped words."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ JOB_REFERENCE = r"[a-z][-a-z0-9]{0,62}(_[0-9]{1,6})?"
 """A job's name or its id: "prep", "prep-7", "prep-7_3"."""
 
 VARIABLE = r"[ -<>-~]{1,255}"
-"""Printable ASCII but for "=": what Kubernetes lets a variable be called."""
+"""Printable ASCII without "=": Kubernetes' rule for names of variables."""
 IMAGE = r"[A-Za-z0-9][-A-Za-z0-9._/:@]{0,511}"
-"""A reference to a container image; which there are is the registry's to say."""
+"""A reference to a container image; its registry decides whether the image exists."""
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?"
 """A qualified name of Kubernetes, a little wider."""
 LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-"""A label's value, as Kubernetes has it; not empty."""
+"""A label's value by Kubernetes' rule; not empty."""
 
 MAX_DNS_LABEL = 63
 DNS_LABEL = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
-"""RFC 1035: what a service may be called."""
+"""RFC 1035: the name of a service."""
 _QUALIFIED = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 KUBERNETES_LABEL = rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_QUALIFIED}"
 KUBERNETES_LABEL_VALUE = rf"({_QUALIFIED})?"
@@ -48,7 +48,7 @@ def valid_name(text: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant, "" if none is near. Case and dashes do not count."""
+    """The known word nearest to a mistyped one, "" if none is near. Case and dashes do not count."""
     import difflib  # noqa: PLC0415 - only where something was mistyped
 
     plain = {name.lower().replace("-", "_"): name for name in known}
@@ -57,7 +57,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error: the word that was probably meant, else every valid one if they are few."""
+    """The end of an error text: the nearest known word, else every valid one if they are few."""
     names = list(known)
     meant = nearest(word, names)
     if meant:

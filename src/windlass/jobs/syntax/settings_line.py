@@ -1,6 +1,6 @@
 """Settings on one line, such as `jobs=1000 load=0.9`: fields of a table, each as name=value.
 
-Names have dashes, as everything has on a command line; the underscores that files have are understood.
+Names have dashes, as options have; the underscores of files are accepted as well.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from windlass.jobs.syntax.names import did_you_mean
 from windlass.jobs.syntax.value_types import Plain
 
 BETWEEN = "/"
-"""Between two values of a list: the comma is taken."""
+"""Separates the values of a list: the comma separates settings."""
 
 
 def read_spelled(words: Iterable[str], table: Table) -> dict[str, Any]:
-    """The values that are given, by field. Raises ValueError, whose text names the setting and what it takes."""
+    """The values by field. Raises ValueError with a text that names the setting and its values."""
     fields = {_dashed(field.name): field for field in table}
     values: dict[str, Any] = {}
     for word in words:
@@ -48,7 +48,7 @@ def _value(field: Field, text: str) -> Any:
 
 
 def plain_of(text: str) -> Plain:
-    """What YAML would take the word for."""
+    """The value that YAML reads from a word."""
     if text in ("true", "false"):
         return text == "true"
     for number in (int, float):
@@ -63,7 +63,7 @@ _FLAGS = {"true": True, "false": False}
 
 
 def read_line(table: Table, given: str) -> dict[str, Any]:
-    """The fields of "rack,preferred,slice=4", as a file's table would be read. Raises ValueError."""
+    """The fields of "rack,preferred,slice=4" as a table of a file would have them. Raises ValueError."""
     fields = {field.name: field for field in table if field.shape is Shape.ONE}
     first = table[0].name
     values: dict[str, Any] = {}

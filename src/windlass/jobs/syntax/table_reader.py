@@ -1,4 +1,4 @@
-"""A tree of YAML read by a table of fields: values, and every problem on the way."""
+"""Reads a YAML tree by a table of fields: the values, and every problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, cano
 
 
 class Written(Protocol):
-    """What a document stands in: a text, or something whose places mean more than lines."""
+    """Source of a document: a text, or plain data whose places are paths."""
 
     def problem(self, message: str, place: Place, /) -> Problem:
         """A problem at a place."""
@@ -28,11 +28,11 @@ class Reader:
         self.places: dict[FieldPath, Place] = {}
 
     def problem(self, message: str, place: Place) -> None:
-        """One more mistake."""
+        """Adds a problem."""
         self.problems.append(self.text.problem(message, place))
 
     def problem_at(self, path: FieldPath, message: str) -> Problem:
-        """A mistake at a field that was read, or at the nearest thing around it."""
+        """A problem at a field that was read, or at the nearest field around it."""
         while path not in self.places:
             path = path[:-1]
         return self.text.problem(message, self.places[path])
@@ -41,7 +41,7 @@ class Reader:
         """The fields of a mapping that could be read. `what` names the mapping in errors: "a job"."""
         self.places.setdefault(path, node.place)
         if not isinstance(node, MapNode):
-            self.problem(f"{what} is a mapping of fields, not {_what(node)}", node.place)
+            self.problem(f"{what} is a mapping of fields, not {_describe_node(node)}", node.place)
             return {}
         fields = {field.name: field for field in table}
         values: dict[str, Any] = {}
@@ -67,7 +67,7 @@ class Reader:
             values[field.name] = value
 
     def value(self, node: Node, field: Field, path: FieldPath) -> Any:  # noqa: PLR0911 - one for each shape
-        """A field's value by its shape; of no use if there is a new problem."""
+        """A field's value by its shape; invalid if a problem was added."""
         match field.shape:
             case Shape.ONE:
                 return self.single(node, field.kind, field.name)
@@ -91,7 +91,7 @@ class Reader:
     def free(self, node: Node, field: Field) -> str:
         """A mapping of anything, as JSON."""
         if not isinstance(node, MapNode):
-            self.problem(f"{field.name} is a mapping such as {field.example}, not {_what(node)}", node.place)
+            self.problem(f"{field.name} is a mapping such as {field.example}, not {_describe_node(node)}", node.place)
             return ""
         try:
             return canonical(plain(node))
@@ -111,7 +111,7 @@ class Reader:
     def single(self, node: Node, kind: ValueType, name: str) -> Any:
         """One scalar by its kind; None, and a problem, if it cannot be read."""
         if not isinstance(node, Scalar):
-            self.problem(f"{name} expects one {kind.words}, not {_what(node)}", node.place)
+            self.problem(f"{name} expects one {kind.words}, not {_describe_node(node)}", node.place)
             return None
         try:
             as_text = kind.as_written and node.value is not None
@@ -133,20 +133,20 @@ class Reader:
                 self.problem("command expects a program as its first word", node.items[0].place)
             return words
         else:
-            self.problem(f"command is a line or a list of words, not {_what(node)}", node.place)
+            self.problem(f"command is a line or a list of words, not {_describe_node(node)}", node.place)
         return ()
 
     def word(self, node: Node) -> str:
         """One word of a command; numbers and booleans are taken as written."""
         if isinstance(node, Scalar) and node.value is not None:
             return node.text
-        self.problem(f"command expects words, not {_what(node)}", node.place)
+        self.problem(f"command expects words, not {_describe_node(node)}", node.place)
         return "?"
 
     def free_names(self, node: Node, field: Field) -> tuple[tuple[Scalar, Node], ...]:
-        """The entries of a mapping whose names are the person's own."""
+        """The entries of a mapping whose names the user chooses."""
         if not isinstance(node, MapNode):
-            self.problem(f"{field.name} is a mapping such as {field.example}, not {_what(node)}", node.place)
+            self.problem(f"{field.name} is a mapping such as {field.example}, not {_describe_node(node)}", node.place)
             return ()
         for key, _ in node.entries:
             if not is_name(field.key, key.text):
@@ -156,7 +156,7 @@ class Reader:
     def tables(self, node: Node, field: Field, path: FieldPath) -> list[dict[str, Any]]:
         """A list of mappings of fields."""
         if not isinstance(node, ListNode):
-            self.problem(f"{field.name} is a list such as {field.example}, not {_what(node)}", node.place)
+            self.problem(f"{field.name} is a list such as {field.example}, not {_describe_node(node)}", node.place)
             return []
         what = f"an item of {field.name}"
         return [self.table(item, field.table, (*path, number), what) for number, item in enumerate(node.items)]
@@ -174,14 +174,14 @@ class Reader:
 
 
 def _meant(word: str, table: Table) -> str:
-    """The field that was probably meant, also if it is known by another name elsewhere."""
+    """The nearest known field, also by its name in other systems."""
     for field in table:
         if word.lower().replace("-", "_") in {other.lower() for other in field.also}:
             return f"; it is called {field.name!r} here"
     return did_you_mean(word, [field.name for field in table])
 
 
-def _what(node: Node) -> str:
+def _describe_node(node: Node) -> str:
     match node:
         case Scalar():
             return show(node.value) if node.value is not None else "empty"

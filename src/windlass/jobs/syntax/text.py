@@ -1,4 +1,4 @@
-"""A file's text: read with a bound, decoded, and quoted in errors."""
+"""Text of a file: read with a limit on its size, decoded, quoted in errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Text:
 
     @cached_property
     def lines(self) -> list[str]:
-        """As YAML counts them."""
+        """The lines as YAML counts them."""
         return _LINES.split(self.text)
 
     def place(self, offset: int) -> Place:
@@ -53,7 +53,7 @@ def read_bytes(path: str, most: int) -> bytes:
             with Path(path).open("rb") as file:
                 data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise job_error(_source(path), _why_unreadable(error)) from None
+        raise job_error(_source(path), _describe_read_error(error)) from None
     if len(data) > most:
         raise job_error(_source(path), f"the file is larger than {most >> 20} MiB; is it the right one?")
     return data
@@ -63,7 +63,7 @@ def _source(path: str) -> str:
     return "<stdin>" if path == STDIN else path
 
 
-def _why_unreadable(error: Exception) -> str:
+def _describe_read_error(error: Exception) -> str:
     match error:
         case FileNotFoundError():
             return "no such file"

@@ -1,4 +1,4 @@
-"""Moments as people write them, in integer milliseconds since the Unix epoch."""
+"""Timestamps as users write them, in integer milliseconds since the Unix epoch."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _EXAMPLE = "2026-11-22T08:00 (this machine's clock) or 2026-11-22T08:00Z"
 
 
 def parse_moment(text: str) -> int:
-    """Without a zone it is the local time of this machine. Raises ValueError, whose text says what to write."""
+    """A timestamp; without a zone, in this machine's local time. Raises ValueError with a text that shows the form."""
     from datetime import datetime  # noqa: PLC0415 - a job from the command line has no moments
 
     plain = text.strip()
     if re.fullmatch(PATTERN[1:-1], plain):
-        with suppress(ValueError, OverflowError, OSError):  # no such day, or none that a computer knows
+        with suppress(ValueError, OverflowError, OSError):  # no such day, or outside of the supported range
             return round(datetime.fromisoformat(plain).astimezone().timestamp() * 1000)
     raise ValueError(f"expects a time such as {_EXAMPLE}, not {text[:40]!r}")
 
 
 def format_moment(at: int) -> str:
-    """In UTC: the inverse of `parse_moment`."""
+    """The timestamp in UTC: the inverse of `parse_moment`."""
     from datetime import UTC, datetime  # noqa: PLC0415 - see above
 
     return datetime.fromtimestamp(at / 1000, UTC).isoformat().replace("+00:00", "Z")

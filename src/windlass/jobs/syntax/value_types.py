@@ -1,7 +1,7 @@
-# ruff: noqa: TRY004 - what a person wrote is a wrong value; TypeError is for programmers
-"""The kinds of single values: how each is read, written, shown to an editor and called in an error.
+# ruff: noqa: TRY004 - what a user wrote is a wrong value; TypeError is for programmers
+"""Types of single values: reading, writing, JSON Schema and the words of errors.
 
-A kind serves files and the command line alike, so both accept the same and say the same.
+One type serves files and the command line, so both accept the same values with the same errors.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from windlass.jobs.syntax.timestamps import PATTERN as MOMENT_PATTERN
 from windlass.jobs.syntax.timestamps import format_moment, parse_moment
 
 Plain: TypeAlias = str | int | float | bool | None
-"""What a scalar of YAML's core schema, or a word of the command line, can be."""
+"""A scalar of YAML's core schema, or a word of the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """`read` raises ValueError with a text that goes on from the field's name: "expects …"."""
+    """`read` raises ValueError with a text that follows the field's name: "expects …"."""
 
     words: str
-    """For people: "duration", "whole number ≥ 1"."""
+    """For users: "duration", "whole number ≥ 1"."""
     json: Mapping[str, Any]
     """The JSON Schema of what `read` takes."""
     read: Callable[[Plain], Any]
@@ -41,7 +41,7 @@ class ValueType:
 
 
 def show(value: Plain) -> str:
-    """A value as it would stand in a file, shortened."""
+    """A value as a file has it, shortened."""
     text = repr(value) if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 44 else f"{text[:40]}…"
 
@@ -61,7 +61,7 @@ def whole(least: int, most: int) -> ValueType:
 
 
 def named(pattern: str, words: str, rule: str) -> ValueType:
-    """Names of a pattern; `rule` says it in words."""
+    """Names of a pattern; `rule` is the pattern in words."""
 
     def read(value: Plain) -> str:
         if not isinstance(value, str) or not is_name(pattern, value):

@@ -1,4 +1,4 @@
-"""YAML text as trees that know where everything stands, with limits that no text can get around.
+"""YAML text as trees with the position of every node, under limits on size and depth.
 
 PyYAML parses (its C parser where there is one); composing is done here from its events, because its own composer
 expands aliases and recurses without bounds. Only this module imports yaml for reading.
@@ -20,7 +20,7 @@ from windlass.jobs.syntax.value_types import Plain
 
 MAX_DEPTH = 24
 MAX_NODES = 50_000
-"""Values in one file, with every alias counted as what it stands for."""
+"""Number of values in one file, with every alias counted as the values that it names."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -78,7 +78,7 @@ def plain(node: Node) -> Any:
 
 
 def canonical(value: Mapping[str, Any]) -> str:
-    """Plain data as JSON that is the same for the same data; "" if there is nothing. Raises ValueError: infinite."""
+    """Plain data as canonical JSON; "" if it is empty. Raises ValueError for infinite numbers."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False) if value else ""
 
 
@@ -91,7 +91,7 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
 
 
 def compose(text: Text) -> list[Node]:
-    """The documents of a text that hold anything. Raises JobError."""
+    """The documents of a text that are not empty. Raises JobError."""
     odd = UNPRINTABLE.search(text.text)
     if odd:
         message = f"the character U+{ord(odd[0]):04X} may not stand in a text file"
@@ -128,7 +128,7 @@ _PLAINLY = {
 
 
 class _Composer:
-    """One text's events, turned into trees. Holds what a document accumulates: anchors and a count."""
+    """Turns the events of one text into trees. Holds the anchors and the number of values of a document."""
 
     def __init__(self, text: str) -> None:
         self.events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
@@ -236,7 +236,7 @@ def _mapping(children: list[Node], place: Place) -> MapNode:
 
 
 def _merge(value: Node) -> dict[str, tuple[Scalar, Node]]:
-    """What `<<: *defaults` or `<<: [*a, *b]` brings in; earlier ones win."""
+    """The entries that `<<: *defaults` or `<<: [*a, *b]` merges in; earlier ones win."""
     sources = value.items if isinstance(value, ListNode) else (value,)
     entries: dict[str, tuple[Scalar, Node]] = {}
     for source in reversed(sources):

@@ -1,6 +1,6 @@
-"""From the pods of a group to the gangs that the core places: those that must start together, and each that came late.
+"""Assembles the gangs that the core places from the pods of a group: those that must start together, and each late pod.
 
-Whatever is counted here is read from the pods as they are: a scheduler that takes over comes to the same gangs.
+All counts are read from the pods as they are, so a scheduler that takes over assembles the same gangs.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Gang(Generic[P]):
     """Pods that are placed together."""
 
     name: str
-    """Within the namespace: the group's, or for those that came late the group's and the first pod's."""
+    """Name within the namespace: the group's; for late pods the group's and the first pod's."""
     job: Job
     pods: tuple[P, ...]
     """In the order of the job's members."""
     priority_class: str = ""
-    """That its PodGroup names; what a cluster makes of it is the world's to look up."""
+    """Name of the priority class in its PodGroup; the backend resolves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Generic[P]):
-    """What is to be placed of one group."""
+    """Gangs of one group that are to be placed."""
 
     gangs: tuple[Gang[P], ...] = ()
     minimum: int = 0
     missing: str = ""
-    """Why the pods that there are must wait; empty: they need not."""
+    """Why the existing pods must wait; empty if they need not."""
 
 
 def gather(
@@ -57,11 +57,11 @@ def gather(
     known: Collection[str] = (),
     terms: Callable[[P], Terms] = own_terms,
 ) -> Gathered[P]:
-    """The gangs among the pods of one group that are on no node yet.
+    """The gangs among the unbound pods of one group.
 
-    `pods`: all that there are, whatever has become of them. `group`: see `membership.object_of`. `takes`: what a pod
-    asks of its node. `known`: uids of pods that are in a gang of the core already, whether placed or not.
-    `terms`: where a pod may go, if more is known of it than its own affinity, as of its volumes; it may raise Refused.
+    `pods`: all of the group, ended ones as well. `group`: see `membership.object_of`. `takes`: the requests of a pod.
+    `known`: uids of pods that belong to a gang of the core already, placed or not. `terms`: nodes a pod may run on, if
+    more than its own affinity restricts them, such as volumes; it may raise Refused.
     """
     try:
         needed = needs(member, group, pods)
@@ -69,16 +69,16 @@ def gather(
         return Gathered(missing=str(refused.fault))
     if isinstance(needed, str):
         return Gathered(missing=needed)
-    # 1. Who is still to be placed, and who counts as placed: he was, or a gang has him already.
+    # 1. Pods still to be placed, and those that count as placed: bound once, or in a gang already.
     waiting = [pod for pod in pods if _waits(pod, known)]
     placed = sum(_counts(pod) for pod in pods) - len(waiting)
     together = max(needed.minimum - placed, 0)
-    # 2. As many as are still needed start together, or wait for the others.
+    # 2. As many as are still required start together, or wait for the others.
     if not waiting:
         return Gathered(minimum=needed.minimum)
     if len(waiting) < together:
         return Gathered((), needed.minimum, f"{placed + len(waiting)} of {needed.minimum} pods exist")
-    # 3. Whoever comes later is on his own.
+    # 3. Each later pod is a gang of its own.
     waiting.sort(key=_rank)
     parts = [waiting[:together]] if together else []
     parts += [[pod] for pod in waiting[together:]]
@@ -97,14 +97,14 @@ def _waits(pod: Pod, known: Collection[str]) -> bool:
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether it is one of those that must be there; one that has succeeded has been."""
+    """Whether the pod counts towards the required number; a pod that succeeded has counted."""
     if pod.status.phase in _ENDED:
         return pod.status.phase == "Succeeded"
     return pod.metadata.deletion_timestamp is None
 
 
 def _rank(pod: Pod) -> tuple[str, int, list[tuple[int, str]]]:
-    """By what they are to the gang, by their index, else by name with its numbers as numbers."""
+    """Sorts by role in the gang, by index, else by name with its numbers as numbers."""
     index = pod.metadata.labels.get(_INDEX, "")
     parts = re.findall(r"\d+|\D+", pod.metadata.name)
     name = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
@@ -120,7 +120,7 @@ def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
 def gang_of(
     name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
 ) -> Gang[P]:
-    """These very pods as one gang, wherever they are. See `gather`. Raises Refused."""
+    """These pods as one gang, on whatever nodes. See `gather`. Raises Refused."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
     job = Job(
@@ -131,7 +131,7 @@ def gang_of(
         priority=max(pod.spec.priority for pod in pods) if needed.priority is None else needed.priority,
         grace=1000 * max(_grace(pod) for pod in pods),
         restart=RestartPolicy(user_limit=0),
-        start_timeout=None,  # slow pods are for their owner to replace
+        start_timeout=None,  # the owner of slow pods replaces them
         topology=needed.topology,
     )
     return Gang(name, job, ordered, needed.priority_class)

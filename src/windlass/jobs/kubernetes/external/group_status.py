@@ -1,4 +1,4 @@
-"""What a PodGroup's status is to say, in the words of its dialect.
+"""Status of a PodGroup in the terms of its dialect.
 
 Sources: sigs.k8s.io/scheduler-plugins v0.33, pkg/controllers/podgroup_controller.go; volcano.sh/apis v1.13,
 scheduling/v1beta1/types.go; k8s.io/kubernetes v1.36, pkg/scheduler/schedule_one_podgroup.go.
@@ -26,7 +26,7 @@ class PodCounts:
     """Of all pods of a group."""
 
     pods: int = 0
-    """That are not being deleted."""
+    """Pods that are not being deleted."""
     placed: int = 0
     """On a node and not ended."""
     running: int = 0
@@ -36,11 +36,11 @@ class PodCounts:
 
 @dataclass(frozen=True, slots=True)
 class GroupPatch:
-    """What is to change, as merge patches; empty parts are not to be sent. None removes."""
+    """Merge patches; empty parts are not to be sent. None removes a field."""
 
     status: Status = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)
-    """Where a dialect's status has no room for a reason."""
+    """Annotations, for dialects whose status has no field for a reason."""
 
 
 def counts_of(pods: Sequence[Pod]) -> PodCounts:
@@ -57,10 +57,10 @@ def counts_of(pods: Sequence[Pod]) -> PodCounts:
 
 
 def group_patch(dialect: Dialect, group: Manifest, counts: PodCounts, minimum: int, waits: str, now: str) -> GroupPatch:
-    """How the PodGroup `group` is to be changed, so that it says what is so.
+    """The patch that brings the status of the PodGroup `group` up to date.
 
-    `minimum`: pods that start together. `waits`: why it does not start, in a sentence; empty: it has started, or nobody
-    holds it back. `now`: RFC 3339.
+    `minimum`: pods that start together. `waits`: why it is pending, as a sentence; empty if it has started or is not
+    held back. `now`: RFC 3339.
     """
     written = group.get("status")
     before: Status = written if isinstance(written, dict) else {}
@@ -78,7 +78,7 @@ def group_patch(dialect: Dialect, group: Manifest, counts: PodCounts, minimum: i
 
 
 def _coscheduling(before: Status, counts: PodCounts, minimum: int, now: str) -> dict[str, Any]:
-    """Its own controller comes to the same, so both may run. An end is kept."""
+    """The status as the dialect's own controller writes it, so both may run. An end is kept."""
     if before.get("phase") in ("Finished", "Failed"):
         return {}
     phase, alive = "Pending", counts.running + counts.succeeded
@@ -100,7 +100,7 @@ def _annotation(group: Manifest, waits: str) -> dict[str, str | None]:
 
 
 def _volcano(before: Status, counts: PodCounts, minimum: int, waits: str, now: str) -> dict[str, Any]:
-    """Inqueue lets Volcano's controller make the pods, and is what a gang is in until it runs."""
+    """Inqueue, the phase until a gang runs, lets Volcano's controller create its pods."""
     phase, alive = "Inqueue", counts.running + counts.succeeded
     if counts.succeeded and counts.succeeded >= max(counts.pods, minimum):
         phase = "Completed"

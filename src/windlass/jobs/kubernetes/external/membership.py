@@ -1,4 +1,4 @@
-"""Which gang a pod belongs to, by the dialect that says so.
+"""Membership of a pod in a gang, by dialect.
 
 Sources: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1 (coscheduling; its older label is of v0.2x);
 volcano.sh/apis v1.13, scheduling/v1beta1/labels.go; k8s.io/api v0.36, core/v1 PodSchedulingGroup;
@@ -16,7 +16,7 @@ from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, GANG, GANG_SIZE,
 
 
 class Dialect(StrEnum):
-    """Who says that pods are one gang."""
+    """A convention that makes pods one gang."""
 
     COSCHEDULING = "coscheduling"
     OLD_COSCHEDULING = "old-coscheduling"
@@ -27,7 +27,7 @@ class Dialect(StrEnum):
     JOB_SET = "jobset"
     """Our label, on the pods of one JobSet."""
     SIZED = "sized"
-    """Our label, and beside it how many pods bear it."""
+    """Our label, with an annotation for the number of pods."""
     ALONE = "alone"
 
 
@@ -38,7 +38,7 @@ class Membership(NamedTuple):
     name: str
     dialect: Dialect
     part: str = ""
-    """Tells gangs of one name apart: a Job's uid, or how often a JobSet has been started anew."""
+    """Distinguishes gangs of one name: a Job's uid, or the number of restarts of a JobSet."""
 
 
 class ObjectKind(NamedTuple):
@@ -64,7 +64,7 @@ REPLICATED_JOB = f"{_JOB_SET}replicatedjob-name"
 
 
 def membership(pod: Pod) -> Membership | None:
-    """The gang that a pod belongs to, alone if need be; None: it is a member of a job of our kinds."""
+    """The gang of a pod, of one pod if nothing else says; None for members of jobs of our kinds."""
     about = pod.metadata
     if GENERATION in about.labels or ROLE in about.labels:
         return None
@@ -77,7 +77,7 @@ def membership(pod: Pod) -> Membership | None:
 
 
 def _named(pod: Pod) -> Iterator[tuple[Dialect, str]]:
-    """What each dialect of PodGroups calls the pod's gang, if it knows one."""
+    """The name of the pod's gang in each dialect of PodGroups that names one."""
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     group = pod.spec.scheduling_group
     yield Dialect.NATIVE, group.pod_group_name if group is not None else ""
@@ -88,12 +88,12 @@ def _named(pod: Pod) -> Iterator[tuple[Dialect, str]]:
 
 
 def object_of(member: Membership) -> ObjectKind | None:
-    """Which object, of the membership's namespace and name, says how many pods the gang needs; None: no object does."""
+    """The kind of the object, of the membership's namespace and name, that has the gang's size; None without one."""
     return _OBJECTS.get(member.dialect)
 
 
 def _labelled(pod: Pod, name: str) -> Membership:
-    """By our own label: the pods of one JobSet or Job, unless beside it stands how many they are."""
+    """The gang by our own label: the pods of one JobSet or Job, unless an annotation gives their number."""
     about = pod.metadata
     if GANG_SIZE not in about.annotations:
         if job_set := about.labels.get(f"{_JOB_SET}jobset-name"):
@@ -105,5 +105,5 @@ def _labelled(pod: Pod, name: str) -> Membership:
 
 
 def controller(pod: Pod) -> Owner | None:
-    """Whoever makes this pod anew."""
+    """The owner that replaces this pod."""
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)

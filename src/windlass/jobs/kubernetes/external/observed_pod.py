@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the Kubernetes API reference describes its fields
-"""What is looked at of a pod: fields as the API has them, in snake case, whoever decoded them."""
+"""Fields of a pod that decide here: as the API has them, in snake case, for any decoder."""
 
 from __future__ import annotations
 

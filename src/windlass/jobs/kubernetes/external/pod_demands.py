@@ -1,4 +1,4 @@
-"""How many pods must start together, and what their group says of them besides.
+"""Number of pods that must start together, and the other requests of their group.
 
 Sources: as of `membership`; k8s.io/api v0.36, batch/v1 (parallelism, completions) and scheduling/v1alpha2.
 """
@@ -30,7 +30,7 @@ class Needs:
 
 
 def needs(member: Membership, group: Manifest | None, pods: Sequence[Pod]) -> Needs | str:
-    """What the gang's object says, or why nothing can be said. Raises Refused if the object is malformed."""
+    """The requests in the gang's object, or why they are unknown. Raises Refused if the object is malformed."""
     if member.dialect is Dialect.ALONE:
         return Needs(1)
     if member.dialect is Dialect.SIZED:
@@ -53,7 +53,7 @@ def _of_object(dialect: Dialect, spec: Spot, pods: Sequence[Pod]) -> Needs:
 
 
 def called(pod: Pod) -> str:
-    """What the pod is to its gang, where a label tells."""
+    """The role of the pod in its gang, from its labels."""
     labels = pod.metadata.labels
     return labels.get(REPLICATED_JOB) or labels.get(_TASK) or "pods"
 
@@ -69,7 +69,7 @@ def _sized(pods: Sequence[Pod]) -> Needs | str:
 
 
 def _native(spec: Spot) -> Needs:
-    """Under the policy basic every pod is for itself."""
+    """Under the policy basic every pod is a gang of its own."""
     least = spec["schedulingPolicy"]["gang"]["minCount"].whole(1) or 1
     keys = [constraint["key"].text() for constraint in spec["schedulingConstraints"]["topology"].items()]
     topology = TopologyRequest(keys[0]) if keys and keys[0] else None

@@ -1,4 +1,4 @@
-"""Pods told as roles: those that ask for the same, and may go to the same nodes, are replicas of one."""
+"""Roles of a gang from its pods: pods with the same requests and the same allowed nodes are replicas of one role."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Terms: TypeAlias = tuple[tuple[Match, ...], ...]
 
 
 def own_terms(pod: Pod) -> Terms:
-    """Where the pod's node affinity lets it go. Raises Refused."""
+    """The terms of the pod's node affinity. Raises Refused."""
     return affinity_of(Spot({"affinity": pod.spec.affinity}, (pod.metadata.name, "spec"))) if pod.spec.affinity else ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What equal pods have in common. All parts can be hashed."""
+    """The common properties of equal pods. All parts are hashable."""
 
     called: str
     takes: tuple[tuple[str, int], ...]
@@ -55,7 +55,7 @@ def _kind(pod: Pod, takes: Mapping[str, int], terms: Terms) -> _Kind:
 
 
 def _names(called: Sequence[str]) -> list[str]:
-    """One for each kind of pod; numbered where several are called the same."""
+    """One role name for each kind of pod; numbered where names repeat."""
     return [name if called.count(name) == 1 else f"{name}-{called[:at].count(name)}" for at, name in enumerate(called)]
 
 

@@ -26,13 +26,13 @@ def config_map(parsed: ParsedJob, files: Mapping[str, str]) -> Manifest:
 
 
 def config_volume(parsed: ParsedJob, modes: Mapping[str, int]) -> Manifest:
-    """The volume with those of the files that a pod needs, by name and mode."""
+    """The volume with the files that a pod needs, by name and mode."""
     items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
     return {"name": VOLUME, "configMap": {"name": f"{parsed.name}-config", "items": items}}
 
 
 def mount(volume: str, path: str) -> Manifest:
-    """A volume's place in a container."""
+    """The mount of a volume in a container."""
     return {"name": volume, "mountPath": path}
 
 

@@ -100,7 +100,7 @@ def _workers(parsed: ParsedJob, worker: Replicas, generation: int) -> list[Membe
 
 
 def _worker_spec(parsed: ParsedJob, worker: Replicas) -> Manifest:
-    """A worker does nothing until it is told to. Open MPI looks for the remote shell's script in every rank."""
+    """The spec of a worker, which sleeps. Open MPI looks for the remote shell's script in every rank."""
     spec = pod_spec(parsed, worker)
     container = spec["containers"][0]
     if not container.get("command"):
@@ -127,7 +127,7 @@ def _launcher_spec(parsed: ParsedJob, launcher: Replicas) -> Manifest:
 
 
 def _kubectl(namespace: str, image: str) -> Manifest:
-    """Puts a kubectl where the launcher finds it, and waits for the workers."""
+    """The init container that installs kubectl for the launcher and waits for the workers."""
     return {
         "name": "kubectl-delivery",
         "image": image,
@@ -164,7 +164,7 @@ def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
 
 
 def _rights(parsed: ParsedJob) -> list[Manifest]:
-    """An account for the launcher that may look at pods and exec into its own workers, and into no other pod."""
+    """A service account for the launcher, with the rights to read pods and to exec into its own workers only."""
     launcher, worker = parsed.replicas[0], parsed.of(WORKER)
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
     account = _account(launcher) or about["name"]

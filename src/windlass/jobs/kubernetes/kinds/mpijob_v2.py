@@ -56,7 +56,7 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
-    """Every worker of a generation. The launcher is a Job of its own, among the companions, which makes its pod."""
+    """Every worker of a generation. The launcher is a batch Job, one of the companions, which creates its pod."""
     worker = parsed.of(WORKER)
     if worker is None:
         return []
@@ -104,12 +104,12 @@ def _computes(spec: Spot) -> bool:
 
 
 def _creation(spec: Spot) -> str:
-    """When the launcher is made."""
+    """The policy for the creation of the launcher."""
     return spec["launcherCreationPolicy"].choice((_AT_STARTUP, _WHEN_READY), _AT_STARTUP)
 
 
 def _keys(spec: Spot) -> str:
-    """Where the SSH keys are mounted."""
+    """Path of the SSH keys in a container."""
     return spec["sshAuthMountPath"].text() or _ROOTS_KEYS
 
 
@@ -130,7 +130,7 @@ def _worker_spec(parsed: ParsedJob, worker: Replicas) -> Manifest:
 
 
 def _reachable(parsed: ParsedJob, spec: Manifest) -> Manifest:
-    """Known by its host name behind the job's service, also on the host's network."""
+    """The spec with the pod's host name behind the job's service, also on the host's network."""
     dns = {"dnsPolicy": "ClusterFirstWithHostNet"} if spec.get("hostNetwork") else {}
     return {**spec, "subdomain": parsed.name, **dns}
 
@@ -152,7 +152,7 @@ def _launcher(parsed: ParsedJob) -> Manifest:
     passed_on = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
     limits = {name: policy[name].value for name in passed_on if policy[name].value is not None}
     if parsed.policy.gang_restart:
-        limits["backoffLimit"] = 0  # its failure is the gang's
+        limits["backoffLimit"] = 0  # its failure is that of the gang
     suspend = {"suspend": True} if parsed.policy.suspend else {}
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
     template = _launcher_template(parsed, parsed.replicas[0])
@@ -174,7 +174,7 @@ def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})
     about = launcher.template.get("metadata") or {}
     index = {REPLICA_INDEX: "0"} if computes else {}
-    # Our own label tells the scheduler that this pod, which a Job makes, is the gang's.
+    # Our own label makes this pod, which a Job creates, a member of the gang.
     labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index, ROLE: launcher.role}
     annotations = {"annotations": about["annotations"]} if about.get("annotations") else {}
     return {
@@ -214,7 +214,7 @@ def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
 
 
 def _secret(parsed: ParsedJob) -> Manifest:
-    """The job's keys, blank: whoever makes the object puts a fresh ECDSA pair in, which no pure function could."""
+    """The secret for the job's keys, without data: the backend fills in a new ECDSA pair when it creates the object."""
     about = metadata(parsed, f"{parsed.name}-ssh", {"app": parsed.name})
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}

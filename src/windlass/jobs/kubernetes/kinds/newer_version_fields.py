@@ -1,7 +1,7 @@
 """Fields that a later version of Windlass has defined.
 
-The API server keeps no field that the definition of a kind lacks. So one that we do not know is no slip of the pen: a
-later version was here, and its objects must not be lost to an earlier one.
+The API server drops fields that the definition of a kind lacks. So a field unknown here is no mistake: a later version
+wrote it, and an earlier one must not refuse its objects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windlass.jobs.syntax.field import Shape, Table
 def known_part(value: Any, table: Table, path: str, unknown: list[str]) -> Any:
     """The value without fields that are not in its table; their paths are added to `unknown`.
 
-    What is no mapping at all is left for whoever reads it.
+    A value that is no mapping is left to its reader.
     """
     if not isinstance(value, dict):
         return value

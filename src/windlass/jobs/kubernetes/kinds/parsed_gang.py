@@ -1,4 +1,4 @@
-"""From replicas and their policy to the gang that the core schedules."""
+"""Makes the gang that the core schedules from replicas and their run policy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRACE = 30_000
 WORKER = "worker"
 
 Sizes = Mapping[str, tuple[int, int]]
-"""Of the roles that may have fewer or more replicas: fewest and most."""
+"""Minimum and maximum of replicas, of the roles whose size may change."""
 
 
 def parsed_job(
@@ -35,7 +35,7 @@ def parsed_job(
     nproc_per_node: str = "1",
     init: Mapping[str, Manifest] | None = None,
 ) -> ParsedJob:
-    """A manifest that has been read but for its gang. Raises Refused.
+    """The parsed job of a manifest. Raises Refused.
 
     `field`: where the replica specs stand. `init`: the container that the operator adds to run first in the pods
     of a type, by type; it asks for room too.
@@ -82,20 +82,20 @@ def _job(
 
 
 def _spec(manifest: Spot, field: str, replicas: Replicas, init: Manifest | None) -> Spot:
-    """What the pods of a type are made of, as far as their node must know it."""
+    """The pod spec of a type, as far as it decides on nodes."""
     path = manifest["spec"][field][replicas.written]["template"]["spec"].path
     spec = replicas.template["spec"]
     return Spot({**spec, "initContainers": [*(spec.get("initContainers") or []), init]} if init else spec, path)
 
 
 def _of_policy(scheduling: Spot) -> list[str]:
-    """What of the scheduling policy has no effect."""
+    """Warnings for fields of the scheduling policy that have no effect."""
     idle = ("minResources", "scheduleTimeoutSeconds")
     return [f"schedulingPolicy: {name} has no effect" for name in idle if scheduling[name].value is not None]
 
 
 def warnings_of_templates(templates: Mapping[str, Spot]) -> list[str]:
-    """What of the pods' specs, by replica type, has no effect. Raises Refused."""
+    """Warnings for fields of the pods' specs, by replica type, that have no effect. Raises Refused."""
     found = []
     for kind, spec in templates.items():
         found += [f"{kind}: {wish} is not heeded by the scheduler" for wish in unheeded(spec)]
@@ -137,7 +137,7 @@ def _procs(nproc_per_node: str, gpus: int) -> int:
 
 
 def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: Spot) -> dict[str, tuple[int, int]]:
-    """What `schedulingPolicy.minAvailable` means for the workers: all others must be there anyway."""
+    """The size of the workers under `schedulingPolicy.minAvailable`; all other roles are complete anyway."""
     if policy.min_available is None:
         return {}
     workers = next((role.replicas for role in roles if role.name == WORKER), 0)
@@ -154,11 +154,11 @@ def _sized(roles: Sequence[Role], sizes: Sizes) -> list[Role]:
 
 
 def _resized(role: Role, fewest: int, most: int) -> Role:
-    """The number that is asked for now may lie outside of what the policy says; nobody forbids it."""
+    """The role with its range of sizes. The requested number may lie outside of the policy's range."""
     return replace(role, min_replicas=min(fewest, role.replicas), max_replicas=max(most, role.replicas))
 
 
 def grace_of(spec: Spot) -> int:
-    """How long a pod may take to end, in milliseconds. Raises Refused."""
+    """Termination grace period of a pod in milliseconds. Raises Refused."""
     seconds = spec["terminationGracePeriodSeconds"].whole()
     return _GRACE if seconds is None else seconds * 1000

@@ -1,4 +1,4 @@
-"""Plain data read by a table of fields, as files are: the same values, and the same words for what is wrong."""
+"""Reads plain data by a table of fields, with the values and the errors of files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from windlass.jobs.syntax.table_reader import Reader
 from windlass.jobs.syntax.yaml_tree import MAX_DEPTH, ListNode, MapNode, Node, Scalar
 
 Check = Callable[[dict[str, Any]], Iterable[tuple[FieldPath, str]]]
-"""What is wrong between fields that are right one by one."""
+"""Faults between fields that are valid one by one."""
 
 
 class _Paths:
-    """Takes the place of a text: the line of a place is the number of a path."""
+    """Stands in for a text: the line of a place is the number of a path."""
 
     def __init__(self) -> None:
         self.paths: list[FieldPath] = []
 
     def place(self, path: FieldPath) -> Place:
-        """Where a field stands."""
+        """The place of a field."""
         self.paths.append(path)
         return Place(len(self.paths) - 1, 1)
 
@@ -31,11 +31,11 @@ class _Paths:
         return Problem("", message, place)
 
     def of(self, problem: Problem) -> FieldPath:
-        """Where a problem stands."""
+        """The path of a problem."""
         return self.paths[problem.place.line] if problem.place else ()
 
     def node(self, value: Any, path: FieldPath, depth: int) -> Node:
-        """A value as files have it."""
+        """A value as a node of a file."""
         place = self.place(path)
         if depth > MAX_DEPTH:
             raise Refused(Fault(path, f"is nested more than {MAX_DEPTH} levels deep"))

@@ -17,7 +17,7 @@ from windlass.jobs.kubernetes.pods.pod_requests import device_name
 
 
 def pod_group(parsed: ParsedJob) -> list[Manifest]:
-    """One, called as the job, if the installation wants it; its pods bear the label then. None of a suspended job."""
+    """The PodGroup of the job's name, if the installation enables it; pods have its label. None for a suspended job."""
     if not parsed.settings.pod_groups or parsed.policy.suspend:
         return []
     kind = object_of(Membership(parsed.namespace, parsed.name, Dialect.COSCHEDULING))

@@ -150,7 +150,7 @@ def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | 
 
 
 def _autoscaler(parsed: ParsedJob) -> list[Manifest]:
-    """Of the scale subresource, which is the workers' number. A job that is suspended has none."""
+    """Fields of the scale subresource: the number of workers. A suspended job has none."""
     elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
     metrics = parsed.spec["elasticPolicy"]["metrics"].items()
     if elastic is None or not metrics or parsed.policy.suspend:

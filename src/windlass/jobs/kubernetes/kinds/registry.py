@@ -35,7 +35,7 @@ _Policy: TypeAlias = Callable[[ParsedJob], MemberPolicy]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind: how it is read, and what it becomes."""
+    """One kind: its reader, its pods and its dependent objects."""
 
     api_version: str
     name: str
@@ -65,7 +65,7 @@ class _Module(Protocol):
 
 
 def _gang(_parsed: ParsedJob) -> MemberPolicy:
-    """Of kinds whose gang always restarts whole."""
+    """The policy of kinds whose gang always restarts whole."""
     return MemberPolicy()
 
 
@@ -90,7 +90,7 @@ _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
 def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
-    """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
+    """The job of a manifest, or the first fault in it. Raises nothing, whatever the manifest holds."""
     try:
         spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
         kind = _kind(spot["apiVersion"], spot["kind"])
@@ -103,7 +103,7 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
 
 
 def _without_agent(manifest: Spot) -> list[str]:
-    """That an annotation asks for what pods of this kind cannot have. Raises Refused."""
+    """A warning for an annotation that requests an agent for a kind without one. Raises Refused."""
     if manifest["kind"].text() == "PyTorchJob" or not asked_by_annotation(manifest):
         return []
     instead = "write agent into the spec" if manifest["kind"].text() == trainingjob.KIND else "a PyTorchJob has it"
@@ -120,9 +120,9 @@ def separated(parsed: ParsedJob) -> Separated:
 
 
 def members(parsed: ParsedJob, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
-    """Every pod that a generation of the job is, in the order of ranks. Nobody may change what pods share.
+    """Every pod of a generation, in the order of ranks. Parts that pods share must not be changed.
 
-    `sizes`: replicas of the roles whose number is another one than was asked for; what pods are told is of this size.
+    `sizes`: replicas of roles whose number differs from the requested one; the pods' variables are for these sizes.
     """
     return _BY_NAME[parsed.api_version, parsed.kind].members(resized(parsed, sizes), generation)
 
@@ -130,10 +130,10 @@ def members(parsed: ParsedJob, generation: int, sizes: Mapping[str, int] = _AS_W
 def companions(
     parsed: ParsedJob, running: Collection[str] = (), sizes: Mapping[str, int] = _AS_WRITTEN
 ) -> list[Manifest]:
-    """Every object that must stand beside the pods, in the order in which to make them. `sizes`: see `members`.
+    """Every dependent object of the pods, in the order of creation. `sizes`: see `members`.
 
-    `running`: names of the pods that are ready; MPI's script that discovers hosts tells them; a launcher may wait for
-    all of them.
+    `running`: names of the pods that are ready, for MPI's script that discovers hosts; a launcher may wait for all of
+    them.
     """
     made = _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
     return [*pod_group(parsed), *made]
@@ -144,7 +144,7 @@ def _avoids(parsed: ParsedJob) -> bool:
 
 
 def _unheeded(parsed: ParsedJob) -> list[str]:
-    """Anti-affinity that has no effect, or not all that it says."""
+    """Warnings for anti-affinity that has no effect, or not its whole effect."""
     heeded = separated(parsed).heeded
     left = (each for each in parsed.replicas if each.count and parsed.avoids[each.role] and each.role not in heeded)
     return [f"{each.type}: podAntiAffinity is not heeded by the scheduler" for each in left]

@@ -20,7 +20,7 @@ MOST_REPLICAS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """The port that a kind's processes meet at, in the container of a given name."""
+    """The rendezvous port of a kind, in the container of a given name."""
 
     container: str
     name: str
@@ -29,7 +29,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTypes:
-    """What a kind says of its replica specs."""
+    """Rules of a kind for its replica specs."""
 
     specs: str
     """The field of `spec` that holds them: "pytorchReplicaSpecs"."""
@@ -39,10 +39,10 @@ class ReplicaTypes:
     port: Port | None = None
     """None: no container need have a name, and no port is added."""
     single: tuple[str, ...] = ()
-    """Types of which there is one pod at most, and it says so."""
+    """Types with at most one pod."""
     needed: tuple[str, ...] = ()
     fold_case: bool = True
-    """`worker` is as good as `Worker`."""
+    """`worker` is accepted for `Worker`."""
     fewest: int = 1
     counts: Mapping[str, int] = field(default_factory=dict)
     """Replicas of a type where none are written, if not one."""
@@ -93,7 +93,7 @@ def _replicas(name: str, spot: Spot, kind: ReplicaTypes) -> Replicas:
 
 
 def check_template(template: Spot, port: Port | None) -> None:
-    """That what pods are made of has the shapes that making them needs. Raises Refused."""
+    """Checks that a pod template has the shapes that the assembly of pods requires. Raises Refused."""
     template["metadata"]["labels"].texts()
     template["metadata"]["annotations"].texts()
     spec = template["spec"]
@@ -144,7 +144,7 @@ def _with_port(template: Mapping[str, Any], port: Port | None) -> Mapping[str, A
 
 
 def port_of(replicas: Replicas, port: Port) -> int:
-    """The number under which a replica's container has the kind's port."""
+    """The number of the kind's port in a replica's container."""
     for container in replicas.template["spec"]["containers"]:
         if container["name"] == port.container:
             for each in container.get("ports") or []:

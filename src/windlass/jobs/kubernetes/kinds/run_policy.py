@@ -27,7 +27,7 @@ MANAGERS = (US, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
 _BACKOFF_LIMIT = 6
 """Restarts of a whole gang where the manifest names no limit; batch/v1's. V1 without one restarts for ever."""
 _PERMANENT_CODES = tuple(range(1, 128))
-"""Of the restart policy ExitCode: these end the job, 128 and more do not."""
+"""Exit codes that end a job under the restart policy ExitCode; 128 and more do not."""
 
 
 def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
@@ -59,7 +59,7 @@ def is_ours(policy: RunPolicy) -> bool:
 
 
 def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPolicy:
-    """When the gang is restarted whole, if it is: under `restartMode: gang`."""
+    """The restart policy of a gang that restarts whole, under `restartMode: gang`."""
     policies = {each.restart for each in replicas}
     if policies <= {"Never"} or policy.backoff_limit == 0:
         return RestartPolicy(user_limit=0, restarts_after_exit=False)
@@ -75,7 +75,7 @@ def seconds(spot: Spot) -> int | None:
 
 
 def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, MPI_OPERATOR)) -> str:
-    """Who runs the job; empty: nobody is named. `operators`: those of the kind that we take the place of.
+    """The controller of the job; empty if none is named. `operators`: those of the kind that Windlass replaces.
 
     Raises Refused.
     """

@@ -1,6 +1,6 @@
-"""TrainingJob: a job of our own as a resource. Its `spec` is what a job file says, its name the object's.
+"""TrainingJob: our own kind. Its `spec` has the fields of a job file, its name is the object's.
 
-The gang is always restarted whole; which generation a pod belongs to is its label, and the life is the core's.
+The gang always restarts whole; the label of a pod names its generation.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from windlass.launch.torchrun import StoreAddress, environment
 
 API_VERSION, KIND, PLURAL = "windlass.dev/v1alpha1", "TrainingJob", "trainingjobs"
 _PORT = 29_500
-"""torchrun's own: a pod has all ports to itself."""
+"""torchrun's default: a pod has all ports to itself."""
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
-    # 1. What is written, by the reader of job files.
+    # 1. Read the fields as those of a job file.
     name = _name(manifest)
     later: list[str] = []
     values = _values(manifest, later)
     queue = values.get("queue") or labelled_queue(manifest)
     job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
-    # 2. What the pods are made of, and what they ask for with all that `pod` adds.
+    # 2. Make the pod templates, and the requests with the additions of `pod`.
     replicas = tuple(_replicas(manifest, job, role, settings) for role in job.roles)
     spots = {each.type: Spot(each.template, _path(manifest, each.type, "pod")) for each in replicas}
     job = replace(job, roles=tuple(_as_pods(job, role, spots) for role in job.roles), grace=_grace(job, spots))
-    # 3. Whether all of it can be pods.
+    # 3. Check that the templates are valid.
     for role in job.roles:
         _refuse_without_image(manifest, role, spots[role.name])
     _refuse_if_no_pods(manifest, job, name)
@@ -105,7 +105,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 
 def companions(parsed: ParsedJob) -> list[Manifest]:
-    """A service that names every pod `<pod>.<job>`, also those that are not ready: they are to meet before they are."""
+    """A service with a name `<pod>.<job>` for every pod, also before it is ready: pods rendezvous before that."""
     if parsed.policy.suspend:
         return []
     labels = {JOB_NAME: parsed.name}
@@ -122,7 +122,7 @@ def _name(manifest: Spot) -> str:
 
 
 def _values(manifest: Spot, later: list[str]) -> dict[str, Any]:
-    """The fields of the spec, with what only files can say refused. `later`: paths of fields of a later version."""
+    """The fields of the spec; those that only files have are refused. `later`: paths of fields of a later version."""
     spec = manifest["spec"]
     if not spec.mapping():
         spec.refuse("expects what a job file says, for example command: python train.py")
@@ -157,7 +157,7 @@ def _job(manifest: Spot, values: Mapping[str, Any], name: str) -> Job:
 
 
 def _array(labels: Spot) -> ArrayMember | None:
-    """Of which array it is one, and which one, by its labels."""
+    """The array and the index of the job, from its labels."""
     if labels[ARRAY].value is None:
         return None
     return ArrayMember(labels[ARRAY].text(), _number(labels[ARRAY_INDEX]), _number(labels[ARRAY_LIMIT]))
@@ -171,7 +171,7 @@ def _number(spot: Spot) -> int:
 
 
 def _path(manifest: Spot, role: str, field: str) -> tuple[str, ...]:
-    """Where a field of a role is written, or would be."""
+    """The place of a field of a role, written or not."""
     roles = manifest["spec"]["roles"].value
     own = isinstance(roles, dict) and field in roles[role]
     return ("spec", "roles", role, field) if own else ("spec", field)
@@ -186,12 +186,12 @@ def _replicas(manifest: Spot, job: Job, role: Role, settings: Settings) -> Repli
 
 
 def _agent(job: Job) -> str:
-    """Where its pods have their agent from; "" if they have none."""
+    """Source of the agent of its pods; "" if they have none."""
     return job.agent or (IMAGE if job.launcher is Launcher.AGENT else "")
 
 
 def _as_pods(job: Job, role: Role, spots: Mapping[str, Spot]) -> Role:
-    """The role as its whole pods are, where more is said of them than its fields say."""
+    """The role with the requests of its whole pods, where `pod` adds to its fields."""
     whole = spots[role.name]
     if not (role.pod or job.agent):
         return role
@@ -212,7 +212,7 @@ def _grace(job: Job, spots: Mapping[str, Spot]) -> int:
 
 
 def _refuse_without_image(manifest: Spot, role: Role, whole: Spot) -> None:
-    """Every container has an image; `check_template` has seen to it where `pod` says anything."""
+    """Refuses a container without an image; `check_template` does so where `pod` is written."""
     if not role.image and not role.pod:
         missing = Spot(None, _path(manifest, role.name, "image"))
         missing.refuse("is missing; write the container image that holds the program")
@@ -238,7 +238,7 @@ def _refuse_if_no_pods(manifest: Spot, job: Job, name: str) -> None:
 
 
 def _policy(job: Job, queue: str) -> RunPolicy:
-    """What the other kinds say in their runPolicy. The pods of a job that has ended stay, for their logs."""
+    """The run policy, which other kinds write out. The pods of a job that has ended stay, for their logs."""
     return RunPolicy(
         clean="None",
         ttl=job.ttl,
@@ -254,7 +254,7 @@ def _policy(job: Job, queue: str) -> RunPolicy:
 
 
 def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting: StoreAddress) -> list[dict[str, Any]]:
-    """What a rank is told everywhere. Inside of a pod its GPUs count from 0; its node is known once it is bound."""
+    """Variables that a rank has on every backend. In a pod GPUs count from 0; its node is known once it is bound."""
     role = role_named(parsed.job, rank.role)
     main = next(each for each in spec["containers"] if each["name"] == CONTAINER)
     devices = gpus(role)

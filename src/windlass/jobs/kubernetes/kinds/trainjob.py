@@ -1,4 +1,4 @@
-"""TrainJob of the Kubeflow trainer v2: a gang of pods, called and told as its JobSet would make them.
+"""TrainJob of the Kubeflow trainer v2: a gang of pods with the names and variables that its JobSet would give them.
 
 Source: kubeflow/trainer v2.3; sigs.k8s.io/jobset v0.10 (names and labels of pods). There is no JobSet here: pods are
 the job's own, started together and restarted whole.
@@ -90,7 +90,7 @@ def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
 
 
 def _refuse_reserved(manifest: Spot, runtime: Runtime) -> None:
-    """What pods are told of each other is not the job's to say. Raises Refused."""
+    """Refuses variables that describe the pods to each other: the job may not set them. Raises Refused."""
     told = _TOLD[runtime.framework](trainer.Nodes("", 0, ""), 0) if runtime.framework in _TOLD else {}
     if runtime.framework == "mpi":
         told = trainer.mpi_launcher(0)
@@ -148,7 +148,7 @@ def _member(
 
 
 def _spec(parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int) -> Manifest:
-    """Every container has a Job's variable; the one that trains is told the rest."""
+    """Every container has a Job's variable; the one that trains has the others as well."""
     told = {}
     if runtime.framework in _TOLD and replicas is _trains(runtime):
         told = _TOLD[runtime.framework](nodes, index)
@@ -194,7 +194,7 @@ def _service(parsed: ParsedJob, runtime: Runtime) -> Manifest:
 
 
 def _secret(parsed: ParsedJob) -> Manifest:
-    """Blank: whoever makes the object puts a fresh pair in."""
+    """The secret without data: the backend fills in a new pair when it creates the object."""
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}
     about = metadata(parsed, f"{parsed.name}-{_SSH}", {})
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}

@@ -1,4 +1,4 @@
-"""What a TrainJob's pods are made of: its runtime's, with all laid over it that the job says otherwise.
+"""Pod templates of a TrainJob: those of its runtime, with the changes of the job merged over them.
 
 Source: kubeflow/trainer v2.3, pkg/runtime/core/trainingruntime.go, pkg/runtime/framework/plugins/{jobset,torch,mpi}.
 """
@@ -27,9 +27,9 @@ class Runtime:
 
     spec: Spot
     framework: str
-    """One of FRAMEWORKS; empty: pods are told nothing."""
+    """One of FRAMEWORKS; empty: pods have no variables."""
     policy: Spot
-    """What `mlPolicy` says of the framework."""
+    """The framework's part of `mlPolicy`."""
     replicas: tuple[Replicas, ...]
 
 
@@ -53,7 +53,7 @@ def runtime_of(manifest: Spot, settings: Settings) -> Runtime:
     trains = [job for job in jobs if _step(job) == TRAINER]
     if not trains:
         _refuse(manifest, f"has no job whose template bears the label {STEP}: {TRAINER}")
-    # 3. Their pods, as this job wants them.
+    # 3. Their pods, with the changes of this job.
     replicas = tuple(_replicas(manifest, job, ml, trains[0]) for job in jobs)
     return Runtime(
         spec, framework, ml[framework] if framework else Spot({}), tuple(each for each in replicas if each.count)

@@ -1,1 +1,1 @@
-"""Manifest files and objects as plain data: reading with the path of each error, known fields, writing."""
+"""Manifest files: the objects that they become, fields that no kind has, job files as objects."""

@@ -1,4 +1,4 @@
-"""Short jobs, of a file or from the command line, as the objects that they become on a cluster."""
+"""Jobs of a job file or the command line as the objects that they become on a cluster."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def _resource(submission: Submission) -> Manifest:
 
 
 def _in_the_image(job: Job) -> Job:
-    """The folder that the job was written in is none of the image's."""
+    """The job without its folder and its user: the image does not have that folder."""
     return replace(job, workdir="", user="")
 
 
 def _in_a_file(fault: Fault) -> str:
-    """A fault of the resource as one of the file that it came from."""
+    """A fault of the object as one of its job file."""
     path = fault.path[1:] if fault.path[:1] == ("spec",) else fault.path
     return str(Fault(path, fault.message)) if path else fault.message

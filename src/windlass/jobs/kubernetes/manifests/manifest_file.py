@@ -1,4 +1,4 @@
-"""A file of manifests, and what it becomes: jobs of known kinds as what they are made of, all else as it stands."""
+"""Manifest files and the objects that they become: jobs of known kinds as pods and dependents, others unchanged."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, compose, plain
 
 _GROUPS = ("kubeflow.org/", "windlass.dev/")
-"""API groups whose kinds are jobs: one of them that is not known is a mistake, not somebody else's."""
+"""API groups whose kinds are jobs: an unknown kind of them is a mistake."""
 _TRAINER = "trainer.kubeflow.org/"
-"""Here the runtimes are no jobs: jobs of the same file may be made of them."""
+"""Kinds of these groups that are no jobs: jobs of the same file may use them as runtimes."""
 _MARKS = ("apiVersion", "kind")
 
 
 class Objects(NamedTuple):
-    """What a file becomes."""
+    """The objects that a file becomes."""
 
     objects: list[Manifest]
     warnings: list[str]
-    """What was written and has no effect, one line each."""
+    """Warnings for fields without effect, one line each."""
 
 
 def holds_manifests(text: Text) -> bool:
-    """Whether this is a file of manifests and not of short jobs. Raises JobError if it is no YAML."""
+    """Whether a file contains manifests and no job file. Raises JobError if it is no YAML."""
     return any(_names(node) & set(_MARKS) for node in compose(text))
 
 
 def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
-    """Every object that the manifests become, in their order. Raises JobError with all that is wrong with them.
+    """Every object that the manifests become, in their order. Raises JobError with every fault.
 
-    `validate`: what becomes of fields that no kind has.
+    `validate`: treatment of fields that no kind has.
     """
     nodes = list(_manifests(compose(text)))
     manifests = [plain(node) for node in nodes]
@@ -70,17 +70,17 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
 
 
 def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fault | None:
-    """None: it is no job."""
+    """None if it is no job."""
     if not _is_job(manifest):
         return None
     if not strict and isinstance(manifest, dict) and manifest.get("kind") == trainingjob.KIND:
-        # The API server keeps no field that its definition lacks, so that our reader never sees one.
+        # The API server drops fields that its definition lacks, so our reader never sees one.
         manifest = {**manifest, "spec": known_part(manifest.get("spec"), JOB, "spec", [])}
     return read(manifest, settings)
 
 
 def made_of(parsed: ParsedJob) -> list[Manifest]:
-    """All that stands while the job runs; one that is suspended has no pods."""
+    """Every object of a running job; a suspended one has no pods."""
     made = [] if parsed.policy.suspend else members(parsed, 1)
     return [*companions(parsed, [member.name for member in made]), *(member.pod for member in made)]
 
@@ -97,7 +97,7 @@ def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _is_job(manifest: Any) -> bool:
-    """Whether it is to be read; so is what is no manifest at all, for the fault that it has."""
+    """Whether it is to be read; malformed manifests are, for the error of their fault."""
     version = manifest.get("apiVersion") if isinstance(manifest, dict) else None
     if not isinstance(version, str) or version.startswith(_GROUPS):
         return True
@@ -109,7 +109,7 @@ def _is_runtime(manifest: Any) -> bool:
 
 
 def _runtimes(manifests: Iterable[Any]) -> Lookup:
-    """The runtimes of a file, by kind and name: what namespace they will be in is nobody's to ask here."""
+    """The runtimes of a file, by kind and name; their namespace is unknown here."""
     found = {
         (each["kind"], name): each
         for each in manifests
@@ -123,7 +123,7 @@ def _names(node: Node) -> set[str]:
 
 
 def _place(node: Node, path: FieldPath) -> Place:
-    """Where a field stands, or else the nearest thing around it."""
+    """The place of a field, or of the nearest field around it."""
     place = node.place
     for part in path:
         if isinstance(node, ListNode) and isinstance(part, int):
@@ -137,7 +137,7 @@ def _place(node: Node, path: FieldPath) -> Place:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes what is shared between objects out in each of them, and texts of several lines as they are."""
+    """Writes shared parts out in each object, without aliases, and texts of several lines as blocks."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         """Never an alias."""

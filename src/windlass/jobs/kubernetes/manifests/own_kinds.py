@@ -1,6 +1,6 @@
-"""The fields of our own kinds' specs, kind by kind: those of job and cluster files, and one more.
+"""Fields of the specs of our own kinds: those of job and cluster files, and one more.
 
-An object has its name elsewhere, and an array is many objects.
+`name` is left out, since an object has it in its metadata, and `array`, since an array is many objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOPOLOGY = Field(
 
 
 class OwnKind(NamedTuple):
-    """One kind, and what its `spec` takes."""
+    """One kind, and the fields of its `spec`."""
 
     name: str
     plural: str
@@ -55,11 +55,11 @@ OWN_KINDS = (
         _without(JOB, "name", "array"),
     ),
     OwnKind("Queue", "queues", "A queue: what its jobs may hold, and whose they are.", _without(QUEUE, "name")),
-    OwnKind("SchedulingPolicy", "schedulingpolicies", "How nodes are given away.", (*POLICY, TOPOLOGY)),
+    OwnKind("SchedulingPolicy", "schedulingpolicies", "Scheduling policy.", (*POLICY, TOPOLOGY)),
     OwnKind(
         "Reservation",
         "reservations",
-        "Nodes that are kept for somebody, or for nobody, for a time to come.",
+        "Nodes that are reserved for some jobs, or for none, for a time.",
         _without(RESERVATION, "name"),
     ),
 )

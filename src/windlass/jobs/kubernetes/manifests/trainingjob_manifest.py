@@ -1,4 +1,4 @@
-"""A job of our own as the resource that it is on a cluster: what `trainingjob.read` reads back as the identical job."""
+"""The TrainingJob of a job; `trainingjob.read` reads it back as the identical job."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from windlass.jobs.kubernetes.labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CAL
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _SAME_IF_FALSE = ("gpus", "suspend", "whole_node")
-"""Fields whose false value says what leaving them out says."""
+"""Fields whose false value equals their default."""
 
 
 def training_job(job: Job, name: str, namespace: str = "") -> Manifest:
-    """The TrainingJob of a job. Pods are named by the object: `name` is unique in its namespace, the job's need not be.
+    """The TrainingJob of a job, with a `name` that is unique in its namespace; the job's own name may not be unique.
 
-    A member of an array is told by labels; another name of the job, and whose it is, by annotations. The
-    job's workdir is written if it is not empty: it must be a folder of the image then.
+    Labels mark a member of an array; annotations have another name of the job, and its user. The job's workdir is
+    written if it is not empty: it must be a folder of the image then.
     """
     fields = as_fields(Submission(job))
     del fields["name"]
@@ -39,7 +39,7 @@ def _array(member: ArrayMember) -> dict[str, str]:
 
 
 def _without_idle(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without the fields that say what is so anyway; people will read it."""
+    """The fields without those that equal their default, for readability."""
     kept = {name: value for name, value in fields.items() if not _is_idle(name, value)}
     if "roles" in kept:
         kept["roles"] = {name: _without_idle(role) for name, role in kept["roles"].items()}

@@ -1,7 +1,7 @@
-"""Pods whose ranks an agent starts: it is brought along as one file, or the image has it.
+"""Pods whose ranks an agent starts: injected as one file, or part of the image.
 
-The file is packed by an init container of the operator's own image, into a volume that the pod's container has too. It
-asks for little, and for nothing that a restricted namespace would not allow.
+An init container of the operator's image packs the file into a volume that the pod's container mounts. Its requests
+are small, and a restricted namespace allows it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ INJECT, IMAGE = WAYS
 FOLDER = "/windlass/agent"
 FILE = f"{FOLDER}/agent.pyz"
 _NAME = "windlass-agent"
-"""Of the container and of the volume."""
+"""Name of the container and of the volume."""
 _NOBODY = 65_532
 _LITTLE = {"cpu": "250m", "memory": "256Mi"}
 _ASKS = {"requests": _LITTLE, "limits": _LITTLE}
-"""The same twice: a pod whose other containers are guaranteed what they ask for stays so."""
+"""Requests equal limits, so that a pod of the QoS class Guaranteed stays in it."""
 _TERMINATION_LOG = "/dev/termination-log"
 
 
 def asked_by_annotation(manifest: Spot) -> str:
-    """How the pods of a kind that is not ours are to have the agent; "" if nobody asked. Raises Refused."""
+    """Source of the agent that an annotation requests, on kinds that are not ours; "" without one. Raises Refused."""
     said = manifest["metadata"]["annotations"][AGENT]
     return said.choice(WAYS, "") if said.text() else ""
 
@@ -53,7 +53,7 @@ def with_agent(
     if not settings.agents:
         return {**template, "spec": made}
     about = template.get("metadata") or {}
-    # Filled in when the pod is made: what is known of it here is no secret.
+    # The backend fills it in when it creates the pod: values known here are no secret.
     return {
         **template,
         "metadata": {**about, "annotations": {**(about.get("annotations") or {}), TOKEN: ""}},
@@ -62,7 +62,7 @@ def with_agent(
 
 
 def with_membership(spec: Manifest, parsed: ParsedJob, container: str, pod: str) -> Manifest:
-    """The spec of one pod whose agent is told where its memberships come from, and who it is there."""
+    """The spec of one pod with the endpoint of its agent's memberships and the agent's name there."""
     if not parsed.settings.agents:
         return spec
     return with_env(spec, [*_membership(parsed, container, spec, pod), _token()], container)
@@ -77,7 +77,7 @@ def _started(container: Mapping[str, Any], way: str, procs: str) -> Manifest:
 
 
 def _packer(settings: Settings) -> Manifest:
-    """Its program is the image's own: the operator's starts `windlass`."""
+    """The init container that packs the agent; the entry point of the operator's image is `windlass`."""
     return {
         "name": _NAME,
         "image": settings.agent_image,

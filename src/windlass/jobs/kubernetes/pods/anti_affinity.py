@@ -1,8 +1,8 @@
-"""Pods that may not share a node because they avoid their own like: by a resource of which each node has one.
+"""Pods that may not share a node by their own anti-affinity: by a resource of which each node has one.
 
-The resource is named after the selector of their anti-affinity, so all pods that avoid what they are themselves ask
-for the same: that is exact, and what people write to get one pod on each node. Anti-affinity to pods that do not avoid
-back, or over wider domains than a host, is not looked at. Source: Kubernetes, the scheduler's InterPodAffinity plugin.
+The resource is named after the selector of the anti-affinity, so all pods that match their own selector request the
+same one: that is exact, and the usual way to get one pod on each node. Anti-affinity towards pods that do not avoid
+back, or over wider domains than a host, is ignored. Source: Kubernetes, the scheduler's InterPodAffinity plugin.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Labels = Mapping[str, str]
 
 
 class Separated(NamedTuple):
-    """What a job's anti-affinity comes to."""
+    """The effect of a job's anti-affinity."""
 
     resources: Mapping[str, tuple[str, ...]]
-    """By role: what its pods ask for, one of each."""
+    """By role: resources that its pods request, one of each."""
     heeded: frozenset[str]
-    """Roles of whose anti-affinity nothing is left out."""
+    """Roles whose anti-affinity is applied completely."""
 
 
 def avoided(spec: Spot) -> tuple[Selector, ...]:
-    """Which pods those of a template keep off their hosts; empty selectors are not heeded. Raises Refused."""
+    """Selectors of the pods that a template keeps off its hosts; empty selectors are ignored. Raises Refused."""
     terms = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].items()
     return tuple(map(_selector, terms))
 
 
 def separated(parsed: ParsedJob, labels: Mapping[str, Labels]) -> Separated:
-    """Which pods of a job may not share a node. `labels`: of a pod of each role that has any."""
+    """The resources by which pods of a job avoid each other. `labels`: of a pod of each role that has pods."""
     single = {each.role for each in parsed.replicas if each.count == 1}
     selectors = dict.fromkeys(one for wish in parsed.avoids.values() for one in wish if one)
     asked = {
@@ -60,12 +60,12 @@ def separated(parsed: ParsedJob, labels: Mapping[str, Labels]) -> Separated:
 
 
 def of_labels(namespace: str, labels: Labels, avoids: tuple[Selector, ...]) -> tuple[str, ...]:
-    """What a pod that exists already asks for, one of each."""
+    """The resources that an existing pod requests, one of each."""
     return tuple(_named(namespace, one) for one in avoids if one and matches_terms(labels, [one]))
 
 
 def _selector(term: Spot) -> Selector:
-    """Which pods of its namespace it keeps off its host; empty if it is about more than that, or about no pod."""
+    """Selector of the pods of its namespace that a term keeps off its host; empty if it has other effects, or none."""
     written = term["labelSelector"]
     if term["topologyKey"].text() != HOSTNAME or written.value is None or any(term[each].value for each in _FURTHER):
         return ()

@@ -1,6 +1,6 @@
-"""Code that goes along with a job: a folder as one archive, the object that holds it, and pods that unpack it.
+"""Code that is shipped with a job: a folder as one archive, the object that holds it, and pods that unpack it.
 
-Equal folders make equal archives, wherever and whenever they are packed: the object is named by what it holds.
+Equal folders make equal archives on every machine and at any time: the object is named by a hash of its content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
 from windlass.jobs.syntax.yaml_tree import canonical
 
 MOUNT = "/windlass/code"
-"""Where the folder is, in every pod of the job."""
+"""Path of the folder in every pod of the job."""
 LIMIT = 1 << 20
 """Bytes that a ConfigMap may hold (MaxSecretSize in k8s.io/api/core/v1)."""
 CODE = f"{OURS}code"
@@ -31,7 +31,7 @@ CODE = f"{OURS}code"
 KEY = "code.tar.gz"
 _PACKED = "/windlass/packed"
 _DATE = 315_532_800
-"""1980, in seconds since the epoch: archives of other kinds, which builds may make of these files, know none before."""
+"""1980, in seconds since the epoch: zip archives, which builds may make of these files, have no earlier dates."""
 _UNPACK = (
     "if command -v tar >/dev/null 2>&1 && command -v gzip >/dev/null 2>&1; "
     f"then exec tar -xzf {_PACKED}/{KEY} -C {MOUNT}; "
@@ -58,17 +58,17 @@ class Packed:
 
     @property
     def digest(self) -> str:
-        """What it is known by."""
+        """A short hash of the archive."""
         return hashlib.sha256(self.archive).hexdigest()[:16]
 
     @property
     def name(self) -> str:
-        """Of the object that holds it."""
+        """Name of the object that holds it."""
         return f"code-{self.digest}"
 
 
 def pack(files: Iterable[File]) -> Packed:
-    """The archive of some files: in the order of their names, of nobody's, of one date."""
+    """The archive of some files: in the order of their names, without an owner, with one date."""
     ordered = sorted(files, key=lambda file: file.path)
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -81,7 +81,7 @@ def pack(files: Iterable[File]) -> Packed:
 
 
 def too_large(packed: Packed, limit: int = LIMIT) -> str:
-    """Why it cannot go along, with the files that make it large; "" if it can."""
+    """Why the archive cannot be shipped, with its largest files; "" if it can."""
     if len(packed.archive) <= limit:
         return ""
     return f"the code is {size(len(packed.archive))} packed, and {size(limit)} is the most; {largest(packed.sizes)}"
@@ -94,7 +94,7 @@ def largest(sizes: dict[str, int]) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people read them."""
+    """A size in bytes as text."""
     for power, unit in ((20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
             return f"{count / (1 << power):.4g} {unit}"
@@ -102,7 +102,7 @@ def size(count: int) -> str:
 
 
 def config_map(packed: Packed, namespace: str = "", owners: Sequence[Manifest] = ()) -> Manifest:
-    """The object that holds it: nobody can change it, and it goes with the last job that owns it."""
+    """The ConfigMap that holds the archive: immutable, and deleted with the last job that owns it."""
     about: Manifest = {"name": packed.name, "labels": {CODE: packed.digest}}
     if namespace:
         about["namespace"] = namespace
@@ -113,21 +113,21 @@ def config_map(packed: Packed, namespace: str = "", owners: Sequence[Manifest] =
 
 
 def with_code(job: Job, packed: Packed, workdir: PurePosixPath | None = None) -> Job:
-    """The job with the code unpacked before each of its programs starts, which start in `workdir` of it."""
+    """The job with the code unpacked before each of its programs starts, in the folder `workdir` of it."""
     folder = str(PurePosixPath(MOUNT, workdir or "."))
     roles = tuple(replace(role, pod=_pod(role, packed, folder)) for role in job.roles)
     return replace(job, roles=roles, workdir="")
 
 
 def image_of(role: Role) -> str:
-    """The image that a role's program runs in, wherever it is written; "" if nowhere."""
+    """The image of a role's program, from either field; "" if none is written."""
     spec = (json.loads(role.pod).get("spec") or {}) if role.pod else {}
     written = [each for each in spec.get("containers") or [] if each.get("name") == CONTAINER]
     return next((str(each["image"]) for each in written if each.get("image")), role.image)
 
 
 def _pod(role: Role, packed: Packed, workdir: str) -> str:
-    """What the role says of its pods, and beneath it the code: a volume, who fills it, and where it is."""
+    """The role's `pod`, over the parts for the code: a volume, the container that fills it, and its mount."""
     code = {"name": "windlass-code", "mountPath": MOUNT}
     fills = {
         "name": "windlass-code",

@@ -1,8 +1,8 @@
-"""A pod from its template: what the operator adds, and nothing else.
+"""Assembles a pod from its template and the additions of the operator.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/common/{pod,job_controller}.go, pkg/core/pod.go.
 
-A template is never changed and never copied whole: what a pod does not change it shares with all others of its role.
+A template is never changed and never copied whole: a pod shares the parts that it does not change with its role.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def env_vars(variables: Mapping[str, str]) -> list[EnvVar]:
 
 
 def job_labels(parsed: ParsedJob) -> dict[str, str]:
-    """What everything that belongs to a job is labelled with."""
+    """Labels of every object of a job."""
     return {OPERATOR_NAME: f"{parsed.kind.lower()}-controller", JOB_NAME: parsed.name}
 
 
@@ -52,7 +52,7 @@ def selector_of(parsed: ParsedJob, role: str) -> dict[str, str]:
 
 
 def job_set_labels(parsed: ParsedJob, role: str = "") -> dict[str, str]:
-    """What a JobSet would label its pods with, by which tools find them; `role`: the name of the job in it."""
+    """Labels that a JobSet gives its pods, by which tools find them; `role`: the name of the job in it."""
     of_role = {f"{_JOB_SET}replicatedjob-name": role, f"{_JOB_SET}job-index": "0"} if role else {}
     return {f"{_JOB_SET}jobset-name": parsed.name, **of_role}
 

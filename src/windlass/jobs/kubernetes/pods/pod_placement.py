@@ -1,4 +1,4 @@
-"""Where the pods of a template may go, in the core's terms; and what of their wishes the scheduler does not heed."""
+"""Placement constraints of a template in the core's terms, and those that the scheduler ignores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from windlass.core.nodes.affinity import affinity_fault
 from windlass.jobs.kubernetes.manifest_reader import Spot
 
 NODE_NAME = "metadata.name"
-"""A term's matchFields look at a node's name; to the core it is a label of this name, which the world adds."""
+"""A term's matchFields compare a node's name; to the core it is a label of this name, which the backend adds."""
 HOSTNAME = "kubernetes.io/hostname"
 _OPERATORS = {"Equal", "Exists"}
 _UNHEEDED = (
@@ -39,7 +39,7 @@ def _match(written: Spot) -> Match:
 
 
 def tolerations_of(spec: Spot) -> tuple[Toleration, ...]:
-    """Raises Refused. `tolerationSeconds` is for whoever evicts."""
+    """Tolerations of the template. `tolerationSeconds` concerns the eviction only. Raises Refused."""
     return tuple(_toleration(toleration) for toleration in spec["tolerations"].items())
 
 
@@ -51,7 +51,7 @@ def _toleration(written: Spot) -> Toleration:
 
 
 def unheeded(spec: Spot) -> list[str]:
-    """What the template requires of its place and the scheduler never looks at, by name."""
+    """Names of placement constraints that the scheduler ignores."""
     found = []
     for path, name in _UNHEEDED:
         spot = spec

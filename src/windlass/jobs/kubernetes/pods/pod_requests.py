@@ -1,4 +1,4 @@
-"""What one pod of a template asks of its node, in the core's names and units.
+"""Requests of one pod of a template, in the core's names and units.
 
 Sources: k8s.io/component-helpers, resource/helpers.go (PodRequests: containers add up, init containers run one after
 another, those that stay are sidecars; overhead and pod-level requests); API defaulting: a limit alone is a request.
@@ -15,12 +15,12 @@ from windlass.jobs.kubernetes.pods.quantities import amount
 
 NVIDIA_GPU = "nvidia.com/gpu"
 _GPUS = ("gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi", "google.com/tpu", "aws.amazon.com/neuron")
-"""What some vendors call a whole device; all others end in /gpu."""
+"""Names of whole devices at some vendors; all others end in /gpu."""
 _NVIDIA_MIG = f"nvidia.com/{PREFIX}"
 _PROFILES = {PREFIX + profile.name for geometry in GEOMETRIES.values() for profile in geometry.profiles}
 _HUGE = "hugepages-"
 HOST_PORT = "hostport/"
-"""Begins the resource of which a node has one: a port of its own address. TCP's is `hostport/8080`."""
+"""Begins the resource for a host port, of which each node has one. TCP's is `hostport/8080`."""
 
 
 def pod_requests(spec: Spot) -> dict[str, int]:
@@ -40,7 +40,7 @@ def effective(
     of_pod: Resources,
     overhead: Resources,
 ) -> dict[str, int]:
-    """What a node must have for a pod. Of each init container it is told whether it stays as a sidecar.
+    """Requests of a pod. Each init container comes with whether it stays as a sidecar.
 
     `of_pod`: what the pod asks for itself, in place of the sum of its containers.
     """
@@ -51,7 +51,7 @@ def effective(
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether this is a whole device of the kind that the core calls a GPU, whoever makes it."""
+    """Whether a resource is a whole GPU of any vendor."""
     return resource.endswith("/gpu") or resource in _GPUS
 
 

@@ -1,4 +1,4 @@
-"""Parts of pod templates laid over a whole one, as `kubectl patch` lays them: items of lists are told apart by name.
+"""Merges parts of pod templates over a whole one, as `kubectl patch` does: items of lists are matched by name.
 
 Source: the patchMergeKey tags of k8s.io/api/core/v1. Not taken over: tolerations add up, because all of them hold;
 `$patch` and `$setElementOrder` have no meaning.
@@ -23,12 +23,12 @@ _KEYS = {
     "hostAliases": "ip",
     "topologySpreadConstraints": "topologyKey",
 }
-"""What tells the items of a list apart; every other list is taken as a whole."""
+"""Keys by which items of lists are matched; other lists are replaced as a whole."""
 _ADDED_UP = ("tolerations",)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping with another laid over it; null removes what is below. Neither is changed."""
+    """A mapping with another merged over it; null removes a value. Neither is changed."""
     result = dict(below)
     for name, value in above.items():
         if value is None:
@@ -50,7 +50,7 @@ def _value(name: str, below: Any, above: Any) -> Any:
 
 
 def _by_key(key: str, below: list[Any], above: list[Any]) -> list[Any]:
-    """The items of both; what both have is merged where it stood below."""
+    """The items of both lists; common ones are merged in their place in the lower list."""
     result = list(below)
     places = {item[key]: at for at, item in enumerate(below) if _keyed(item, key)}
     for item in above:

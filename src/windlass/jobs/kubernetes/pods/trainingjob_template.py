@@ -1,4 +1,4 @@
-"""What the pods of a role of our own are made of: everything about them but which one of them a pod is."""
+"""Pod template of a role of a TrainingJob: everything except the parts of a single pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTAINER = "main"
 
 
 def template(job: Job, role: Role) -> Manifest:
-    """The pod template of a role, with what the role's `pod` says laid over it."""
+    """The pod template of a role, with the role's `pod` merged over it."""
     container: Manifest = {"name": CONTAINER, "command": _command(job, role), "resources": _resources(role)}
     if role.image:
         container["image"] = role.image
@@ -51,7 +51,7 @@ def _about(words: Mapping[str, str]) -> Manifest:
 
 
 def _resources(role: Role) -> Manifest:
-    """CPU and memory are requests, devices limits: of devices nobody gets more than was asked for."""
+    """Resources of the container: CPU and memory as requests, devices, which cannot be overcommitted, as limits."""
     requests = {name: format_quantity(name, role.resources[name]) for name in (CPU, MEMORY) if name in role.resources}
     devices = {device_name(name): str(count) for name, count in role.resources.items() if is_device(name)}
     return {**({"requests": requests} if requests else {}), **({"limits": devices} if devices else {})}
@@ -75,8 +75,8 @@ def _placing(job: Job, role: Role) -> Manifest:
 def _terms(job: Job, role: Role) -> list[Manifest]:
     """The role's terms, each without the nodes that the whole job avoids.
 
-    Models of GPU stand in no pod: nodes are labelled with them in many ways, and a kubelet turns a pod away whose
-    affinity its node does not meet to the letter.
+    GPU models are not in it: nodes have many labels for them, and a kubelet rejects a pod whose affinity its node does
+    not match exactly.
     """
     avoided = [Match(NODE_NAME, "NotIn", (node,)) for node in job.avoid]  # the API takes one name a condition
     fields = {"matchFields": _conditions(avoided)} if avoided else {}

@@ -14,14 +14,14 @@ Conditions: TypeAlias = tuple[Condition, ...]
 
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
 QUEUED, ADMITTED = "Queued", "Admitted"
-"""Of gangs whose life is the core's."""
+"""Conditions without a counterpart in the training operator."""
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 ENDS = (SUCCEEDED, FAILED)
 _EXCLUDED = {RUNNING: RESTARTING, RESTARTING: RUNNING}
 
 
 def conditions_of(manifest: dict[str, Any]) -> Conditions:
-    """The conditions that a manifest has; what is none is left out."""
+    """The conditions of a manifest; malformed ones are left out."""
     status = manifest.get("status")
     found = status.get("conditions") if isinstance(status, dict) else None
     listed = found if isinstance(found, list) else []
@@ -39,7 +39,7 @@ def ended(conditions: Sequence[Condition]) -> str:
 
 
 def settled(conditions: Conditions, kind: str, reason: str, message: str, *, status: bool = True) -> Conditions:
-    """The conditions after one has come to be so. What has ended stays as it is."""
+    """The conditions after a change of one. An ended job keeps its conditions."""
     told = "True" if status else "False"
     before = next((each for each in conditions if each["type"] == kind), None)
     same_status = before is not None and before.get("status") == told
@@ -53,6 +53,6 @@ def settled(conditions: Conditions, kind: str, reason: str, message: str, *, sta
 
 
 def _after(condition: Condition, kind: str) -> Condition:
-    """What has ended does not run any more."""
+    """The condition after another of type `kind` has become true: an ended job does not run."""
     runs = condition["type"] == RUNNING and condition.get("status") == "True"
     return {**condition, "status": "False"} if kind in ENDS and runs else condition

@@ -108,7 +108,7 @@ def _listed(before: Status) -> Conditions:
 
 
 def _settled(before: Status, wanted: Status, now: int) -> Manifest:
-    """The old status with what is wanted in it; looked at just now, if that changes anything."""
+    """The old status with the wanted fields; with a new reconcile time if that changes anything."""
     result = {**before, **{name: value for name, value in wanted.items() if value is not None}}
     return result if result == before else {**result, "lastReconcileTime": rfc3339(now)}
 
@@ -140,7 +140,7 @@ _WHAT = {
 
 
 def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
-    """One is true, and the last: what the job is now. Those that were true are false. Created is the first."""
+    """The last condition is the current one, and true; earlier ones are false. Created comes first."""
     if told.ended(before):
         return list(before)
     created = _condition(parsed, told.CREATED, "", f"{parsed.kind} {parsed.name} is created.")
@@ -158,7 +158,7 @@ def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, r
 
 
 def _condition(parsed: ParsedJob, kind: str, word: str, message: str) -> Condition:
-    """The reason is the core's word in our own kind, and the operator's in the others: scripts wait for that."""
+    """The reason is the core's in our own kind, and that of the kind's operator in others: scripts wait for it."""
     own = parsed.api_version.startswith(OURS) and word
     return {"type": kind, "status": "True", "reason": word if own else f"{parsed.kind}{kind}", "message": message}
 
@@ -173,7 +173,7 @@ def _no_more(parsed: ParsedJob, earlier: Condition, now: Condition) -> Condition
 
 
 def _attempts(life: Life) -> dict[str, Any]:
-    """How often it was started, and what came of that."""
+    """Attempts, failures by class, and the last failure."""
     failures = {
         "user": life.user_failures,
         "infrastructure": life.infrastructure_failures,
@@ -205,7 +205,7 @@ _COMPLETE = "Complete"
 def _merged_train_conditions(
     parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
 ) -> list[Condition]:
-    """Whose life is the core's: suspended or not, waiting or not, and how it ended. An end stays."""
+    """Conditions of a TrainJob: suspended, pending, ended. An end is never changed."""
     if told.holds(before, _COMPLETE) or told.holds(before, told.FAILED):
         return list(before)
     new = {each["type"]: each for each in _train_conditions(parsed, life, before, waits, reason)}
@@ -235,7 +235,7 @@ def _train_condition(kind: str, holds_now: bool, reason: str, message: str) -> C
 
 
 def _jobs_status(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> list[dict[str, Any]]:
-    """Each of the runtime's jobs, of which every one is there once."""
+    """Counts of the runtime's jobs, each of which exists once."""
     return [_job(each.type, each.count, counts.get(each.role, Counts()), life) for each in parsed.replicas]
 
 

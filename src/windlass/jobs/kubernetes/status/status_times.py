@@ -20,7 +20,7 @@ def rfc3339(ms: int) -> str:
 
 
 def milliseconds(text: Any) -> int | None:
-    """The inverse; None if it is no time."""
+    """Milliseconds from a time of the API; None if it is malformed."""
     try:
         at = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -31,9 +31,9 @@ def milliseconds(text: Any) -> int | None:
 def stamped(
     before: Iterable[Condition], wanted: Iterable[Condition], now: str, *, updates: bool
 ) -> list[dict[str, Any]]:
-    """The conditions that are wanted, each with its times.
+    """The wanted conditions with their times.
 
-    One that says the same as before stays as it is; the time of the last transition stays while the status does.
+    An unchanged condition stays as it is; the time of the last transition stays while the status does.
     `updates`: a lastUpdateTime stands beside it, as in the training operator's kinds. `now`: RFC 3339.
     """
     known = {each.get("type"): each for each in before}
@@ -43,7 +43,7 @@ def stamped(
 def merge_conditions(
     before: Sequence[Condition], told: Sequence[Condition], now: str, *, updates: bool = False
 ) -> list[dict[str, Any]]:
-    """The conditions before, with those that are told now in their places or at the end; each with its times."""
+    """The earlier conditions with new ones in their places or at the end, each with its times."""
     new = {each["type"]: each for each in told}
     kept = [new.pop(kind, each) for each in before if isinstance(kind := each.get("type"), str)]
     return stamped(before, [*kept, *new.values()], now, updates=updates)

@@ -1,7 +1,7 @@
-"""Which fields manifests have: those of every kind that is handed in, down to the last of a pod's.
+"""Known fields of manifests: those of every kind that is submitted, down to the fields of pods.
 
-Belongs here: names of fields, and finding those that no kind has. Nothing is asked of a cluster.
-Does not belong here: what a field's value may be (the readers of `windlass.jobs.kubernetes` say that).
+Belongs here: names of fields, and finding unknown ones, without a cluster.
+Does not belong here: valid values of fields (the readers of `windlass.jobs.kubernetes` check them).
 Imports: the standard library and the rest of `windlass.jobs`. The tables are loaded by the first manifest.
 
 Public names:
@@ -21,6 +21,6 @@ class Validate(StrEnum):
     STRICT = "strict"
     """The manifest is refused."""
     WARN = "warn"
-    """It is told, and the manifest is handed in."""
+    """A warning is printed, and the manifest is submitted."""
     IGNORE = "ignore"
-    """Nothing is said."""
+    """No warning is printed."""

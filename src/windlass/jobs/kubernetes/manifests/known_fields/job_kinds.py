@@ -1,8 +1,8 @@
-"""The fields of kinds of jobs, all that their operators know of, read here or not.
+"""Fields of the kinds of jobs: all that their operators define, read here or not.
 
 Sources: kubeflow/training-operator v1.9 and kubeflow/mpi-operator v0.8, pkg/apis; kubeflow/trainer v2.0 to v2.3,
-pkg/apis/trainer/v1alpha1; sigs.k8s.io/jobset v0.11, api/jobset/v1alpha2. Definitions of ours know the same, which a
-test holds them to.
+pkg/apis/trainer/v1alpha1; sigs.k8s.io/jobset v0.11, api/jobset/v1alpha2. A test compares our definitions with
+these.
 """
 
 from __future__ import annotations

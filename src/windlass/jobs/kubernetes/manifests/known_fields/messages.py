@@ -1,4 +1,4 @@
-"""Unknown fields as people are told of them: with file and line, each once."""
+"""Messages about unknown fields, with file and line, each once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from windlass.jobs.syntax.yaml_tree import compose
 
 
 def way_out() -> str:
-    """For whoever knows better."""
+    """The hint for users whose field is valid all the same."""
     newer = f"of another Kubernetes than {kubernetes_version()} for instance"
     return f"if a field is right all the same, {newer}, --validate warn lets it pass"
 
 
 def as_problems(text: Text, unknown: Iterable[Unknown]) -> list[Problem]:
-    """For whoever is refused."""
+    """The unknown fields as problems of a refusal."""
     return [text.problem(str(each), each.place) for each in _once(unknown)]
 
 
 def as_warnings(text: Text, unknown: Iterable[Unknown]) -> list[str]:
-    """For whoever goes on, one line each."""
+    """The unknown fields as warnings, one line each."""
     return [f"{text.source}:{each.place.line}: {each}" for each in _once(unknown)]
 
 
 def warnings_of_job_file(text: Text, validate: Validate) -> list[str]:
-    """What is told of the pod templates in a job file, of which its own reader reads nothing. Raises JobError."""
+    """Warnings for the pod templates in a job file, which its own reader does not check. Raises JobError."""
     found = [each for node in compose(text) for each in unknown_below(node, JOB_FILE) if "pod" in each.path[:-1]]
     if found and validate is Validate.STRICT:
         raise JobError(as_problems(text, found), way_out())
@@ -37,7 +37,7 @@ def warnings_of_job_file(text: Text, validate: Validate) -> list[str]:
 
 
 def _once(unknown: Iterable[Unknown]) -> list[Unknown]:
-    """What an anchor names stands in several places of the manifests, and in one of the file."""
+    """Each unknown field once: an anchored one occurs in several places of the manifests, and in one of the file."""
     found: dict[Place, Unknown] = {}
     for each in unknown:
         found.setdefault(each.place, each)

@@ -1,4 +1,4 @@
-"""Types: which fields each has, and what of them is to be looked into. Loaded by the first manifest that is read."""
+"""Types of manifests with their fields. Loaded by the first manifest that is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
 from windlass.jobs.syntax.field import Field, Shape, Table
 
 _FILE = Path(__file__).with_name("api_types.json")
-"""Of Kubernetes itself; written by `tools/write_api_types.py`."""
+"""Types of Kubernetes itself, written by `tools/write_api_types.py`."""
 POD_TEMPLATE = "PodTemplateSpec"
 JOB_FILE = "job file"
 """The type of a document of a job file."""
@@ -31,18 +31,18 @@ KINDS: Mapping[tuple[str, str], str] = {
     ("batch/v1", "CronJob"): "CronJob",
     **{("v1", kind): kind for kind in _BESIDE},
 }
-"""The type of each kind that is looked into, by its API version and name. What is no such kind is somebody else's."""
+"""The type of each checked kind, by API version and name. Objects of other kinds are not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One type: its fields, and what is to be looked into."""
+    """One type: its fields, and the types of their values."""
 
     fields: Mapping[str, str]
-    """By name what each holds: a type's name, `[Name]` for a list of such, `{Name}` for a mapping of free names to
-    such, and nothing for single values and for mappings whose names are anybody's."""
+    """Content of each field by name: a type's name, `[Name]` for a list of it, `{Name}` for a mapping of free names to
+    it, and nothing for single values and for free mappings."""
     also: Mapping[str, str] = field(default_factory=dict)
-    """What other systems call a field: named in the error, never accepted."""
+    """Names of fields in other systems: mentioned in errors, never accepted."""
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def known_types() -> Mapping[str, Type]:
 
 
 def kubernetes_version() -> str:
-    """The version of Kubernetes whose fields are known."""
+    """The version of Kubernetes that the fields are from."""
     return str(_of_kubernetes()["kubernetes"])
 
 
@@ -63,7 +63,7 @@ def _of_kubernetes() -> dict[str, Any]:
 
 
 def _training_job() -> dict[str, Type]:
-    """Our own kind: its spec is what a job file says."""
+    """Our own kind: its spec has the fields of a job file."""
     whole = {"apiVersion": "", "kind": "", "metadata": "ObjectMeta", "spec": JOB_FILE, "status": ""}
     return {"TrainingJob": Type(whole), **dict(_tables(JOB_FILE, JOB))}
 

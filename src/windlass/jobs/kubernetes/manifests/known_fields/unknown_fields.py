@@ -1,6 +1,6 @@
-"""Fields that no kind has, each with its place and what was probably meant.
+"""Finds fields that their kind lacks, each with its place and a suggestion.
 
-Only names are looked at. What is a list where a mapping is expected, or the other way round, is left to the readers.
+Only names are checked. A list in the place of a mapping, or the reverse, is left to the readers.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar
 _SHOWN = 40
 """Characters of an odd name that an error shows."""
 _PARTS = ("spec", "template", "metadata", "runPolicy", "schedulingPolicy", "trainer", "resources", "securityContext")
-"""Fields into which others belong that people write beside them."""
+"""Fields beside which users write fields that belong into them."""
 _Around: TypeAlias = tuple[tuple[FieldPath, Type], ...]
 
 
 class Unknown(NamedTuple):
-    """One such field."""
+    """One unknown field."""
 
     path: FieldPath
     place: Place
     meant: FieldPath
-    """Where what was probably meant stands; empty if nothing is near."""
+    """Path of the suggested field; empty without a suggestion."""
     message: str
 
     def explains(self, fault: FieldPath) -> bool:
-        """Whether a field that is wrong, or missing, is so because of this one."""
+        """Whether this field explains that another one is invalid or missing."""
         return any(place and fault[: len(place)] == place for place in (self.path, self.meant))
 
     def __str__(self) -> str:
@@ -42,14 +42,14 @@ class Unknown(NamedTuple):
 
 
 def unknown_fields(manifest: Node) -> list[Unknown]:
-    """Those of a manifest, in their order; none if its kind is not known here."""
+    """The unknown fields of a manifest, in their order; none if its kind is not known here."""
     fields = {key.text: value for key, value in manifest.entries} if isinstance(manifest, MapNode) else {}
     version, kind = (_text(fields.get(name)) for name in ("apiVersion", "kind"))
     return unknown_below(manifest, KINDS.get((version, kind), ""))
 
 
 def unknown_below(node: Node, shape: str, path: FieldPath = ()) -> list[Unknown]:
-    """The same of a part that is known to be of a shape. `path`: where it stands."""
+    """The unknown fields of a part of a known shape. `path`: its place."""
     return list(_below(node, shape, path, ()))
 
 
@@ -77,12 +77,12 @@ def _of_type(node: MapNode, of: Type, path: FieldPath, around: _Around) -> Itera
         else:
             meant, told = _meant(key.text, path, of, around)
             yield Unknown((*path, key.text), key.place, meant, f"unknown field{told}")
-            if meant[:-1] == path and meant:  # what stands in it is looked at as if it were spelt right
+            if meant[:-1] == path and meant:  # its content is checked as if the name were right
                 yield from _below(value, of.fields[str(meant[-1])], (*path, key.text), (*around, (path, of)))
 
 
 def _meant(name: str, path: FieldPath, of: Type, around: _Around) -> tuple[FieldPath, str]:
-    """Where what was meant stands, and the words for it: what is spelt right and stands elsewhere comes first."""
+    """The suggested path and its message: a field of this name elsewhere comes first."""
     if other := of.also.get(name.lower().replace("-", "_")):
         return (*path, other), f"; it is called {other!r} here"
     below = ((*path, *inside) for inside in _inside(name, of))
