@@ -340,6 +340,14 @@ def test_the_next_pod_of_a_launchers_job_takes_the_place_of_a_failed_one(first: 
     assert place.events() == []
 
 
+def test_the_pods_of_a_deleted_launchers_job_keep_their_owner() -> None:
+    place = Place(mpi=True)
+    assert place.launchers.see(launcher_job(), there=True) == "u"
+    assert place.launchers.see(launcher_job(), there=False) == "u"
+    assert place.launchers.owner("job") == "u"
+    assert place.launchers.of("u") == ()
+
+
 def test_the_failure_of_a_launcher_counts_once_its_job_has_given_up() -> None:
     place = Place(mpi=True)
     place.launchers.see(launcher_job(), there=True)

@@ -10,6 +10,8 @@ from windlass.backends.kubernetes.client.owners import owner_uid
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 
 Manifest = dict[str, Any]
+_REMEMBERED = 10_000
+"""Deleted Jobs whose owners are remembered: their pods may end after them."""
 
 
 class LauncherJobs:
@@ -19,14 +21,21 @@ class LauncherJobs:
         self._pods = pods
         self._jobs: dict[str, Manifest] = {}
         self._owners: dict[str, str] = {}
+        self._deleted: dict[str, None] = {}
+        """Uids of deleted Jobs, the earliest first."""
 
     def see(self, job: Manifest, *, there: bool) -> str:
         """Records a Job as it is now, or as it was when it was deleted. Returns its owner's uid; "": no owner."""
         uid, owner = job["metadata"]["uid"], owner_uid(job)
         if owner and there:
             self._jobs[owner], self._owners[uid] = job, owner
-        elif self._owners.pop(uid, "") and (held := self._jobs.get(owner)) and held["metadata"]["uid"] == uid:
-            del self._jobs[owner]
+        elif uid in self._owners:
+            self._deleted[uid] = None
+            if (held := self._jobs.get(owner)) and held["metadata"]["uid"] == uid:
+                del self._jobs[owner]
+        while len(self._deleted) > _REMEMBERED:
+            earliest = next(iter(self._deleted))
+            del self._deleted[earliest], self._owners[earliest]
         return owner
 
     def of(self, owner: str) -> tuple[Manifest, ...]:
@@ -39,7 +48,7 @@ class LauncherJobs:
         return tuple(job for job in self.of(owner) if not _holds(job, "Complete", "Failed"))
 
     def owner(self, job: str) -> str:
-        """Returns the uid of the object that owns a Job, "" if there is none."""
+        """Returns the uid of the object that owns a Job, also after its deletion; "" if there is none."""
         return self._owners.get(job, "")
 
     def pods(self, owner: str) -> Iterator[Pod]:
