@@ -1,4 +1,4 @@
-"""A server of the test's own that plays an API server, and its tricks: each request is answered by the next trick."""
+"""A fake API server with faults: each request is answered by the next one."""
 
 from __future__ import annotations
 

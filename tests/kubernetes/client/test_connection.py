@@ -95,7 +95,7 @@ def test_nothing_is_sent_before_the_server_wants_it():
     asyncio.run(story())
 
 
-def test_what_the_server_wants_too_late_is_told_at_once():
+def test_a_delay_beyond_the_limit_is_reported_at_once():
     async def story():
         async with against(refuses(429, **{"Retry-After": "60"})) as (_, connection):
             with pytest.raises(ApiError) as told:
@@ -190,7 +190,7 @@ def test_an_eviction_that_a_budget_forbids_is_told_at_once():
     asyncio.run(story())
 
 
-def test_who_may_not_write_sends_nothing_and_still_reads():
+def test_a_follower_sends_no_writes_and_still_reads():
     async def story():
         async with against(says(pod()), may_write=lambda: False) as (api, connection):
             with pytest.raises(NotLeader):

@@ -1,4 +1,4 @@
-"""Against a real API server: what the fake one plays is what it does."""
+"""A real API server behaves as the fake one."""
 
 import asyncio
 import contextlib
@@ -257,7 +257,7 @@ async def life_of(connection, name, scope):
         await connection.delete(CONFIG_MAPS, NS, name)
 
 
-def test_what_is_kept_is_what_is_there_though_the_wire_is_cut_all_the_time(apiserver, name):
+def test_the_cache_equals_the_server_though_the_connection_breaks_all_the_time(apiserver, name):
     async def story():
         async with (
             TcpProxy(apiserver.url) as wire,
@@ -274,7 +274,7 @@ def test_what_is_kept_is_what_is_there_though_the_wire_is_cut_all_the_time(apise
     asyncio.run(story())
 
 
-def test_what_is_swallowed_by_a_silent_wire_is_heard_after_all(apiserver, name):
+def test_events_lost_by_a_silent_connection_arrive_after_all(apiserver, name):
     async def story():
         async with (
             TcpProxy(apiserver.url) as wire,
@@ -309,7 +309,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(apiserver, name):
     asyncio.run(story())
 
 
-def test_who_writes_reads_its_own_write(apiserver, name):
+def test_a_writer_reads_its_own_write(apiserver, name):
     async def story():
         async with connected(apiserver) as connection, kept(connection, f"of={name}") as following:
             made = config_map(name, number="0")

@@ -107,7 +107,7 @@ def test_an_empty_list_is_synced_too():
     asyncio.run(story())
 
 
-def test_what_comes_together_is_applied_together():
+def test_events_that_arrive_together_are_applied_together():
     async def story():
         lines = b"".join(event("ADDED", pod(f"p{number}-", 101 + number)) for number in range(1000))
         async with reflected(page(), streams(lines)) as (_, heard):
@@ -235,7 +235,7 @@ def test_malformed_objects_are_told_by_name_and_left_out():
     asyncio.run(story())
 
 
-def test_what_is_no_watch_is_tried_again():
+def test_a_response_that_is_no_watch_is_tried_again():
     async def story():
         tricks = [page(), streams(b"<html>\n</html>\n"), streams(event("ADDED", pod("a", 101)))]
         async with reflected(*tricks) as (_, heard):
@@ -245,7 +245,7 @@ def test_what_is_no_watch_is_tried_again():
     asyncio.run(story())
 
 
-def test_who_writes_reads_its_own_write_and_the_watch_does_not_take_it_back():
+def test_a_writer_reads_its_own_write_and_the_watch_does_not_undo_it():
     async def story():
         fresh = ObjectCache()
         told = asyncio.Event()

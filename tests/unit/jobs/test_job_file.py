@@ -1,4 +1,4 @@
-"""Job files by example: what they say, and what is said about them."""
+"""Job files by example: their jobs and their errors."""
 
 import io
 import os

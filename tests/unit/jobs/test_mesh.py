@@ -1,4 +1,4 @@
-"""A mesh is handed on to the script, and refused if its degrees cannot be the job's ranks."""
+"""A mesh is passed to the script, and refused if its degrees cannot be the job's ranks."""
 
 import pytest
 

@@ -102,7 +102,7 @@ def test_a_queue_may_stand_under_the_default_queue():
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place_and_what_to_do(text, line):
+def test_a_fault_is_reported_with_its_place_and_the_fix(text, line):
     assert line in error_of(text).splitlines()
 
 

@@ -111,7 +111,7 @@ def test_the_agent_takes_the_launchers_place_and_another_one_is_refused():
     assert "launcher plain leaves nothing to the agent" in str(fault)
 
 
-def test_what_the_init_container_asks_for_is_asked_of_the_node():
+def test_requests_of_the_init_container_count_on_the_node():
     job = read(training(agent="inject", cpus=0, gpus=1), SETTINGS).job
     assert (job.roles[0].resources["cpu"], job.roles[0].resources["memory"]) == (250, 256 << 20)
 

@@ -1,4 +1,4 @@
-"""Whatever a cluster may hold: a manifest becomes pods, or one fault with a place and a fix. Nothing is ever raised."""
+"""Any manifest becomes pods, or one fault with a place and a fix. Nothing is ever raised."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""The manifests of the guide are as right as it says."""
+"""The manifests of the guide are valid."""
 
 import re
 from pathlib import Path

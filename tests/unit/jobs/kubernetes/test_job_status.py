@@ -174,7 +174,7 @@ def test_an_end_is_never_left():
     ("policy", "gone"),
     [("None", ()), ("Running", ("a", "b")), ("All", ("a", "b", "c", "d"))],
 )
-def test_what_is_left_over_is_the_policys_to_say(policy, gone):
+def test_the_policy_names_the_pods_to_delete(policy, gone):
     parsed = read(DIGITS)
     parsed = replace(parsed, policy=replace(parsed.policy, clean=policy))
     assert left_over(parsed, Status(), {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone

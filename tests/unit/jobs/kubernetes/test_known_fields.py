@@ -1,4 +1,4 @@
-"""Fields that no kind has: each class of mistake by example, and what is no mistake."""
+"""Unknown fields: each class of mistake by example, and fields that are valid."""
 
 import pytest
 import yaml
@@ -154,7 +154,7 @@ def test_all_problems_of_a_file_are_told_at_once_and_the_way_out_last():
     assert str(error).splitlines()[-1] == way_out()
 
 
-def test_what_is_wrong_because_of_it_is_not_told_besides():
+def test_errors_that_follow_from_an_unknown_field_are_not_reported():
     assert len(problems(PYTORCH.replace("        spec:", "        sepc:"))) == 1
     assert len(problems(PYTORCH.replace("name: pytorch", "nmae: pytorch"))) == 1
 
@@ -171,7 +171,7 @@ def test_a_list_of_objects_is_looked_into():
     assert len(problems(text)) == 1
 
 
-def test_what_kubectl_prints_of_an_object_is_taken():
+def test_the_output_of_kubectl_get_is_accepted():
     manifest = yaml.safe_load(PYTORCH)
     manifest["metadata"] |= {
         "uid": "7c1e",
@@ -211,7 +211,7 @@ def test_under_ignore_nothing_is_said():
     assert read(OURS.replace("image", "nods: 2\n  image"), Validate.IGNORE).warnings == []
 
 
-def test_what_cannot_be_a_job_is_refused_under_warn_too_and_both_are_told():
+def test_an_invalid_job_is_refused_under_warn_too_with_both_messages():
     text = PYTORCH.replace("        spec:", "        sepc:")
     assert [each.rpartition(": ")[2] for each in problems(text, Validate.WARN)] == [
         "expects one container at least, with a name and an image",

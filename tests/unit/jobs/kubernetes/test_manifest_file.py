@@ -60,7 +60,7 @@ def test_a_suspended_job_is_nothing_yet():
     assert found.objects == []
 
 
-def test_what_is_printed_reads_back_the_same():
+def test_printed_objects_read_back_the_same():
     objects = of(f"{JAX}---\n{CONFIG}").objects
     written = as_yaml(objects)
     assert list(yaml.safe_load_all(written)) == objects
@@ -176,7 +176,7 @@ def test_a_slice_of_a_gpu_is_the_device_plugins_to_name():
         ("command: python a.py\narray: 0-3\nimage: i", "job.yaml: an array is many jobs; render it without its array"),
     ],
 )
-def test_what_cannot_be_pods_is_said_with_the_way_out(text, said):
+def test_a_job_that_cannot_become_pods_is_refused_with_the_fix(text, said):
     with pytest.raises(JobError) as raised:
         pods_of(text)
     assert str(raised.value).startswith(said)

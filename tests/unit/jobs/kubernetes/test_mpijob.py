@@ -213,7 +213,7 @@ def test_v2s_launcher_may_wait_until_all_workers_are_ready():
     assert "Job/pi-launcher" in named(companions(parsed, running=["pi-worker-0", "pi-worker-1"]))
 
 
-def test_a_gang_restarts_v2s_launcher_and_nobody_else_does():
+def test_only_the_gang_restarts_the_launcher_of_v2():
     launcher = companions(read(changed(NEW, runPolicy={"restartMode": "gang"})))[-1]
     assert launcher["spec"]["backoffLimit"] == 0
     assert launcher["spec"]["template"]["spec"]["restartPolicy"] == "Never"

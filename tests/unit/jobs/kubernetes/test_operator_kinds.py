@@ -72,7 +72,7 @@ def test_dynamic_workers_are_told_of_the_servers():
         (job("PaddleJob", {"Master": 2, "Worker": 2}, "paddle"), ["j-master-0", "j-master-1"]),
     ],
 )
-def test_who_is_labelled_as_the_master(manifest, master):
+def test_the_leading_pod_is_labelled_as_the_master(manifest, master):
     assert leads(manifest) == master
 
 

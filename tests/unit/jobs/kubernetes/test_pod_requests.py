@@ -1,4 +1,4 @@
-"""What a pod asks of its node, and where it may go."""
+"""Requests and placement constraints of a pod."""
 
 import pytest
 import yaml
@@ -114,7 +114,7 @@ def test_quantities_as_an_api_server_takes_them(resource, text, count):
 
 
 @pytest.mark.parametrize("text", ["", "two", "1GiB", "-1", True, None, "1e999", [], "1.5.0"])
-def test_what_is_no_quantity(text):
+def test_malformed_quantities_are_refused(text):
     with pytest.raises(ValueError, match="is no amount of memory"):
         amount("memory", text)
 

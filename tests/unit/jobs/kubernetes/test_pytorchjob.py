@@ -168,7 +168,7 @@ def test_a_job_that_was_never_in_a_cluster_owns_nothing():
     assert worker.pod["metadata"]["namespace"] == "default"
 
 
-def test_without_a_master_the_first_worker_leads_and_nobody_waits():
+def test_without_a_master_the_first_worker_leads_and_no_worker_waits():
     (worker,) = members(read(job("")), 1)
     assert worker.pod["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
     assert "initContainers" not in worker.pod["spec"]
@@ -269,7 +269,7 @@ def test_defaults_are_those_of_the_operator():
     assert isinstance(parsed.job, Job)
 
 
-def test_where_one_lost_pod_restarts_all_no_kubelet_restarts_one():
+def test_kubelets_restart_no_container_of_a_gang_that_restarts_whole():
     kept, gang = job(""), job("", annotations={"windlass.dev/restart-mode": "gang"})
     assert [members(read(each), 1)[0].pod["spec"]["restartPolicy"] for each in (kept, gang)] == ["OnFailure", "Never"]
 
@@ -310,7 +310,7 @@ def test_an_installation_says_how_to_wait():
     assert "$(seq 7)" in waiter["command"][2]
 
 
-def test_who_waits_for_the_master_asks_for_room_to_wait_in():
+def test_the_container_that_waits_for_the_master_has_requests():
     roles = {role.name: role.resources for role in read(DIGITS).job.roles}
     assert roles == {"master": {}, "worker": {"cpu": 50, "memory": 10 * 2**20}}
 
@@ -391,7 +391,7 @@ def test_a_kind_that_is_mistyped_is_guessed():
     assert str(wrong) == "apiVersion: expects kubeflow.org/v1 for a PyTorchJob"
 
 
-def test_what_has_no_effect_is_said():
+def test_fields_without_effect_are_reported():
     manifest = job("")
     spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
     template = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""Parts of pod templates laid over a whole one."""
+"""Parts of pod templates merged over a whole one."""
 
 import pytest
 
@@ -27,7 +27,7 @@ BELOW = {
         ({"hostNetwork": True}, {"hostNetwork": True}),
     ],
 )
-def test_what_is_said_above_wins(above, result):
+def test_the_upper_mapping_wins(above, result):
     before = repr(BELOW)
     kept = {name: value for name, value in BELOW.items() if name not in above}
     assert merged(BELOW, above) == {**kept, **result}

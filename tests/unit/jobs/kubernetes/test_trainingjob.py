@@ -1,4 +1,4 @@
-"""A TrainingJob: what a job file says, as a resource, and what it becomes."""
+"""TrainingJobs: job files as objects, and the pods that they become."""
 
 import copy
 from dataclasses import replace
@@ -203,13 +203,13 @@ def test_a_member_of_an_array_stays_one():
         ({"pod": []}, "spec.pod: is a mapping such as"),
     ],
 )
-def test_what_is_wrong_is_said_in_the_words_of_job_files(fields, said):
+def test_faults_have_the_messages_of_job_files(fields, said):
     fault = read(job(**fields))
     assert isinstance(fault, Fault)
     assert str(fault).startswith(said)
 
 
-def test_a_field_that_nobody_knows_is_a_slip_in_a_file_and_of_a_later_version_in_the_cluster():
+def test_an_unknown_field_is_a_mistake_in_a_file_and_of_a_later_version_in_the_cluster():
     manifest = job(replicas=2, restart={"user": 1, "later": True})
     del manifest["spec"]["restarts"]
     parsed = read(manifest)

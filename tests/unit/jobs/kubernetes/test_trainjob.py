@@ -219,7 +219,7 @@ def stepped():
         ),
     ],
 )
-def test_what_is_wrong_is_one_sentence(manifest, runtime, said):
+def test_a_fault_is_one_sentence(manifest, runtime, said):
     fault = read(manifest, Settings(runtimes=lambda *_: runtime))
     assert isinstance(fault, Fault)
     assert str(fault).startswith(said)

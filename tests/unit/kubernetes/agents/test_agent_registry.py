@@ -1,4 +1,4 @@
-"""Whose agents are led, and what is heard of those that cannot say it themselves."""
+"""Gangs whose agents are led, and ends of agents that cannot report them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def told(story: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_job_ends_though_an_agent_left_well_while_nobody_led() -> None:
+def test_a_job_ends_though_an_agent_left_well_without_a_leader() -> None:
     async def story() -> None:
         operator = Operator()
         line, hear = operator.call("a-0", generation=3)
@@ -134,7 +134,7 @@ def test_a_fault_in_leading_one_gang_is_told_once_and_others_are_led_on(monkeypa
     told(story)
 
 
-def test_what_was_put_right_is_told_before_the_next_run_is_led(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recovery_is_reported_before_the_next_run_is_led(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         operator = Operator()
         operator.call("a-0", generation=3)

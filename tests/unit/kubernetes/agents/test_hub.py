@@ -1,4 +1,4 @@
-"""The port that agents call: who is no agent, says nothing or takes nothing costs little, and nobody else anything."""
+"""The endpoint for agents: strangers and silent or slow peers cost little, and delay no other agent."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def ends(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-def test_who_has_said_who_it_is_may_say_more_at_once_than_a_stranger() -> None:
+def test_an_agent_that_is_known_may_send_longer_lines_than_a_stranger() -> None:
     async def story(host: Host, call: Call) -> None:
         reader, writer = await call()
         writer.write(line(type="hello") + line(type="beat", why="x" * 300_000))
@@ -100,7 +100,7 @@ def test_the_oldest_of_too_many_strangers_is_hung_up_on(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("fault", [AttributeError("x"), OverflowError("x"), RecursionError("x"), ValueError("x")])
-def test_who_makes_no_sense_is_hung_up_on(fault: Exception) -> None:
+def test_a_malformed_line_closes_the_connection(fault: Exception) -> None:
     async def story(host: Host, call: Call) -> None:
         host.fault = fault
         reader, writer = await call()
@@ -114,7 +114,7 @@ def test_who_makes_no_sense_is_hung_up_on(fault: Exception) -> None:
     told(story)
 
 
-def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_reads_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "_PARTING", 0.01)
 
     async def story(host: Host, call: Call) -> None:

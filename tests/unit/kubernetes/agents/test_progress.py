@@ -21,5 +21,5 @@ def test_a_loss_is_written_short_however_large(loss: float, said: float) -> None
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_left_out(loss: float) -> None:
+def test_values_that_are_no_numbers_are_left_out(loss: float) -> None:
     assert "loss" not in training({}, wire.Telemetry(0, 1, 7, {"loss": loss}), 1, 0)

@@ -1,4 +1,4 @@
-"""Who leads the agents of a gang from outside of them: what agents are told, whatever they say of themselves."""
+"""Rendezvous of a gang's agents through the operator: the memberships that agents receive, whatever they report."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_second_restart_in_a_row_waits_as_the_job_says() -> None:
     assert first.generation == 3
 
 
-def test_a_connection_that_ends_stops_nobody_and_its_agent_is_told_what_it_missed() -> None:
+def test_a_lost_connection_stops_no_agent_and_the_agent_receives_what_it_missed() -> None:
     room = Room()
     first, second = room.both()
     room.meeting.left("w-1", second)
@@ -159,7 +159,7 @@ def test_agents_that_run_are_taken_up_and_who_runs_something_else_is_stopped() -
     assert [first.generation, stray.generation] == [6, 6]
 
 
-def test_what_was_said_while_nobody_listened_is_heard() -> None:
+def test_messages_sent_without_a_listener_are_received() -> None:
     room = Room()
     failed = {"type": "failed", "id": "", "generation": 5, "code": -9, "why": "rank 3 killed by SIGKILL"}
     room.call("w-0", generation=5, seen=5)
@@ -167,7 +167,7 @@ def test_what_was_said_while_nobody_listened_is_heard() -> None:
     assert last.words() == ["welcome", "halt"]
 
 
-def test_what_is_not_forgiven_ends_all_once_their_ranks_are_gone() -> None:
+def test_a_failure_beyond_the_limit_ends_all_agents_once_their_ranks_are_gone() -> None:
     room = Room(forgiving=False)
     first, second = room.both()
     room.fails("w-1", 1, code=-9)
@@ -206,7 +206,7 @@ def test_the_rank_that_is_furthest_behind_is_accused_by_all_that_are_heard() -> 
     assert second.words()[-1] == "halt"
 
 
-def test_an_old_beat_accuses_nobody() -> None:
+def test_an_old_heartbeat_accuses_no_rank() -> None:
     room = Room()
     room.both()
     for name, rank in (("w-0", 0), ("w-1", 3)):
@@ -218,7 +218,7 @@ def test_an_old_beat_accuses_nobody() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"port": 0}, {"ranks": 0}, {"address": ""}, {"port": "x"}, {"seen": 1 << 60}, {"generation": 1 << 60}]
 )
-def test_whoever_makes_no_sense_is_no_agent(wrong: dict[str, Any]) -> None:
+def test_a_peer_that_sends_nonsense_is_no_agent(wrong: dict[str, Any]) -> None:
     room = Room()
     with pytest.raises(ValueError, match=r".*"):
         room.call("w-0", **wrong)
@@ -244,7 +244,7 @@ WELL = [0, 7, "forward", 21, 1.0, 10.0, 0.0, [7, 21, 0, "forward"]]
         (7, [7, "21", 0, "forward"]),
     ],
 )
-def test_what_would_stop_whoever_judges_all_is_not_taken_from_one(place: int, wrong: Any) -> None:
+def test_one_agent_cannot_send_what_would_stop_the_judgement_of_all(place: int, wrong: Any) -> None:
     room = Room()
     room.both()
     room.beat("w-1", 3, beat=20, waited=1.0)
@@ -289,7 +289,7 @@ def test_an_end_that_makes_no_sense_is_none(wrong: dict[str, Any]) -> None:
     assert room.meeting.crew.phase is rules.RendezvousPhase.RUNNING
 
 
-def test_a_member_that_has_left_well_while_nobody_led_is_missed_until_its_end_is_known() -> None:
+def test_a_member_that_left_well_without_a_leader_is_missed_until_its_end_is_known() -> None:
     room = Room()
     first = room.call("w-0", generation=5, seen=5)
     assert room.meeting.missing() == ["w-1"]

@@ -168,7 +168,7 @@ def test_running_and_restarting_exclude_each_other():
     ("policy", "code", "ended"),
     [("Never", 1, "Failed"), ("ExitCode", 1, "Failed"), ("ExitCode", 137, ""), ("OnFailure", 1, ""), ("Always", 1, "")],
 )
-def test_what_a_failure_means_is_the_restart_policys_to_say(policy, code, ended):
+def test_the_restart_policy_decides_what_a_failure_means(policy, code, ended):
     objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=code)]
     assert judged(pytorch(policy=policy), objects).ended == ended
 
@@ -184,7 +184,7 @@ def test_a_running_pod_that_is_deleted_counts_as_failed():
     assert judged(pytorch(policy="Never"), objects).ended == "Failed"
 
 
-def test_the_masters_success_is_the_jobs_and_who_was_active_succeeds_with_it():
+def test_the_masters_success_is_the_jobs_and_active_replicas_succeed_with_it():
     verdict = judged(pytorch(), pods("Succeeded", "Running", "Running"))
     assert verdict.ended == "Succeeded"
     assert verdict.replica_statuses["Worker"]["succeeded"] == 2
@@ -208,7 +208,7 @@ def test_workers_alone_must_all_succeed_unless_the_job_is_elastic(elastic, ended
     assert judged(pytorch(workers_alone=True), done).ended == "Succeeded"
 
 
-def test_what_has_ended_stays_as_it_is():
+def test_an_ended_job_stays_as_it_is():
     ended = [{"type": "Failed", "status": "True", "reason": "PyTorchJobFailed", "message": "m"}]
     verdict = judged(
         pytorch(status={"conditions": ended}, cleanPodPolicy="Running"), pods("Succeeded", "Running", "Failed")
@@ -305,7 +305,7 @@ def test_pods_beyond_the_replicas_are_deleted():
         (other("MPIJob", {"Launcher": 1, "Worker": 1}), {"launcher": "Failed", "worker-0": "Running"}, "Failed"),
     ],
 )
-def test_who_decides_is_the_kinds_to_say(manifest, states, ended):
+def test_the_kind_names_the_deciding_replicas(manifest, states, ended):
     assert judged(manifest, [pod(f"digits-{name}", phase) for name, phase in states.items()]).ended == ended
 
 

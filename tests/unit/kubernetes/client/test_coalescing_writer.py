@@ -1,4 +1,4 @@
-"""Writes that nobody waits for."""
+"""Background writes."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def turns(count=20):
         await asyncio.sleep(0)
 
 
-def test_what_is_marked_often_is_written_once_and_again_if_it_changes_afterwards():
+def test_a_key_marked_often_is_written_once_and_again_if_it_changes_afterwards():
     written = []
 
     async def write(key):
@@ -40,7 +40,7 @@ def test_what_is_marked_often_is_written_once_and_again_if_it_changes_afterwards
     assert written == ["a", "a"]
 
 
-def test_what_did_not_reach_the_server_is_tried_again():
+def test_a_write_that_did_not_reach_the_server_is_tried_again():
     left = [Unreachable("no answer"), None]
 
     async def write(_key):
@@ -55,7 +55,7 @@ def test_what_did_not_reach_the_server_is_tried_again():
     assert left == []
 
 
-def test_what_is_refused_is_told_once():
+def test_a_refusal_is_reported_once():
     async def write(_key):
         raise ApiError(403, "Forbidden", "you may not")
 
@@ -67,7 +67,7 @@ def test_what_is_refused_is_told_once():
     assert play(write, story) == ["you may not"]
 
 
-def test_what_is_forgotten_is_not_written():
+def test_a_forgotten_key_is_not_written():
     async def write(key):
         raise AssertionError(key)
 

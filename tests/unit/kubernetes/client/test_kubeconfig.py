@@ -162,7 +162,7 @@ def test_no_current_context_is_told_with_those_that_can_be_named(write):
         "\0",
     ],
 )
-def test_what_is_no_kubeconfig_is_told_in_one_line(write, content):
+def test_a_malformed_kubeconfig_is_reported_in_one_line(write, content):
     file = write(content)
     with pytest.raises(AccessError, match=str(file)) as told:
         identity(find())

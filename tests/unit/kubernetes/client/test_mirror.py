@@ -50,7 +50,7 @@ def test_a_malformed_object_is_told_with_its_name_and_the_rest_goes_on(told):
 @pytest.mark.parametrize(
     "odd", [7, None, [], {}, {"metadata": None}, {"metadata": {"name": 7, "resourceVersion": "x"}}]
 )
-def test_what_is_no_object_at_all_is_told_and_left_out(mirror, told, odd):
+def test_a_malformed_object_is_reported_and_left_out(mirror, told, odd):
     mirror.listed(listing(5))
     assert mirror.heard([event("ADDED", odd), event("DELETED", odd), event("BOOKMARK", odd)]) == []
     assert [malformed.marks for malformed in told] == [None, None]

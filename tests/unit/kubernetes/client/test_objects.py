@@ -78,7 +78,7 @@ def test_a_pod_is_what_a_scheduler_needs_of_it():
     assert (pod.status.phase, pod.status.pod_ip, pod.status.conditions[0].status) == ("Failed", "10.1.0.1", "False")
 
 
-def test_what_pods_have_in_common_is_held_once():
+def test_common_parts_of_pods_are_stored_once():
     one, other = (objects.pod(json.dumps(POD).encode()) for _ in range(2))
     assert one.spec.tolerations is other.spec.tolerations
     assert one.spec.node_name is other.spec.node_name
@@ -112,13 +112,13 @@ def test_the_others():
     assert objects.lease(b'{%s,"spec":{"holderIdentity":"a"}}' % METADATA).spec.holder_identity == "a"
 
 
-def test_nobody_changes_what_is_held():
+def test_stored_objects_are_immutable():
     pod = objects.pod(json.dumps(POD).encode())
     with pytest.raises(AttributeError):
         pod.spec.node_name = "n2"
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"metadata":{}}', b'{%s,"spec":[]}' % METADATA, b"\xff", b""])
-def test_what_is_no_pod_is_a_decoding_error(body):
+def test_a_malformed_pod_is_a_decoding_error(body):
     with pytest.raises((msgspec.MsgspecError, ValueError)):
         objects.pod(body)

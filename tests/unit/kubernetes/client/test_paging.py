@@ -13,6 +13,6 @@ def test_no_objects_may_be_written_as_null():
     assert read_page(b'{"metadata":{},"items":null}').items == []
 
 
-def test_what_is_no_list_does_not_come_from_an_api_server():
+def test_a_malformed_list_does_not_come_from_an_api_server():
     with pytest.raises(Unreachable, match="no list"):
         read_page(b"<html>")

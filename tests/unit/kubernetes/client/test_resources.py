@@ -1,7 +1,7 @@
 from windlass.backends.kubernetes.client.resources import LEASES, NODES, PODS, named, path
 
 
-def test_where_objects_are_found():
+def test_paths_of_objects():
     assert path(PODS) == "/api/v1/pods"
     assert path(PODS, "ns") == "/api/v1/namespaces/ns/pods"
     assert path(PODS, "ns", "p", "binding") == "/api/v1/namespaces/ns/pods/p/binding"

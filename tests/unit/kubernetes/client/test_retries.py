@@ -32,6 +32,6 @@ def test_the_pause_doubles_up_to_five_seconds():
     assert pause(3, None, 0.0) == 0.2
 
 
-def test_what_the_server_asks_for_is_never_undercut_and_spread_by_a_quarter():
+def test_the_delay_that_the_server_requests_is_a_minimum_and_spread_by_a_quarter():
     assert pause(0, 4.0, 0.0) == 4.0
     assert pause(9, 4.0, 0.999) == pytest.approx(5.05, abs=0.01)

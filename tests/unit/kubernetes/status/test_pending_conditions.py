@@ -1,4 +1,4 @@
-"""The pending reason in the conditions of pods: who is written, when, and how often."""
+"""The pending reason in the conditions of pods: which pods are written, when, and how often."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Fairness outlives a leader: what queues have held is in their objects."""
+"""Past usage of queues survives a change of leader in their objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Patches:
         self.queues[name] = {**self.queues[name], **body}
 
 
-def test_what_was_noted_is_remembered_by_the_next() -> None:
+def test_noted_usage_is_known_to_the_next_leader() -> None:
     async def story() -> None:
         queues: dict[str, dict[str, Any]] = {"research": {"metadata": {"name": "research"}}}
         api = Patches(queues)
@@ -39,5 +39,5 @@ def test_what_was_noted_is_remembered_by_the_next() -> None:
     asyncio.run(story())
 
 
-def test_what_cannot_be_read_is_forgotten() -> None:
+def test_unreadable_usage_is_dropped() -> None:
     assert remembered({"a": {"status": {FIELD: "?"}}, "b": {"status": {FIELD: 7}}, "c": {}}) == {}

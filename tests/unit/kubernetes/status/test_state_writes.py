@@ -1,4 +1,4 @@
-"""How a state gets into its object: conditionally, and never over one that somebody else has written."""
+"""States are written conditionally into their objects, and never over a state of another controller."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_state_is_written_once() -> None:
     assert server.object["status"][FIELD]["revision"] == 1
 
 
-def test_what_somebody_else_has_changed_is_no_obstacle() -> None:
+def test_a_change_by_another_writer_is_no_obstacle() -> None:
     server = Server()
     gang = gang_of(server)
     server.change(replicas=3)

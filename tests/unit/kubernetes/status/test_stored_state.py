@@ -1,4 +1,4 @@
-"""What is kept in a job's object is read back as it was."""
+"""The state in a job's object is read back as it was written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ statuses = st.builds(
 
 
 @given(statuses, st.integers(1, 10**6), st.integers(1, 10**6))
-def test_what_is_written_is_read(status: Status, number: int, revision: int) -> None:
+def test_a_written_state_is_read_back(status: Status, number: int, revision: int) -> None:
     before = Stored(number, revision, status)
     assert stored_state.read(json.loads(json.dumps(stored_state.written(before)))) == before
 
@@ -87,7 +87,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 @pytest.mark.parametrize(
     "found", [7, {"number": 1}, {"number": 1, "revision": 1, "phase": "", "generation": 0, "state": "{"}]
 )
-def test_what_cannot_be_read_is_not_taken_for_nothing(found: object) -> None:
+def test_an_unreadable_state_is_no_missing_state(found: object) -> None:
     with pytest.raises(UnreadableError):
         stored_state.read(found)
 

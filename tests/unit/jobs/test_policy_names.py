@@ -1,4 +1,4 @@
-"""Policies as people ask for them, by example."""
+"""Policies by name, by example."""
 
 from dataclasses import replace
 
@@ -74,5 +74,5 @@ def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
         (" , ", "names no policy; there are fifo, "),
     ],
 )
-def test_what_is_wrong_is_told_with_what_would_be_right(text, said):
+def test_a_fault_is_reported_with_the_fix(text, said):
     assert said in error_of(text)

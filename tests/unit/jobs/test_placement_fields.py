@@ -1,4 +1,4 @@
-"""Where a job may run, as files and the command line say it."""
+"""Fields of placement in files and on the command line."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_one_role_can_be_elastic():
         ("exclusive: true", "2:1: unknown field 'exclusive'; it is called 'whole_node' here"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place_and_what_to_write(written, said):
+def test_a_fault_is_reported_with_its_place_and_the_fix(written, said):
     assert f"<text>:{said}" in error_of(written)
 
 

@@ -1,4 +1,4 @@
-"""What people and editors are told about the fields, all from one table."""
+"""Documents made from the tables of fields: help, schema and reference page."""
 
 from pathlib import Path
 

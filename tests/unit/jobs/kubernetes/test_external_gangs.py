@@ -1,4 +1,4 @@
-"""Pods that others make: which of them are one gang, what it needs, and what its PodGroup is told."""
+"""External gangs: membership of pods, requests of the gang, status of its PodGroup."""
 
 from types import SimpleNamespace
 
@@ -120,13 +120,13 @@ def test_a_gang_half_bound_is_made_whole_or_waits():
     assert gathered(pods[:2], "spec: {minMember: 4}").missing == "2 of 4 pods exist"
 
 
-def test_who_is_in_a_gang_of_the_core_already_is_not_gathered_again():
+def test_pods_in_a_gang_of_the_core_are_not_gathered_again():
     pods = of_group(3)
     known = {one.metadata.uid for one in pods[:2]}
     assert names(gathered(pods, "spec: {minMember: 2}", known)) == [["w-2"]]
 
 
-def test_who_is_leaving_does_not_count_and_who_has_succeeded_does():
+def test_a_leaving_pod_does_not_count_and_a_succeeded_one_does():
     pods = of_group(3)
     pods[0].metadata.deletion_timestamp = NOW
     assert gathered(pods, "spec: {minMember: 3}").missing == "2 of 3 pods exist"
@@ -229,7 +229,7 @@ def test_jobs_of_a_jobset_that_wait_for_each_other_do_not_start_together():
         ),
     ],
 )
-def test_why_it_cannot_be_placed_is_a_sentence(pods, group, said):
+def test_the_reason_against_a_placement_is_a_sentence(pods, group, said):
     found = gathered(pods, group)
     assert found.gangs == ()
     assert found.missing.startswith(said)
@@ -257,7 +257,7 @@ def test_coscheduling_has_phases_and_a_reason_beside_them(phases, phase):
     assert patch.annotations == {"windlass.dev/pending": "no room"}
 
 
-def test_what_says_so_already_is_not_written_again():
+def test_a_status_that_is_up_to_date_is_not_written_again():
     pods = [pod("a", node="n", phase="Running"), pod("b", node="n", phase="Running")]
     for dialect in (Dialect.COSCHEDULING, Dialect.VOLCANO, Dialect.NATIVE):
         first = patched(dialect, pods)

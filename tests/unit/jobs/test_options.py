@@ -45,7 +45,7 @@ def test_nothing_is_reserved_for_zero_cores():
     assert job(cpus="0").roles[0].resources == {}
 
 
-def test_what_is_not_said_is_filled_in():
+def test_missing_options_are_filled_in():
     asked = job()
     assert (asked.name, asked.queue, asked.priority, asked.walltime) == ("train", "default", 0, None)
     assert (asked.workdir, asked.user, asked.launcher, asked.suspend) == ("/srv", "ada", Launcher.PLAIN, False)

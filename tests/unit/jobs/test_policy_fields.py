@@ -1,4 +1,4 @@
-"""How a cluster file says what its nodes are given away by, and for whom some are kept."""
+"""Scheduling policy and reservations of a cluster file."""
 
 import time
 from dataclasses import fields
@@ -100,7 +100,7 @@ def test_a_moment_without_a_zone_is_of_this_machines_clock(monkeypatch):
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(written, said):
+def test_a_fault_is_reported_with_its_place(written, said):
     assert f"cluster.yaml:{said}" in error_of(written)
 
 

@@ -21,7 +21,7 @@ def test_under_a_definition_of_one_version_that_version_is_the_answer():
 
 
 @pytest.mark.parametrize("spec", [None, [], "v1", {"dialect": "v3"}, {"dialect": ["v1"]}])
-def test_what_says_nothing_of_use_stays_as_it_is(spec):
+def test_a_manifest_without_a_dialect_stays_as_it_is(spec):
     job = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "spec": spec}
     assert in_its_version(job) is job
 

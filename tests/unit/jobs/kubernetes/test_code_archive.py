@@ -1,4 +1,4 @@
-"""Code that goes along with a job."""
+"""Code that is shipped with a job."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ def test_equal_folders_make_equal_archives_in_whatever_order_they_are_read():
     assert one.name != pack([TRAIN]).name
 
 
-def test_an_archive_holds_every_file_and_nothing_of_whoever_packed_it():
+def test_an_archive_holds_every_file_and_nothing_of_its_maker():
     with tarfile.open(fileobj=io.BytesIO(pack([TRAIN, START]).archive)) as archive:
         found = {each.name: (each.mode, each.uid, each.uname, archive.extractfile(each).read()) for each in archive}
 
@@ -70,7 +70,7 @@ def test_every_pod_unpacks_the_code_before_its_program_starts_there():
     assert {"name": "windlass-packed", "configMap": {"name": packed.name}} in spec["volumes"]
 
 
-def test_what_a_job_says_of_its_own_pods_stays():
+def test_the_pod_template_of_a_job_stays():
     own = {
         "spec": {
             "initContainers": [{"name": "fetch", "image": "example.com/fetch"}],

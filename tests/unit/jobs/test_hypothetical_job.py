@@ -1,4 +1,4 @@
-"""A job as if it had asked for something else."""
+"""Jobs with changed requests."""
 
 import pytest
 
@@ -14,7 +14,7 @@ JOB = Job(
 )
 
 
-def test_what_is_not_named_stays_as_it_is():
+def test_other_fields_stay_as_they_are():
     other = with_changes(JOB, "gpus=2 time=1h")
     assert (other.roles[0].resources, other.walltime) == ({"gpu": 2}, 3_600_000)
     assert (other.roles[0].replicas, other.roles[0].env, other.array, other.user) == (2, {"A": "1"}, JOB.array, "ada")
@@ -41,6 +41,6 @@ def test_names_of_options_and_of_fields_do():
         ("gpus=2 mig=3g.20gb", "gpus and mig are two ways to ask for GPUs; keep one of them"),
     ],
 )
-def test_what_cannot_be_read_says_what_to_write(words, said):
+def test_an_unreadable_request_is_refused_with_an_example(words, said):
     with pytest.raises(ValueError, match="^" + said.replace("(", r"\(").replace("?", r"\?")):
         with_changes(JOB, words)
