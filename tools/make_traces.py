@@ -5,23 +5,23 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.backends.simulator.synthetic import HOUR, Distribution, Size, synthesize
+from windlass.backends.simulator.synthetic import HOUR, Distribution, SizeClass, synthesize
 from windlass.backends.simulator.traces.jsonl import written
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples/traces"
 MINUTE = 60_000
 
 SIZES = (
-    Size(1, 12.0, 25 * MINUTE, 1.6),
-    Size(2, 3.0, 40 * MINUTE, 1.4),
-    Size(4, 3.0, 1 * HOUR, 1.3),
-    Size(8, 3.0, 2 * HOUR, 1.2),
-    Size(16, 1.0, 3 * HOUR, 1.0),
+    SizeClass(1, 12.0, 25 * MINUTE, 1.6),
+    SizeClass(2, 3.0, 40 * MINUTE, 1.4),
+    SizeClass(4, 3.0, 1 * HOUR, 1.3),
+    SizeClass(8, 3.0, 2 * HOUR, 1.2),
+    SizeClass(16, 1.0, 3 * HOUR, 1.0),
 )
 WORKING_DAY = (1.0,) * 7 + (2.0, 4.0, 6.0, 6.0, 5.0, 4.0, 6.0, 6.0, 5.0, 4.0, 3.0, 2.0) + (1.5,) * 5
 SMALL = Distribution(MINUTE, SIZES, queues=(("research", 0.7), ("product", 0.3)), users=4)
 DAILY = Distribution(
-    MINUTE, (*SIZES, Size(64, 0.2, 6 * HOUR, 0.8)), WORKING_DAY, (("vision", 5), ("speech", 3), ("ads", 2)), 8
+    MINUTE, (*SIZES, SizeClass(64, 0.2, 6 * HOUR, 0.8)), WORKING_DAY, (("vision", 5), ("speech", 3), ("ads", 2)), 8
 )
 
 

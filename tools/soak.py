@@ -22,7 +22,7 @@ from functools import partial
 from random import Random
 
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
-from windlass.backends.simulator.backend import Over, SimulatorBackend
+from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.faults import FaultKind, Rate, draw_faults
 from windlass.backends.simulator.progress import Costs
 from windlass.backends.simulator.script import Delays, Script
@@ -74,7 +74,7 @@ def soak(seed: int) -> Report:
             running.send(None)  # 2. … and drives the world until it is killed, or nothing will happen any more
         except _Killed:
             deaths += 1
-        except (Over, _Wrong):
+        except (SimulationOver, _Wrong):
             break
         finally:
             running.close()
@@ -183,7 +183,7 @@ def _universe(rng: Random) -> Universe:
     for at, event in _user_events(rng, [arrival.job_id for arrival in jobs]):
         universe.arrive(at, event)
     for at, changed in _cluster_changes(rng, cluster):
-        universe.later(at, partial(universe.declare, changed))
+        universe.schedule(at, partial(universe.declare, changed))
     return universe
 
 
@@ -273,9 +273,9 @@ def _script(rng: Random) -> Script:
     return Script(
         work=rng.randrange(150_000),
         exit=rng.choice(exits),
-        obeys=rng.random() < 0.8,
-        leaves_after=rng.choice((0, 0, 1_000, 5_000)),
-        broken="" if rng.random() < 0.97 else "no such program",
+        obeys_stop=rng.random() < 0.8,
+        end_delay=rng.choice((0, 0, 1_000, 5_000)),
+        start_error="" if rng.random() < 0.97 else "no such program",
     )
 
 

@@ -32,14 +32,14 @@ class LocalPlace:
 
     async def open(self) -> LocalBackend:
         cluster = declare_cluster(Machine(cpu=4000, memory=2**32), 2, 2)
-        world = LocalBackend(self.state, cluster, kind="run")
-        self.opened.append(world)
-        return world
+        backend = LocalBackend(self.state, cluster, kind="run")
+        self.opened.append(backend)
+        return backend
 
-    async def abandon(self, world: Backend) -> None:
-        assert isinstance(world, LocalBackend)
-        self.opened.remove(world)
-        world.close()  # what was not committed or said is lost, as when it is killed
+    async def abandon(self, backend: Backend) -> None:
+        assert isinstance(backend, LocalBackend)
+        self.opened.remove(backend)
+        backend.close()  # what was not committed or said is lost, as when it is killed
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         commands = {
@@ -58,8 +58,8 @@ class LocalPlace:
         """Processes live outside of any loop."""
 
     def close(self) -> None:
-        for world in self.opened:
-            world.close(end=True)
+        for backend in self.opened:
+            backend.close(end=True)
         strays.assert_none_left([self.state])
 
 
@@ -78,14 +78,14 @@ class SimPlace:
         Behaviour.SUCCEED: Script(work=0),
         Behaviour.FAIL: Script(work=0, exit=Exit(code=3)),
         Behaviour.RUN: Script(work=None),
-        Behaviour.STUBBORN: Script(work=None, obeys=False),
-        Behaviour.UNSTARTABLE: Script(work=None, broken="/no/such/program cannot be started"),
+        Behaviour.STUBBORN: Script(work=None, obeys_stop=False),
+        Behaviour.UNSTARTABLE: Script(work=None, start_error="/no/such/program cannot be started"),
     }
 
     async def open(self) -> SimulatorBackend:
         return SimulatorBackend(self.universe)
 
-    async def abandon(self, world: Backend) -> None:
+    async def abandon(self, backend: Backend) -> None:
         """Nothing is left of a controller but what it committed."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:

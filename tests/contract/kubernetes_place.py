@@ -67,29 +67,29 @@ class KubernetesPlace:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(Connection(self.access))
         settings = BackendSettings(image_patience=0)
-        world = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, settings)
+        backend = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, settings)
         ready = asyncio.Event()
-        watching = asyncio.create_task(watch_all(world, [*JOB_KINDS, QUEUES], ready.set))
+        watching = asyncio.create_task(watch_all(backend, [*JOB_KINDS, QUEUES], ready.set))
         stack.push_async_callback(ended, watching)
-        stack.push_async_callback(world.close)
+        stack.push_async_callback(backend.close)
         await asyncio.wait([watching, waiting := asyncio.create_task(ready.wait())], return_when="FIRST_COMPLETED")
         assert waiting.done(), watching.exception()
-        self.opened[world] = stack
-        return world
+        self.opened[backend] = stack
+        return backend
 
-    async def abandon(self, world: Backend) -> None:
-        await self.opened.pop(world).aclose()
+    async def abandon(self, backend: Backend) -> None:
+        await self.opened.pop(backend).aclose()
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         role = Role(replicas=replicas, resources={"gpu": 1}, command=(behaviour.value,), image="example.com/job:1")
         return Job("job", (role,), workdir="")
 
-    async def hand_in(self, world: Backend, job: Job, number: int) -> tuple[str, Job]:
-        assert isinstance(world, KubernetesBackend)
+    async def hand_in(self, backend: Backend, job: Job, number: int) -> tuple[str, Job]:
+        assert isinstance(backend, KubernetesBackend)
         name = f"job-{number}"
         manifest = training_job(replace(job, name=name), name, NAMESPACE)
         await asyncio.to_thread(self.background.do, self.api.post(f"{inside(JOBS)}", manifest))
-        arrived = await until(lambda: world.jobs.get(f"{NAMESPACE}/{name}"))
+        arrived = await until(lambda: backend.jobs.get(f"{NAMESPACE}/{name}"))
         return arrived.id, arrived.job
 
     async def leave(self) -> None:

@@ -35,12 +35,12 @@ class Place(Protocol):
     async def open(self) -> Backend:
         """A world with a new controller; `recover` has not been called."""
 
-    async def abandon(self, world: Backend) -> None:
+    async def abandon(self, backend: Backend) -> None:
         """The controller dies without a word."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job: ...
 
-    async def hand_in(self, world: Backend, job: Job, number: int) -> tuple[str, Job]:
+    async def hand_in(self, backend: Backend, job: Job, number: int) -> tuple[str, Job]:
         """What a world must know of a job before its state can be committed. Returns its id, and the job as read."""
 
     async def leave(self) -> None:
@@ -65,9 +65,9 @@ def play(place: Place, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class Stagehand:
     """A controller small enough to be read: one job, stepped through its life by hand."""
 
-    def __init__(self, place: Place, world: Backend, state: JobState | None = None) -> None:
+    def __init__(self, place: Place, backend: Backend, state: JobState | None = None) -> None:
         self.place = place
-        self.world = world
+        self.backend = backend
         self.state = state
         self.heard: list[Event] = []
 
@@ -78,8 +78,8 @@ class Stagehand:
 
     async def admit(self, job: Job, nodes: Sequence[str]) -> Sequence[Command]:
         """Commit the job as admitted onto these nodes, one replica each. Returns the commands, unperformed."""
-        job_id, job = await self.place.hand_in(self.world, job, 1)
-        self.state = create_state(job_id, 1, job, self.world.now())
+        job_id, job = await self.place.hand_in(self.backend, job, 1)
+        self.state = create_state(job_id, 1, job, self.backend.now())
         placement = Placement({job.roles[0].name: tuple(nodes)})
         return [command for event in (Submitted(), Admit(placement)) for command in await self.turn(event)]
 
@@ -88,26 +88,26 @@ class Stagehand:
         assert self.state is not None
         commands: list[Command] = []
         for event in events:
-            self.state, more = state_machine.step(self.state, event, self.world.now())
+            self.state, more = state_machine.step(self.state, event, self.backend.now())
             commands += more
-        await self.world.commit(Changes(states=(self.state,), commands=tuple(commands)))
+        await self.backend.commit(Changes(states=(self.state,), commands=tuple(commands)))
         return commands
 
     async def live(self, *events: Event) -> None:
         """A turn whose commands are performed."""
-        self.world.perform(await self.turn(*events))
+        self.backend.perform(await self.turn(*events))
 
     async def until(self, found: Callable[[list[Event]], Found]) -> Found:
         """Wait, without committing anything, until what was heard satisfies `found`."""
-        give_up = self.world.now() + int(strays.PATIENCE * 1000)
+        give_up = self.backend.now() + int(strays.PATIENCE * 1000)
         while not (answer := found(self.heard)):
-            assert self.world.now() < give_up, f"heard only {self.heard}"
-            events = await self.world.wait(give_up)
+            assert self.backend.now() < give_up, f"heard only {self.heard}"
+            events = await self.backend.wait(give_up)
             self.heard += [event.event for event in events if isinstance(event, JobEvent)]
         return answer
 
     async def settle(self, quiet: int = 200) -> list[Event]:
         """Everything heard until nothing comes any more for `quiet` ms."""
-        while events := await self.world.wait(self.world.now() + quiet):
+        while events := await self.backend.wait(self.backend.now() + quiet):
             self.heard += [event.event for event in events if isinstance(event, JobEvent)]
         return self.heard

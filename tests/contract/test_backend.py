@@ -15,9 +15,9 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import Phase
 
 
-async def enter(place: Place, world: Backend, job: Job, number: int) -> tuple[str, int, Job]:
+async def enter(place: Place, backend: Backend, job: Job, number: int) -> tuple[str, int, Job]:
     """What `created` wants of a job that is handed in."""
-    job_id, read = await place.hand_in(world, job, number)
+    job_id, read = await place.hand_in(backend, job, number)
     return job_id, number, read
 
 
@@ -36,8 +36,8 @@ def started(heard: list[Event]) -> bool:
 def test_a_launch_is_answered_by_started_and_then_by_one_exit_a_member(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.SUCCEED, replicas=2), place.nodes))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.SUCCEED, replicas=2), place.nodes))
         await hand.until(ended(2))
         first, *exits = await hand.settle()
         assert first == Started(1)
@@ -50,8 +50,8 @@ def test_a_launch_is_answered_by_started_and_then_by_one_exit_a_member(place: Pl
 def test_a_failing_member_says_how_it_ended(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
         await hand.until(ended(1))
         exit = next(event.exit for event in hand.heard if isinstance(event, MemberExited))
         assert (exit.code, exit.signal, exit.lost) == (3, None, False)
@@ -63,8 +63,8 @@ def test_a_failing_member_says_how_it_ended(place: Place) -> None:
 def test_a_member_that_cannot_be_started_has_ended_with_the_reason(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.UNSTARTABLE), place.nodes[:1]))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.UNSTARTABLE), place.nodes[:1]))
         await hand.until(ended(1))
         exit = next(event.exit for event in hand.heard if isinstance(event, MemberExited))
         assert not exit.ok
@@ -76,10 +76,10 @@ def test_a_member_that_cannot_be_started_has_ended_with_the_reason(place: Place)
 def test_a_stop_ends_every_member_and_is_answered_once(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.RUN, replicas=2), place.nodes))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.RUN, replicas=2), place.nodes))
         await hand.until(started)
-        hand.world.perform([Stop(hand.job_id, 1, grace=10_000), Stop(hand.job_id, 1, grace=10_000)])
+        hand.backend.perform([Stop(hand.job_id, 1, grace=10_000), Stop(hand.job_id, 1, grace=10_000)])
         await hand.until(gone)
         heard = await hand.settle()
         assert [type(event) for event in heard] == [Started, MemberExited, MemberExited, GangGone]
@@ -90,10 +90,10 @@ def test_a_stop_ends_every_member_and_is_answered_once(place: Place) -> None:
 def test_who_does_not_end_within_the_grace_is_killed(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.STUBBORN), place.nodes[:1]))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.STUBBORN), place.nodes[:1]))
         await hand.until(started)
-        hand.world.perform([Stop(hand.job_id, 1, grace=50)])
+        hand.backend.perform([Stop(hand.job_id, 1, grace=50)])
         await hand.until(gone)
 
     play(place, story)
@@ -102,8 +102,8 @@ def test_who_does_not_end_within_the_grace_is_killed(place: Place) -> None:
 def test_a_stop_of_what_has_ended_or_never_was_is_answered_at_once(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform([Stop("job-7", 3, grace=60_000)])
+        hand.backend.recover()
+        hand.backend.perform([Stop("job-7", 3, grace=60_000)])
         await hand.until(gone)
         assert await hand.settle() == [GangGone(3)]
 
@@ -113,10 +113,10 @@ def test_a_stop_of_what_has_ended_or_never_was_is_answered_at_once(place: Place)
 def test_a_launch_told_twice_starts_once(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
+        hand.backend.recover()
         launches = await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
-        hand.world.perform(launches)
-        hand.world.perform(launches)
+        hand.backend.perform(launches)
+        hand.backend.perform(launches)
         await hand.until(ended(1))
         assert [type(event) for event in await hand.settle()] == [Started, MemberExited]
 
@@ -125,21 +125,21 @@ def test_a_launch_told_twice_starts_once(place: Place) -> None:
 
 def test_wait_returns_empty_when_its_time_has_come(place: Place) -> None:
     async def story() -> None:
-        world = await place.open()
-        world.recover()
-        due = world.now() + 30
-        assert await world.wait(due) == []
-        assert world.now() >= due
+        backend = await place.open()
+        backend.recover()
+        due = backend.now() + 30
+        assert await backend.wait(due) == []
+        assert backend.now() >= due
 
     play(place, story)
 
 
 def test_time_does_not_go_back_over_a_restart(place: Place) -> None:
     async def story() -> None:
-        world = await place.open()
-        world.recover()
-        before = world.now()
-        await place.abandon(world)
+        backend = await place.open()
+        backend.recover()
+        before = backend.now()
+        await place.abandon(backend)
         assert (await place.open()).now() >= before
 
     play(place, story)
@@ -148,17 +148,17 @@ def test_time_does_not_go_back_over_a_restart(place: Place) -> None:
 def test_what_was_committed_is_there_after_the_controller_died(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
+        hand.backend.recover()
         await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
-        ended_job = create_state(*await enter(place, hand.world, place.job(Behaviour.SUCCEED), 2), 5)
+        ended_job = create_state(*await enter(place, hand.backend, place.job(Behaviour.SUCCEED), 2), 5)
         ended_job = replace(ended_job, status=replace(ended_job.status, phase=Phase.SUCCEEDED, finished_at=9))
-        await hand.world.commit(Changes(states=(ended_job,)))
-        await place.abandon(hand.world)
+        await hand.backend.commit(Changes(states=(ended_job,)))
+        await place.abandon(hand.backend)
 
-        world = await place.open()
-        assert world.recover().states == (hand.state,)
-        assert world.finished(ended_job.id) == ended_job
-        assert world.finished(hand.job_id) is None
+        backend = await place.open()
+        assert backend.recover().states == (hand.state,)
+        assert backend.finished(ended_job.id) == ended_job
+        assert backend.finished(hand.job_id) is None
 
     play(place, story)
 
@@ -166,19 +166,19 @@ def test_what_was_committed_is_there_after_the_controller_died(place: Place) -> 
 def test_an_ended_job_with_a_time_to_live_is_recovered_until_it_is_forgotten(place: Place) -> None:
     async def story() -> None:
         job = replace(place.job(Behaviour.SUCCEED), ttl=1_000)
-        world = await place.open()
-        world.recover()
-        ended_job = create_state(*await enter(place, world, job, 1), 5)
+        backend = await place.open()
+        backend.recover()
+        ended_job = create_state(*await enter(place, backend, job, 1), 5)
         ended_job = replace(ended_job, status=replace(ended_job.status, phase=Phase.SUCCEEDED, finished_at=9))
-        await world.commit(Changes(states=(ended_job,)))
-        await place.abandon(world)
+        await backend.commit(Changes(states=(ended_job,)))
+        await place.abandon(backend)
 
-        world = await place.open()
-        assert world.recover().states == (ended_job,)
-        await world.commit(Changes(forgotten=(ended_job.id,), commands=(Forget(ended_job.id),)))
-        world.perform([Forget(ended_job.id)])
-        assert world.finished(ended_job.id) is None
-        await place.abandon(world)
+        backend = await place.open()
+        assert backend.recover().states == (ended_job,)
+        await backend.commit(Changes(forgotten=(ended_job.id,), commands=(Forget(ended_job.id),)))
+        backend.perform([Forget(ended_job.id)])
+        assert backend.finished(ended_job.id) is None
+        await place.abandon(backend)
         assert (await place.open()).recover().states == ()
 
     play(place, story)
@@ -187,13 +187,13 @@ def test_an_ended_job_with_a_time_to_live_is_recovered_until_it_is_forgotten(pla
 def test_an_event_that_was_told_and_not_committed_is_told_again(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.FAIL, replicas=2), place.nodes))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.FAIL, replicas=2), place.nodes))
         await hand.until(ended(2))
-        await place.abandon(hand.world)
+        await place.abandon(hand.backend)
 
         again = Stagehand(place, await place.open(), hand.state)
-        again.world.recover()
+        again.backend.recover()
         await again.until(ended(2))
         assert sorted(map(repr, await again.settle())) == sorted(map(repr, hand.heard))
 
@@ -203,15 +203,15 @@ def test_an_event_that_was_told_and_not_committed_is_told_again(place: Place) ->
 def test_an_event_that_was_committed_is_not_told_again(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
         await hand.until(ended(1))
         await hand.turn(*hand.heard)
-        await place.abandon(hand.world)
+        await place.abandon(hand.backend)
 
         again = Stagehand(place, await place.open(), hand.state)
-        again.world.recover()
-        again.world.perform([Stop(again.job_id, 1, grace=1_000)])
+        again.backend.recover()
+        again.backend.perform([Stop(again.job_id, 1, grace=1_000)])
         await again.until(gone)
         assert await again.settle() == [GangGone(1)]
 
@@ -221,16 +221,16 @@ def test_an_event_that_was_committed_is_not_told_again(place: Place) -> None:
 def test_a_gang_outlives_its_controller_and_ends_before_the_next(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
-        hand.world.perform(await hand.admit(place.job(Behaviour.RUN), place.nodes[:1]))
+        hand.backend.recover()
+        hand.backend.perform(await hand.admit(place.job(Behaviour.RUN), place.nodes[:1]))
         await hand.until(started)
         await hand.turn(*hand.heard)
-        await place.abandon(hand.world)
+        await place.abandon(hand.backend)
 
         again = Stagehand(place, await place.open(), hand.state)
-        again.world.recover()
+        again.backend.recover()
         assert await again.settle() == []
-        again.world.perform([Stop(again.job_id, 1, grace=10_000)])
+        again.backend.perform([Stop(again.job_id, 1, grace=10_000)])
         await again.until(gone)
         assert [type(event) for event in again.heard] == [MemberExited, GangGone]
 
@@ -240,14 +240,14 @@ def test_a_gang_outlives_its_controller_and_ends_before_the_next(place: Place) -
 def test_a_launch_that_was_committed_and_not_performed_is_performed_by_the_next(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place, await place.open())
-        hand.world.recover()
+        hand.backend.recover()
         (launch,) = await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
         assert isinstance(launch, Launch)
-        await place.abandon(hand.world)
+        await place.abandon(hand.backend)
 
         again = Stagehand(place, await place.open(), hand.state)
-        again.world.recover()
-        again.world.perform([launch])
+        again.backend.recover()
+        again.backend.perform([launch])
         await again.until(ended(1))
         assert [type(event) for event in again.heard] == [Started, MemberExited]
 

@@ -20,13 +20,13 @@ from windlass.backends.simulator.report import (
     FIGURES,
     Experiment,
     Figure,
-    Run,
+    PolicyRun,
     build,
     check_folder,
     mean_and_sd,
     write,
 )
-from windlass.backends.simulator.report.formatting import format_mean, join_names
+from windlass.backends.simulator.report.number_format import format_mean, join_names
 from windlass.backends.simulator.study import Study, run_study
 from windlass.backends.simulator.study.costs import parse_costs
 from windlass.backends.simulator.study.faults import parse_faults
@@ -66,7 +66,7 @@ def compare_policies(
     return ExitCode.OK
 
 
-def _simulate(options: SimulateOptions, processes: int, *, no_color: bool) -> tuple[Experiment, list[Run]]:
+def _simulate(options: SimulateOptions, processes: int, *, no_color: bool) -> tuple[Experiment, list[PolicyRun]]:
     signal.signal(signal.SIGTERM, _interrupt)
     collect_rarely()
     with ProgressBar("simulating", no_color=no_color) as bar:
@@ -100,7 +100,7 @@ def _metric_cell(figure: Figure) -> Any:
     return lambda row: format_mean(row[figure.key]["mean"], row[figure.key]["sd"], figure.unit)
 
 
-def _row(policy: str, runs: list[Run]) -> Row:
+def _row(policy: str, runs: list[PolicyRun]) -> Row:
     own = [run.metrics for run in runs if run.policy == policy]
     spreads = {figure.key: mean_and_sd([figure.value(metrics) for metrics in own]) for figure in FIGURES}
     figures = {key: {"mean": mean, "sd": sd} for key, (mean, sd) in spreads.items()}
@@ -108,7 +108,7 @@ def _row(policy: str, runs: list[Run]) -> Row:
     return {"policy": policy, "runs": len(own), "jobs": own[0].everything.jobs, "left_out": left_out, **figures}
 
 
-def _print_notes(options: SimulateOptions, experiment: Experiment, runs: list[Run], page: Path | None) -> None:
+def _print_notes(options: SimulateOptions, experiment: Experiment, runs: list[PolicyRun], page: Path | None) -> None:
     """Prints on stderr what the table does not show: unused seeds, skipped jobs, the report."""
     if not experiment.random and options.seeds != "1":
         _say("nothing depends on the seed: each policy was run once")

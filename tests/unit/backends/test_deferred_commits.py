@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from windlass.backends.deferred_commits import FIRST_RETRY_MS, LAST_RETRY_MS, DeferredCommits
 from windlass.backends.port import Changes, ClusterChanged, JobArrived, Transition
-from windlass.backends.simulator.backend import Over, SimulatorBackend
+from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.script import Script
 from windlass.backends.simulator.universe import Universe
 from windlass.controller import Controller, run
@@ -104,7 +104,7 @@ def drive(jobs: dict[str, Job], refusal: Callable[[int, str], str]) -> tuple[Uni
         controller = Controller(backend.recover(), backend.finished)
         try:
             await run(controller, backend, on_trouble=reports.append)
-        except Over:
+        except SimulationOver:
             return
 
     asyncio.run(whole())

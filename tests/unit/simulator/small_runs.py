@@ -1,7 +1,7 @@
 """Small simulations that tests of reports share."""
 
 from windlass.backends.simulator import Trace, TraceJob, cluster_of, measure, replay
-from windlass.backends.simulator.report import Experiment, Run
+from windlass.backends.simulator.report import Experiment, PolicyRun
 from windlass.backends.simulator.report.experiment import Source
 from windlass.core.queues.orders.registry import POLICIES
 
@@ -14,7 +14,7 @@ def trace(*jobs: TraceJob, name: str = "small.jsonl") -> Trace:
 
 
 def job(number: int, submit: float, hours: float, gpus: int, **more: object) -> TraceJob:
-    """Hours since the first submission."""
+    """Returns a job; `submit` in hours since the first submission."""
     plain = {"user": "ada", "queue": "research", "walltime": int(hours * HOUR)}
     return TraceJob(f"j{number}", int(submit * HOUR), int(hours * HOUR), gpus=gpus, **{**plain, **more})
 
@@ -24,7 +24,7 @@ def outcome_of(*jobs: TraceJob, policy: str = "fifo"):
 
 
 FOUR = (job(1, 0, 2, 3), job(2, 0.5, 1, 4), job(3, 1, 1, 4), job(4, 1.5, 1, 1, queue="teaching", user="bob"))
-"""Two nodes of four GPUs: j3 waits for j2."""
+"""Jobs for two nodes of four GPUs: j3 waits for j2."""
 
 
 def experiment(*policies: str, **more: object) -> Experiment:
@@ -39,9 +39,11 @@ def experiment(*policies: str, **more: object) -> Experiment:
     return Experiment(**{**plain, **more})
 
 
-def runs(*policies: str, jobs=FOUR, seeds=(1,)) -> list[Run]:
+def runs(*policies: str, jobs=FOUR, seeds=(1,)) -> list[PolicyRun]:
     return [
-        Run(policy, seed, measure(outcome := outcome_of(*jobs, policy=policy)), outcome if seed == seeds[0] else None)
+        PolicyRun(
+            policy, seed, measure(outcome := outcome_of(*jobs, policy=policy)), outcome if seed == seeds[0] else None
+        )
         for policy in policies
         for seed in seeds
     ]

@@ -1,4 +1,4 @@
-"""The replay, and the real controller on the sim world: the same decisions on the same trace, to the millisecond."""
+"""The replay and the controller on the simulator backend: equal decisions on the same trace, to the millisecond."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from windlass.backends.simulator import Costs, Outcome, Trace, cluster_of, replay
 from windlass.backends.simulator.backend import SimulatorBackend
 from windlass.backends.simulator.simulate import simulate
-from windlass.backends.simulator.synthetic import HOUR, Distribution, Size, synthesize
+from windlass.backends.simulator.synthetic import HOUR, Distribution, SizeClass, synthesize
 from windlass.controller import Controller, run
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
@@ -23,13 +23,18 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.queues.orders.registry import ORDERS, POLICIES
 
-SIZES = (Size(1, 5.0, HOUR, 1.2), Size(2, 1.0, HOUR, 1.0), Size(8, 1.0, 2 * HOUR, 1.0), Size(20, 0.5, HOUR, 0.5))
-LAW = Distribution(HOUR, SIZES, queues=(("a", 0.5), ("b", 0.3), ("c", 0.2)), users=2)
+SIZES = (
+    SizeClass(1, 5.0, HOUR, 1.2),
+    SizeClass(2, 1.0, HOUR, 1.0),
+    SizeClass(8, 1.0, 2 * HOUR, 1.0),
+    SizeClass(20, 0.5, HOUR, 0.5),
+)
+DISTRIBUTION = Distribution(HOUR, SIZES, queues=(("a", 0.5), ("b", 0.3), ("c", 0.2)), users=2)
 CLUSTER = cluster_of(4, 8, queues=(Queue("b", {"gpu": 16}), Queue("a", weight=2)))
 
 
-def busy(seed: int, jobs: int = 60) -> Trace:
-    trace = synthesize(LAW.at_load(32, 1.1), jobs, seed)
+def busy_trace(seed: int, jobs: int = 60) -> Trace:
+    trace = synthesize(DISTRIBUTION.at_load(32, 1.1), jobs, seed)
     rng = random.Random(seed)  # noqa: S311 - not for secrets
     fitting = tuple(
         replace(
@@ -43,12 +48,12 @@ def busy(seed: int, jobs: int = 60) -> Trace:
     return replace(trace, jobs=fitting)
 
 
-def controlled(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
-    return run(Controller(world.recover(), world.finished), world, on_trouble=pytest.fail)
+def run_controller(backend: SimulatorBackend) -> Coroutine[Any, Any, None]:
+    return run(Controller(backend.recover(), backend.finished), backend, on_trouble=pytest.fail)
 
 
 def decisions(outcome: Outcome) -> list[tuple[int, int, int, int, tuple[int, ...], tuple[int, ...]]]:
-    """Of every run: when, whose, why it ended, on which nodes, and with how much there."""
+    """Returns every run: begin, job, end, cause, nodes, and the amount on each node."""
     seats = [slice(*pair) for pair in zip(outcome.seats[:-1], outcome.seats[1:], strict=True)]
     runs = zip(outcome.begin, outcome.job, outcome.end, outcome.cause, seats, strict=True)
     return sorted(
@@ -58,42 +63,43 @@ def decisions(outcome: Outcome) -> list[tuple[int, int, int, int, tuple[int, ...
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
-def test_replay_and_controller_decide_alike(order: str) -> None:
+def test_the_replay_and_the_controller_decide_equally(order: str) -> None:
     policy = Policy(order=order)
     for seed in range(2):
-        trace = busy(seed)
+        trace = busy_trace(seed)
         replayed = replay(trace, CLUSTER, policy, kill=True)
-        simulated = simulate(trace, CLUSTER, policy, controlled)
+        simulated = simulate(trace, CLUSTER, policy, run_controller)
         assert decisions(replayed) == decisions(simulated)
         assert len({job for _, job, *_ in decisions(replayed)}) == len(trace.jobs)
 
 
 @pytest.mark.parametrize("name", ["fifo", "easy", "conservative", "sjf", "fair", "windlass"])
-def test_decisions_that_need_no_plan_are_those_of_a_plan(name: str) -> None:
-    """Nobody has a priority and no queue a limit: the replay's shortcuts apply (backends.simulator.shortcuts)."""
+def test_shortcuts_decide_like_a_full_plan(name: str) -> None:
+    """Without priorities and queue limits the replay's shortcuts apply (`backends.simulator.shortcuts`)."""
     uneven = cluster_of(3, 8)
     cluster = replace(uneven, nodes=(*uneven.nodes, Node("small", {"gpu": 2})))
     for seed in range(3):
-        trace = busy(seed)
+        trace = busy_trace(seed)
         trace = replace(trace, jobs=tuple(replace(job, priority=0) for job in trace.jobs))
         replayed = replay(trace, cluster, POLICIES[name], kill=True)
-        assert decisions(replayed) == decisions(simulate(trace, cluster, POLICIES[name], controlled))
+        assert decisions(replayed) == decisions(simulate(trace, cluster, POLICIES[name], run_controller))
 
 
-def test_they_charge_restarts_and_checkpoints_alike() -> None:
+def test_the_replay_and_the_controller_charge_restarts_and_checkpoints_equally() -> None:
     costs = Costs(start=5_000, restart=60_000, checkpoint_every=600_000, checkpoint=20_000, saves_when_stopped=False)
     for order in ("fifo", "windlass", "srtf"):
-        trace = busy(7)
+        trace = busy_trace(7)
         replayed = replay(trace, CLUSTER, Policy(order=order), costs=costs, kill=True)
-        assert decisions(replayed) == decisions(simulate(trace, CLUSTER, Policy(order=order), controlled, costs=costs))
+        simulated = simulate(trace, CLUSTER, Policy(order=order), run_controller, costs=costs)
+        assert decisions(replayed) == decisions(simulated)
 
 
-def said(plan: Plan) -> object:
+def decisions_of_plan(plan: Plan) -> object:
     return plan.admissions, plan.preemptions, plan.resizes, tuple(plan.order), dict(plan.verdicts)
 
 
-def rebuilt(snapshot: Snapshot, rng: random.Random) -> Snapshot:
-    """What somebody else would make of the same cluster, who hears of its gangs in another order."""
+def rebuild(snapshot: Snapshot, rng: random.Random) -> Snapshot:
+    """Returns the snapshot of a ledger that got the same nodes and gangs in another order."""
     table = snapshot.table
     ledger = Ledger(
         rng.sample(table.nodes, len(table.nodes)), snapshot.queues.values(), table.topology, snapshot.policy
@@ -106,23 +112,23 @@ def rebuilt(snapshot: Snapshot, rng: random.Random) -> Snapshot:
 
 
 @pytest.mark.parametrize("order", ["fifo", "windlass"])
-def test_a_snapshot_gives_the_same_plan_whoever_asks(order: str) -> None:
+def test_a_snapshot_gives_the_same_plan_in_any_order_of_its_parts(order: str) -> None:
     rng = random.Random(1)  # noqa: S311 - not for secrets
-    asked = 0
+    compared = 0
 
-    def compare(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
-        controller = Controller(world.recover(), world.finished)
+    def compare(backend: SimulatorBackend) -> Coroutine[Any, Any, None]:
+        controller = Controller(backend.recover(), backend.finished)
 
         def watch() -> None:
-            nonlocal asked
+            nonlocal compared
             if rng.random() < 0.1:
-                asked += 1
-                snapshot, now = controller.snapshot(), world.now()
-                plan = said(schedule(snapshot, now))
-                assert plan == said(schedule(Ledger.at(snapshot).snapshot(), now))
-                assert plan == said(schedule(rebuilt(snapshot, rng), now))
+                compared += 1
+                snapshot, now = controller.snapshot(), backend.now()
+                plan = decisions_of_plan(schedule(snapshot, now))
+                assert plan == decisions_of_plan(schedule(Ledger.at(snapshot).snapshot(), now))
+                assert plan == decisions_of_plan(schedule(rebuild(snapshot, rng), now))
 
-        return run(controller, SimulatorBackend(world.universe, watch), on_trouble=pytest.fail)
+        return run(controller, SimulatorBackend(backend.universe, watch), on_trouble=pytest.fail)
 
-    simulate(busy(3), CLUSTER, Policy(order=order), compare)
-    assert asked > 10
+    simulate(busy_trace(3), CLUSTER, Policy(order=order), compare)
+    assert compared > 10

@@ -1,4 +1,4 @@
-"""Faults: drawn from rates or read from a list, and what they do to a job that runs."""
+"""Faults drawn from rates or read from a list, and their effect on a running job."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ S = 1000
 HOUR = 3_600_000
 
 
-def controlled(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
-    return run(Controller(world.recover(), world.finished), world, on_trouble=pytest.fail)
+def run_controller(backend: SimulatorBackend) -> Coroutine[Any, Any, None]:
+    return run(Controller(backend.recover(), backend.finished), backend, on_trouble=pytest.fail)
 
 
-def lived_through(*faults: Fault, nodes: int = 1, gpus: int = 8, costs: Costs | None = None, **more) -> Outcome:
-    """A job of 100 s on as many GPUs, from 0 s on."""
+def run_with_faults(*faults: Fault, nodes: int = 1, gpus: int = 8, costs: Costs | None = None, **more) -> Outcome:
+    """Simulates a job of 100 s on `gpus` GPUs, submitted at 0 s, with these faults."""
     trace = Trace("one", "synthetic", (TraceJob("t-1", 0, 100 * S, gpus=gpus, replicas=None),))
-    return simulate(trace, cluster_of(nodes), Policy(), controlled, faults=faults, costs=costs, **more)
+    return simulate(trace, cluster_of(nodes), Policy(), run_controller, faults=faults, costs=costs, **more)
 
 
 def runs(outcome: Outcome) -> list[tuple[int, int, Cause]]:
@@ -44,66 +44,70 @@ def runs(outcome: Outcome) -> list[tuple[int, int, Cause]]:
     return [(int(begin), int(end), Cause(cause)) for begin, end, cause in times]
 
 
-def test_a_dead_node_loses_what_was_not_saved_and_the_job_starts_again_when_it_is_back() -> None:
-    death = Fault(50 * S, FaultKind.NODE, "n1", until=80 * S)
-    assert runs(lived_through(death)) == [(0, 50, Cause.LOST), (80, 180, Cause.FINISHED)]
+def test_a_dead_node_loses_unsaved_work_and_the_job_restarts_when_it_has_recovered() -> None:
+    failure = Fault(50 * S, FaultKind.NODE, "n1", until=80 * S)
+    assert runs(run_with_faults(failure)) == [(0, 50, Cause.LOST), (80, 180, Cause.FINISHED)]
     costs = Costs(restart=5 * S, checkpoint_every=20 * S, checkpoint=1 * S)
     # two checkpoints (at 20 and 41 s) hold 40 s of work; then 5 s to restart, 60 s of work, two more checkpoints
-    assert runs(lived_through(death, costs=costs)) == [(0, 50, Cause.LOST), (80, 147, Cause.FINISHED)]
+    assert runs(run_with_faults(failure, costs=costs)) == [(0, 50, Cause.LOST), (80, 147, Cause.FINISHED)]
 
 
-def test_the_gang_goes_on_elsewhere_if_there_is_room() -> None:
-    death = Fault(50 * S, FaultKind.NODE, "n1", until=1000 * S)
-    outcome = lived_through(death, nodes=2)
+def test_a_gang_restarts_on_another_node_if_one_is_free() -> None:
+    failure = Fault(50 * S, FaultKind.NODE, "n1", until=1000 * S)
+    outcome = run_with_faults(failure, nodes=2)
     assert runs(outcome) == [(0, 50, Cause.LOST), (50, 150, Cause.FINISHED)]
     assert [outcome.nodes[row] for row in outcome.row] == ["n1", "n2"]
 
 
-def test_a_death_is_known_only_after_a_while() -> None:
-    death = Fault(50 * S, FaultKind.NODE, "n1", until=60 * S)
-    outcome = lived_through(death, nodes=2, delays=Delays(detect=30 * S))
+def test_a_node_failure_is_detected_after_the_delay() -> None:
+    failure = Fault(50 * S, FaultKind.NODE, "n1", until=60 * S)
+    outcome = run_with_faults(failure, nodes=2, delays=Delays(detect=30 * S))
     assert runs(outcome) == [(0, 80, Cause.LOST), (80, 180, Cause.FINISHED)]
 
 
-def test_a_node_that_is_unreachable_for_a_moment_keeps_its_gang() -> None:
+def test_a_node_that_is_unreachable_within_the_grace_keeps_its_gang() -> None:
     cut = Fault(50 * S, FaultKind.UNREACHABLE, "n1", until=60 * S)
-    assert runs(lived_through(cut, nodes=2)) == [(0, 100, Cause.FINISHED)]
+    assert runs(run_with_faults(cut, nodes=2)) == [(0, 100, Cause.FINISHED)]
 
 
-def test_an_end_on_an_unreachable_node_is_known_when_it_is_back() -> None:
+def test_an_end_on_an_unreachable_node_is_reported_when_it_is_reachable_again() -> None:
     cut = Fault(50 * S, FaultKind.UNREACHABLE, "n1", until=160 * S)
-    assert runs(lived_through(cut, nodes=2)) == [(0, 160, Cause.FINISHED)]
+    assert runs(run_with_faults(cut, nodes=2)) == [(0, 160, Cause.FINISHED)]
 
 
 def test_a_node_that_is_unreachable_beyond_the_grace_is_lost() -> None:
     cut = Fault(50 * S, FaultKind.UNREACHABLE, "n1", until=900 * S)
-    # stopped at 350 s; nothing of it is left at 900 s, when the node is back: its work was done, but nobody heard of it
-    (start, end, _), second = runs(lived_through(cut, nodes=2))
+    # stopped at 350 s; gone at 900 s, when the node is reachable again: its work was done, but not reported
+    (start, end, _), second = runs(run_with_faults(cut, nodes=2))
     assert (start, end, second) == (0, 900, (900, 900, Cause.FINISHED))
 
 
 def test_a_killed_rank_restarts_the_gang_on_its_nodes_and_a_failed_gpu_elsewhere() -> None:
     for kind, second in ((FaultKind.RANK, "n1"), (FaultKind.GPU, "n2")):
-        outcome = lived_through(Fault(30 * S, kind, "n1", until=500 * S), nodes=2)
+        outcome = run_with_faults(Fault(30 * S, kind, "n1", until=500 * S), nodes=2)
         assert runs(outcome)[1][2] is Cause.FINISHED
         assert outcome.nodes[outcome.row[-1]] == second
 
 
-def test_a_straggler_holds_up_the_whole_gang_as_long_as_it_is_slow() -> None:
+def test_a_slow_node_slows_down_the_whole_gang() -> None:
     slow = Fault(20 * S, FaultKind.SLOW, "n2", until=60 * S, speed=500)
-    assert runs(lived_through(slow, nodes=2, gpus=16)) == [(0, 120, Cause.FINISHED)]
+    assert runs(run_with_faults(slow, nodes=2, gpus=16)) == [(0, 120, Cause.FINISHED)]
 
 
 def test_a_reclaimed_node_closes_at_its_notice_and_dies_after_it() -> None:
     taken = Fault(20 * S, FaultKind.RECLAIM, "n1", until=200 * S, notice=30 * S)
-    assert runs(lived_through(taken, nodes=2)) == [(0, 50, Cause.LOST), (50, 150, Cause.FINISHED)]
+    assert runs(run_with_faults(taken, nodes=2)) == [(0, 50, Cause.LOST), (50, 150, Cause.FINISHED)]
 
 
-def test_a_gang_that_vanishes_is_noticed() -> None:
-    assert runs(lived_through(Fault(40 * S, FaultKind.GANG, "n1"))) == [(0, 40, Cause.LOST), (40, 140, Cause.FINISHED)]
+def test_a_vanished_gang_is_detected() -> None:
+    vanished = Fault(40 * S, FaultKind.GANG, "n1")
+    assert runs(run_with_faults(vanished)) == [
+        (0, 40, Cause.LOST),
+        (40, 140, Cause.FINISHED),
+    ]
 
 
-def test_rates_are_kept_and_equal_seeds_give_equal_faults() -> None:
+def test_faults_follow_their_rates_and_equal_seeds_give_equal_faults() -> None:
     nodes = [f"n{n}" for n in range(50)]
     rates = {FaultKind.NODE: Rate(100 * HOUR, 2 * HOUR), FaultKind.SLOW: Rate(50 * HOUR, HOUR)}
     found = draw_faults(nodes, rates, 1000 * HOUR, seed=3)
@@ -114,18 +118,18 @@ def test_rates_are_kept_and_equal_seeds_give_equal_faults() -> None:
     assert list(found) == sorted(found, key=lambda fault: fault.at)
 
 
-def test_a_list_of_faults_is_read_and_its_mistakes_are_told_with_their_row(tmp_path: Path) -> None:
+def test_a_list_of_faults_is_read_and_its_errors_name_the_row(tmp_path: Path) -> None:
     path = tmp_path / "faults.jsonl"
     path.write_text('{"at": 9000, "kind": "rank", "node": "n1"}\n{"at":10,"kind":"node","node":"n1","until":20}\n')
     assert read_faults(str(path), ["n1"]) == (
         Fault(10, FaultKind.NODE, "n1", until=20),
         Fault(9000, FaultKind.RANK, "n1"),
     )
-    for bad, said in (
+    for bad, message in (
         ('{"at": 1, "kind": "flood", "node": "n1"}', "row 1: no fault: Invalid enum value 'flood'"),
         ('{"at": 1, "kind": "node", "node": "n9", "until": 2}', "row 1: the cluster has no node n9"),
         ('{"at": 5, "kind": "node", "node": "n1", "until": 5}', "row 1: until is 5: the fault must last beyond"),
     ):
         path.write_text(bad)
-        with pytest.raises(SimulationError, match=said):
+        with pytest.raises(SimulationError, match=message):
             read_faults(str(path), ["n1"])

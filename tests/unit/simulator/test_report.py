@@ -1,4 +1,4 @@
-"""What the report says of a small simulation, and that the page holds together."""
+"""The report of a small simulation: its texts and figures, and the validity of the page."""
 
 import json
 import re
@@ -11,16 +11,16 @@ import pytest
 from small_runs import FOUR, HOUR, experiment, job, outcome_of, runs, trace
 
 from windlass.backends.simulator import SimulationError, cluster_of, measure, replay
-from windlass.backends.simulator.report import Run, build, check_folder, mean_and_sd, timeline, write
-from windlass.backends.simulator.report.formatting import (
+from windlass.backends.simulator.report import PolicyRun, build, check_folder, mean_and_sd, timeline, write
+from windlass.backends.simulator.report.gantt import gantt
+from windlass.backends.simulator.report.lanes import Lanes
+from windlass.backends.simulator.report.number_format import (
     format_deviation,
     format_duration,
     format_figure,
     format_mean,
     join_names,
 )
-from windlass.backends.simulator.report.gantt import gantt
-from windlass.backends.simulator.report.lanes import Lanes
 from windlass.backends.simulator.report.page import page
 from windlass.core.queues.orders.registry import POLICIES
 
@@ -31,15 +31,15 @@ def report(*policies, **more):
     return build(experiment(*policies, **more), runs(*policies))
 
 
-# --- numbers in words ---------------------------------------------------------------------------------
+# --- numbers ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(0, "0 s"), (0.04, "40 ms"), (59.99, "1 min"), (90, "1.5 min"), (3600, "1 h"), (4567, "1.27 h"), (1e6, "11.6 d")],
 )
-def test_durations_in_their_largest_unit(seconds, said):
-    assert format_duration(seconds) == said
+def test_durations_are_formatted_in_their_largest_unit(seconds, text):
+    assert format_duration(seconds) == text
 
 
 def test_a_mean_and_its_deviation_share_a_unit():
@@ -63,23 +63,23 @@ def test_the_deviation_is_that_of_a_sample():
 # --- series -------------------------------------------------------------------------------------------
 
 
-def test_what_is_held_is_averaged_exactly():
+def test_held_amounts_are_averaged_exactly():
     held = timeline.means(timeline.held(outcome_of(*FOUR)), HALF_HOURS) / 1000
     assert held.tolist() == [3, 7, 7, 8, 5, 0]
 
 
-def test_what_waits_is_what_has_come_and_does_not_run():
+def test_the_waiting_demand_is_that_of_jobs_submitted_and_not_running():
     wanted = timeline.means(timeline.wanted(outcome_of(*FOUR)), HALF_HOURS) / 1000
     assert wanted.tolist() == [0, 0, 4, 0, 0, 0]
 
 
-def test_a_stretch_may_begin_and_end_anywhere():
+def test_an_interval_may_begin_and_end_at_any_time():
     steps = timeline.steps(np.array([10, 25]), np.array([30, 45]), np.array([2, 4]))
     assert timeline.means(steps, np.array([0, 20, 40, 60])).tolist() == [1.0, 4.0, 1.0]
     assert timeline.means(steps, np.array([-20, 0])).tolist() == [0.0]
 
 
-def test_free_gpus_are_useless_where_the_next_job_does_not_fit():
+def test_free_gpus_are_unusable_where_the_next_job_does_not_fit():
     outcome = outcome_of(job(1, 0, 1, 3), job(2, 0, 1, 4))
     lost = timeline.unusable(outcome, np.array([0, HOUR // 2, HOUR]))
     assert lost.tolist() == [1.0, 1.0]
@@ -90,7 +90,7 @@ def test_free_gpus_are_useless_where_the_next_job_does_not_fit():
 # --- gantt --------------------------------------------------------------------------------------------
 
 
-def test_who_comes_takes_the_first_gap_that_is_long_enough():
+def test_a_gang_takes_the_first_interval_that_is_long_enough():
     lanes = Lanes(8)
     one, two, three = lanes.take(2), lanes.take(4), lanes.take(2)
     assert (one, two, three) == ([(0, 2)], [(2, 6)], [(6, 8)])
@@ -100,7 +100,7 @@ def test_who_comes_takes_the_first_gap_that_is_long_enough():
     assert lanes.take(1) == [(7, 8)]
 
 
-def test_a_gap_that_is_given_back_joins_its_neighbours():
+def test_a_returned_interval_is_merged_with_its_neighbours():
     lanes = Lanes(8)
     pieces = [lanes.take(2) for _ in range(4)]
     for number in (0, 2, 1, 3):
@@ -122,31 +122,31 @@ def test_every_run_is_a_bar_and_no_two_overlap():
 
 def test_a_long_trace_is_shown_around_its_longest_queue():
     few = [job(n, n, 0.9, 4) for n in range(3_000)]
-    rush = [job(3_000 + n, 3_000, 0.5, 4) for n in range(3_000)]
-    drawn = gantt({"fifo": outcome_of(*few, *rush)})
+    busy_hour = [job(3_000 + n, 3_000, 0.5, 4) for n in range(3_000)]
+    drawn = gantt({"fifo": outcome_of(*few, *busy_hour)})
     assert len(drawn["bars"][0]) // 6 <= 4_000
     assert drawn["from"] / 3600 > 1_000
     assert "around the longest queue" in drawn["about"]
 
 
-# --- the whole ----------------------------------------------------------------------------------------
+# --- report and page ----------------------------------------------------------------------------------------
 
 
-def test_the_summary_says_what_was_simulated_and_who_is_best():
-    said = " ".join(report("fifo", "sjf")["summary"])
+def test_the_summary_describes_the_simulation_and_names_the_best_policy():
+    text = " ".join(report("fifo", "sjf")["summary"])
     assert (
         "4 jobs with 15 GPU-hours of work were replayed on 2 nodes with 4 GPUs each under 2 policies: fifo and sjf"
-        in said
+        in text
     )
-    assert "one run of each tells all" in said
+    assert "so each has one run" in text
 
 
 def test_the_summary_names_the_seeds_where_something_is_random():
-    said = report("fifo", seeds=(1, 2, 3), random="walltimes as users write them")["summary"][0]
-    assert "each under 3 seeds (walltimes as users write them)" in said
+    text = report("fifo", seeds=(1, 2, 3), random="walltimes are drawn anew")["summary"][0]
+    assert "each under 3 seeds (walltimes are drawn anew)" in text
 
 
-def test_json_holds_every_figure_run_and_job():
+def test_the_json_has_every_figure_run_and_job():
     found = report("fifo", "sjf")
     wait = next(figure for figure in found["figures"] if figure["key"] == "wait_avg")
     assert wait["mean"] == [450.0, 450.0]  # j3 waits half an hour, of four jobs
@@ -157,7 +157,7 @@ def test_json_holds_every_figure_run_and_job():
     assert json.loads(json.dumps(found)) == found
 
 
-def test_charts_have_a_line_for_each_policy_and_a_sentence_for_who_does_not_see_them():
+def test_charts_have_a_line_for_each_policy_and_an_alternative_text():
     charts = report("fifo", "sjf", "windlass")["charts"]
     assert [c["id"] for c in charts] == ["utilisation", "waiting", "fragmentation", "jct", "wait", "fairness"]
     for chart in charts:
@@ -167,7 +167,7 @@ def test_charts_have_a_line_for_each_policy_and_a_sentence_for_who_does_not_see_
             assert all(len(line) == len(chart.get("categories") or chart["x"]) for line in view["series"])
 
 
-def test_queues_and_sizes_are_the_classes():
+def test_bar_charts_have_a_class_for_each_queue_and_size():
     charts = {chart["id"]: chart for chart in report("fifo")["charts"]}
     assert charts["wait"]["categories"] == ["1", "2–3", "4–7"]
     assert charts["fairness"]["categories"] == ["research", "teaching"]
@@ -182,16 +182,16 @@ def test_a_single_job_of_no_length_has_a_page_too():
     assert "1 job with 0 GPU-hours" in page(found)
 
 
-def test_a_trace_without_gpus_is_told_in_cores():
+def test_a_trace_without_gpus_is_reported_in_cores():
     jobs = (job(1, 0, 1, 0, cpu=2_000), job(2, 0, 1, 0, cpu=4_000))
     found = replay(trace(*jobs), cluster_of(1, 0, cpus=4), POLICIES["fifo"])
-    told = build(experiment("fifo", cluster="1 node"), [Run("fifo", 1, measure(found), found)])
-    assert "2 jobs with 6 core-hours of work" in told["summary"][0]
-    assert (told["charts"][4]["x_title"], told["gantt"]["noun"]) == ("cores", "core")
+    built = build(experiment("fifo", cluster="1 node"), [PolicyRun("fifo", 1, measure(found), found)])
+    assert "2 jobs with 6 core-hours of work" in built["summary"][0]
+    assert (built["charts"][4]["x_title"], built["gantt"]["noun"]) == ("cores", "core")
 
 
 class _Tags(HTMLParser):
-    """Every start tag must have its end."""
+    """Checks that every start tag has its end tag."""
 
     VOID = frozenset({"meta", "br", "link", "input"})
 
@@ -218,9 +218,9 @@ def test_the_page_is_well_formed_and_loads_nothing():
     assert not re.search(r"""(?:src|href)=["']?https?:|url\(|@import|fetch\(|XMLHttpRequest""", text)
 
 
-def test_names_of_jobs_and_queues_cannot_break_out_of_the_page():
-    nasty = job(1, 0, 1, 1, queue="</script><script>alert(1)</script>", user="<b>")
-    found = build(experiment("fifo", command="x <y> & z"), runs("fifo", jobs=(nasty,)))
+def test_names_of_jobs_and_queues_are_escaped_in_the_page():
+    job_with_markup = job(1, 0, 1, 1, queue="</script><script>alert(1)</script>", user="<b>")
+    found = build(experiment("fifo", command="x <y> & z"), runs("fifo", jobs=(job_with_markup,)))
     text = page(found)
     assert text.count("</script>") == 2
     assert "alert(1)</script>" not in text
@@ -238,7 +238,7 @@ def test_the_best_of_each_row_is_marked_and_a_tie_is_not():
     assert re.findall(r'<td class="(\w+)">', row) == ["rest", "best"]
 
 
-def test_the_same_simulation_gives_the_same_bytes_wherever_it_is_written(tmp_path):
+def test_the_same_simulation_gives_the_same_bytes_in_any_folder(tmp_path):
     for name in ("a", "b"):
         write(report("fifo", "windlass"), tmp_path / name / "deep")
     one, two = ({file.name: file.read_bytes() for file in (tmp_path / n / "deep").iterdir()} for n in ("a", "b"))
@@ -247,7 +247,7 @@ def test_the_same_simulation_gives_the_same_bytes_wherever_it_is_written(tmp_pat
     assert str(tmp_path).encode() not in one["index.html"] + one["report.json"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for refuse in (check_folder, lambda folder: write(report("fifo"), folder)):
         with pytest.raises(SimulationError, match="name another folder with --report"):
@@ -256,7 +256,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_uplot_is_the_release_that_it_says_it_is():
+def test_uplot_has_the_checksums_of_its_release():
     vendor = files("windlass.backends.simulator.report").joinpath("vendor/uplot")
     stated = dict(re.findall(r"^([0-9a-f]{64})  (\S+)$", vendor.joinpath("SOURCE").read_text(), re.MULTILINE))
     assert {sha256(vendor.joinpath(name).read_bytes()).hexdigest(): name for name in stated.values()} == stated

@@ -1,4 +1,4 @@
-"""The traces that the project ships are what its generator writes, and can be run."""
+"""The shipped traces: equal to the output of their generator, and runnable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = make_traces.FOLDER
 
 
 @pytest.mark.parametrize("name", make_traces.files())
-def test_a_file_is_what_the_generator_writes(name: str) -> None:
+def test_a_shipped_file_equals_the_output_of_the_generator(name: str) -> None:
     assert (FOLDER / name).read_bytes() == make_traces.files()[name]
 
 
@@ -30,12 +30,12 @@ def test_a_trace_runs_to_its_end_on_its_cluster(name: str) -> None:
     assert 0.7 < found.offered_load < 1.3
 
 
-def test_the_list_of_faults_befalls_the_small_cluster() -> None:
-    def controlled(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
-        return run(Controller(world.recover(), world.finished), world, on_trouble=pytest.fail)
+def test_the_list_of_faults_applies_to_the_small_cluster() -> None:
+    def run_controller(backend: SimulatorBackend) -> Coroutine[Any, Any, None]:
+        return run(Controller(backend.recover(), backend.finished), backend, on_trouble=pytest.fail)
 
     cluster = read_nodes(str(FOLDER / "small.yaml"))
     faults = read_faults(str(FOLDER / "faults.jsonl"), [node.name for node in cluster.nodes])
-    outcome = simulate(read_trace(FOLDER / "small.jsonl"), cluster, Policy(), controlled, faults=faults)
+    outcome = simulate(read_trace(FOLDER / "small.jsonl"), cluster, Policy(), run_controller, faults=faults)
     assert outcome.left_out == {}
-    assert outcome.runs.max() > 1  # somebody started again
+    assert outcome.runs.max() > 1  # a job was restarted

@@ -1,4 +1,4 @@
-"""What a simulation may be asked, and the trace that each seed gets."""
+"""The description of a study on the command line, and the trace of each seed."""
 
 import pytest
 from small_runs import CLUSTER, FOUR, job, trace
@@ -17,7 +17,7 @@ from windlass.core.queues.orders.registry import POLICIES
 HOUR = 3_600_000
 
 
-def question(**more):
+def study(**more):
     return Study(CLUSTER, {"fifo": POLICIES["fifo"]}, **more)
 
 
@@ -32,7 +32,7 @@ def test_other_seeds_are_refused(text):
         read_seeds(text)
 
 
-def test_a_trace_is_brought_to_a_load_by_its_gaps_alone():
+def test_a_trace_is_scaled_to_a_load_by_its_gaps_only():
     whole = trace(job(1, 0, 4, 4), job(2, 2, 4, 4))
     assert offered_load(whole, CLUSTER) == 2.0
     scaled = at_load(whole, CLUSTER, 0.5)
@@ -40,32 +40,32 @@ def test_a_trace_is_brought_to_a_load_by_its_gaps_alone():
     assert offered_load(scaled, CLUSTER) == 0.5
 
 
-def test_jobs_that_come_all_at_once_have_no_load():
-    with pytest.raises(SimulationError, match="come all at once"):
+def test_jobs_that_arrive_at_one_time_have_no_load():
+    with pytest.raises(SimulationError, match="arrive at one time"):
         at_load(trace(job(1, 0, 1, 1)), CLUSTER, 0.5)
 
 
-def test_a_seed_cuts_stretches_and_gives_walltimes_in_this_order():
-    asked = question(limit=3, load=1.0, walltimes="exact")
-    found = trace_of(asked, trace(*FOUR), seed=1)
+def test_a_trace_is_cut_then_scaled_then_given_walltimes():
+    described = study(limit=3, load=1.0, walltimes="exact")
+    found = trace_of(described, trace(*FOUR), seed=1)
     assert len(found.jobs) == 3
     assert offered_load(found, CLUSTER) == pytest.approx(1.0)
     assert all(one.walltime == one.duration for one in found.jobs)
 
 
-def test_nothing_is_random_in_a_trace_with_walltimes_of_its_own():
-    assert question().random == ""
-    assert question(walltimes="users").random == "walltimes as users write them"
+def test_a_study_of_a_trace_with_its_own_walltimes_is_not_random():
+    assert study().random == ""
+    assert study(walltimes="users").random == "walltimes are drawn anew"
 
 
-def test_seeds_of_users_walltimes_differ_and_repeat():
-    asked = question(walltimes="users")
-    one, again, two = (trace_of(asked, trace(*FOUR), seed) for seed in (1, 1, 2))
+def test_walltimes_of_users_differ_by_seed_and_are_reproducible():
+    described = study(walltimes="users")
+    one, again, two = (trace_of(described, trace(*FOUR), seed) for seed in (1, 1, 2))
     assert one == again
     assert one != two
 
 
-def test_a_law_is_said_on_one_line():
+def test_a_synthetic_trace_is_described_on_one_line():
     drawn = parse_synthetic_trace("jobs=200 load=0.8 sizes=1/8 queues=2 users=3 median=1h daily=false", CLUSTER)
     found = drawn.trace(1)
     assert len(found.jobs) == 200
@@ -76,26 +76,26 @@ def test_a_law_is_said_on_one_line():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("job=5", "there is no setting 'job'; did you mean 'jobs'?"),
         ("load=0", "load expects a number above 0"),
         ("sizes=1/64", "sizes has 64 GPUs, and the cluster 8"),
     ],
 )
-def test_a_law_that_cannot_be_is_refused(text, said):
+def test_an_impossible_synthetic_trace_is_refused(text, message):
     with pytest.raises(SimulationError, match="--synthetic") as error:
         parse_synthetic_trace(text, CLUSTER)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_faults_are_rates_by_kind():
+def test_fault_rates_are_given_by_kind():
     faults = parse_faults("node=30d/4h rank=90d", ["n1"])
     assert faults.rates == {FaultKind.NODE: Rate(30 * 24 * HOUR, 4 * HOUR), FaultKind.RANK: Rate(90 * 24 * HOUR, 0)}
     assert faults.about == "Every node has faults, on average: node every 30d for 4h, rank every 90d."
 
 
-def test_faults_begin_with_the_trace_and_repeat():
+def test_faults_begin_with_the_trace_and_are_reproducible():
     late = trace(job(1, 1_000_000, 48, 1), job(2, 1_000_100, 1, 1))
     faults = parse_faults("node=1d/1h", ["n1"])
     drawn = faults.of(late, ["n1", "n2"], seed=5)
@@ -106,16 +106,16 @@ def test_faults_begin_with_the_trace_and_repeat():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("nodes=1d", "did you mean 'node'?"), ("node=often", "node "), ("node=0s/1h", "some time between two")],
 )
-def test_faults_that_cannot_be_are_refused(text, said):
+def test_impossible_fault_rates_are_refused(text, message):
     with pytest.raises(SimulationError) as error:
         parse_faults(text, ["n1"])
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_costs_are_durations():
+def test_costs_are_parsed_as_durations():
     costs = parse_costs("restart=1m checkpoint-every=30m checkpoint=20s")
     assert (costs.start, costs.restart, costs.checkpoint_every, costs.checkpoint) == (0, 60_000, 1_800_000, 20_000)
     with pytest.raises(SimulationError, match="did you mean 'restart'"):
@@ -123,12 +123,12 @@ def test_costs_are_durations():
 
 
 @pytest.mark.parametrize("text", ["checkpoint_every=often", "checkpoint-every=often"])
-def test_costs_have_dashes_whatever_was_written(text):
+def test_errors_in_costs_name_the_setting_with_dashes(text):
     with pytest.raises(SimulationError, match="--costs: checkpoint-every expects"):
         parse_costs(text)
 
 
-def test_a_cluster_in_words():
+def test_a_cluster_is_described_with_its_nodes_and_gpus():
     assert describe_cluster(cluster_of(96, 8)) == "96 nodes with 8 GPUs each"
     assert describe_cluster(cluster_of(1, 1)) == "1 node with 1 GPU"
     assert describe_cluster(cluster_of(3, 0, cpus=4)) == "3 nodes"

@@ -1,4 +1,4 @@
-"""Every format reads as the same jobs; whatever makes no sense is one line with file, row and fix."""
+"""Trace formats: all are read as the same jobs, and an error is one line with file, row and fix."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read(tmp_path: Path):
     return reader
 
 
-def test_philly_asks_for_gpus_in_all_and_comes_sorted(read) -> None:
+def test_a_philly_trace_has_total_gpus_and_is_sorted(read) -> None:
     trace = read(PHILLY)
     assert trace.format == "philly"
     assert trace.jobs == (
@@ -62,26 +62,26 @@ def test_philly_asks_for_gpus_in_all_and_comes_sorted(read) -> None:
     )
 
 
-def test_helios(read) -> None:
+def test_a_helios_trace_is_read(read) -> None:
     (job,) = read(HELIOS).jobs
     assert job == TraceJob(
         "7", 1585699200000, 60000, gpus=4, replicas=None, cpu=24000, user="u1", queue="vcA", status="COMPLETED", row=2
     )
 
 
-def test_muri_work_is_iterations_of_a_known_length_and_one_and_a_half_per_cent(read) -> None:
+def test_a_muri_jobs_work_is_its_iterations_plus_overhead(read) -> None:
     (job,) = read(MURI).jobs
     assert (job.submit, job.duration, job.gpus) == (1456000, 2030000, 4)
 
 
-def test_openb_shares_gpus_and_counts_from_the_start_or_else_from_creation(read) -> None:
+def test_an_openb_trace_has_shared_gpus_and_run_times_from_start_or_creation(read) -> None:
     shared, whole = read(OPENB).jobs
     assert (shared.gpus, shared.gpu_milli, shared.gpu_types) == (0, 460, ("V100M16", "V100M32"))
     assert (shared.submit, shared.duration, shared.memory) == (100_000, 250_000, 12 * 2**30)
     assert (whole.gpus, whole.gpu_milli, whole.duration) == (2, 0, 300_000)
 
 
-def test_sacct_divides_what_was_allocated_by_nodes_and_counts_what_is_no_run(read) -> None:
+def test_a_sacct_trace_is_divided_by_nodes_and_counts_rows_without_a_run(read) -> None:
     trace = read(SACCT)
     first, second = trace.jobs
     assert (first.replicas, first.gpus, first.cpu, first.memory) == (2, 8, 16_000, 128 * 2**30)
@@ -90,7 +90,7 @@ def test_sacct_divides_what_was_allocated_by_nodes_and_counts_what_is_no_run(rea
     assert trace.left_out == {"step of a job": 1, "never started": 1}
 
 
-def test_swf_processors_are_replicas_of_one_core(read) -> None:
+def test_swf_processors_are_read_as_replicas_of_one_core(read) -> None:
     trace = read(SWF)
     (job,) = trace.jobs
     assert (job.replicas, job.cpu, job.memory, job.walltime) == (64, 1000, 2**20, 7_200_000)
@@ -98,14 +98,14 @@ def test_swf_processors_are_replicas_of_one_core(read) -> None:
     assert trace.left_out == {"never started": 1}
 
 
-def test_our_own_lines_and_those_of_history(read) -> None:
-    ours, past = read(LINES).jobs
-    assert (ours.gpus, ours.replicas, ours.queue, ours.walltime) == (8, 2, "research", 90_000)
+def test_json_lines_of_traces_and_of_history_are_read(read) -> None:
+    own, past = read(LINES).jobs
+    assert (own.gpus, own.replicas, own.queue, own.walltime) == (8, 2, "research", 90_000)
     assert (past.submit, past.duration, past.gpus, past.replicas, past.status) == (2000, 6000, 2, 2, "Failed")
 
 
 @pytest.mark.parametrize("text", [PHILLY, HELIOS, MURI, OPENB, SACCT, SWF, LINES])
-def test_what_is_written_reads_as_the_same_jobs(read, text: str) -> None:
+def test_written_jobs_are_read_as_the_same_jobs(read, text: str) -> None:
     def plain(trace: Trace) -> list[TraceJob]:
         return [
             TraceJob(**{name: getattr(job, name) for name in TraceJob.__slots__ if name != "row"}) for job in trace.jobs
@@ -123,8 +123,11 @@ def test_gzip_is_recognised_by_its_first_bytes(tmp_path: Path) -> None:
 
 BAD = [
     (PHILLY.replace("num_gpus", "gpus"), "row 1: Philly CSV needs the columns timestamp, duration, num_gpus; missing"),
-    (PHILLY.replace("66.0,", "-66.0,"), "row 2: duration is -66.0, less than nothing; mend the row, or leave bad rows"),
-    (PHILLY.replace("66.0,", "1e12,"), "row 2: duration is 1e12, and 315,360,000 is the most that is believed"),
+    (
+        PHILLY.replace("66.0,", "-66.0,"),
+        "row 2: duration is -66.0, which is negative; correct the row, or leave",
+    ),
+    (PHILLY.replace("66.0,", "1e12,"), "row 2: duration is 1e12, and 315,360,000 is the maximum"),
     (PHILLY.replace(",16,", ",1.5,"), "row 2: num_gpus is 1.5, not a whole number"),
     (PHILLY.replace("66.0,", "nan,"), "row 2: duration is 'nan', not a number"),
     (PHILLY.replace("2017-10-09 07:01:55", "yesterday"), "row 2: timestamp is 'yesterday'; write it as 2017-10-09"),
@@ -134,7 +137,7 @@ BAD = [
     (SACCT.replace("T10:05:00|1-02", "T09:05:00|1-02", 1), "row 2: Start is before Submit by 3300 s"),
     (SWF.replace("2 10 5 -1", "2 10 5 9").replace("1 0 5", "1 20 5"), "row 4: submitted before the row above"),
     (LINES.replace('"replicas":2', '"replicas":0', 1), "row 1: replicas is 0"),
-    (LINES.replace("60000", "-1"), "row 1: duration is -1, less than nothing"),
+    (LINES.replace("60000", "-1"), "row 1: duration is -1, which is negative"),
     (LINES.replace('"gpus":8', '"gpus":"8"'), "row 1: Expected `int`, got `str` - at `$.gpus`"),
     (MURI.replace("1000,bert,2000", "1000000,bert,2000000000"), "row 2: iteration_time is 2000000000, and"),
     ("", "the file is empty"),
@@ -143,11 +146,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), BAD, ids=[said[:40] for _, said in BAD])
-def test_bad_input_is_one_line_with_the_row_and_the_fix(read, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_bad_input_is_one_line_with_the_row_and_the_fix(read, text: str, message: str) -> None:
     with pytest.raises(TraceError) as raised:
         read(text)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -157,7 +160,7 @@ def test_bad_rows_can_be_left_out_and_are_counted_by_cause(read) -> None:
     assert trace.left_out == {"negative value": 1, "not a number": 1, "short row": 1}
 
 
-def test_a_gzip_that_is_cut_off_says_where_or_counts_as_one_bad_row(tmp_path: Path) -> None:
+def test_a_truncated_gzip_is_an_error_with_the_row_or_one_bad_row(tmp_path: Path) -> None:
     path = tmp_path / "cut.csv.gz"
     rows = [f"2017-10-09 07:{n % 60:02}:55,{n},{n % 8 + 1},1.0,c{n * n}" for n in range(5000)]
     path.write_bytes(gzip.compress("\n".join([PHILLY.splitlines()[0], *rows]).encode())[:20_000])
@@ -171,7 +174,7 @@ def test_a_gzip_that_is_cut_off_says_where_or_counts_as_one_bad_row(tmp_path: Pa
     assert trace.left_out["file cut off"] == 1
 
 
-def test_a_file_that_is_not_there_and_a_format_that_does_not_exist(tmp_path: Path) -> None:
+def test_missing_files_and_unknown_formats_are_errors(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="nothing: cannot be read: No such file"):
         read_trace(tmp_path / "nothing")
     with pytest.raises(TraceError, match="there is no format csv; there are philly, helios"):

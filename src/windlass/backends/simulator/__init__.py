@@ -14,7 +14,8 @@ core makes all of them), the command line, pages and plots.
   every run of every job as arrays; `on_progress(done, all)`
 - `metrics.measure(outcome) -> Metrics`
 - `walltimes.with_walltimes(trace, kind, seed) -> Trace`: kind is "trace", "none", "exact" or "users" (noisy)
-- `synthetic.synthesize(law, jobs, seed) -> Trace`, `Law.at_load(gpus, load)`, `fitted.fit(trace) -> Law`
+- `synthetic.synthesize(distribution, jobs, seed) -> Trace`, `Distribution.at_load(gpus, load)`,
+  `distribution_fit.fit_distribution(trace) -> Distribution`
 - `simulate.simulate(trace, cluster, policy, controlled, *, costs, delays, faults) -> Outcome`: through the real
   controller, with faults (`faults.draw_faults`, `faults.read_faults`). Backends do not import the controller, so the
   caller passes it: `controlled = lambda backend: run(Controller(backend.recover(), backend.finished), backend, …)`
@@ -34,7 +35,7 @@ from windlass.backends.simulator.progress import Costs as Costs
 from windlass.backends.simulator.replay import replay as replay
 from windlass.backends.simulator.simulate import simulate as simulate
 from windlass.backends.simulator.synthetic import Distribution as Distribution
-from windlass.backends.simulator.synthetic import Size as Size
+from windlass.backends.simulator.synthetic import SizeClass as SizeClass
 from windlass.backends.simulator.synthetic import synthesize as synthesize
 from windlass.backends.simulator.traces.job import Trace as Trace
 from windlass.backends.simulator.traces.job import TraceJob as TraceJob

@@ -13,7 +13,7 @@ from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.model.status import TERMINAL, JobState
 
 
-class Over(Exception):  # noqa: N818 - the end of a simulation is no error
+class SimulationOver(Exception):  # noqa: N818 - the end of a simulation is no error
     """Nothing is scheduled any more: a wait would last for ever."""
 
 
@@ -35,7 +35,7 @@ class SimulatorBackend:
         self._watch, self._full, self._refusal = watch, full, refusal
         self._refused: set[str] = set()
         """Jobs whose last state was refused."""
-        self._trying: tuple[Changes | None, int] = (None, 0)
+        self._failed_commit: tuple[Changes | None, int] = (None, 0)
         """A commit that failed, and the number of events that it answers; later events are not part of it."""
 
     def now(self) -> int:
@@ -60,7 +60,7 @@ class SimulatorBackend:
         """Advances virtual time. Raises Over if it would wait for ever."""
         self._watch()
         if until is None and self.universe.over:
-            raise Over
+            raise SimulationOver
         return self.universe.take(until)
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
@@ -68,9 +68,9 @@ class SimulatorBackend:
 
         Raises BackendError if the simulated disk is full.
         """
-        events = self._trying[1] if self._trying[0] is changes else self.universe.delivered
+        events = self._failed_commit[1] if self._failed_commit[0] is changes else self.universe.delivered
         if self._full():
-            self._trying = changes, events
+            self._failed_commit = changes, events
             raise BackendError("no space left on the simulated disk")
         refusals = {state.id: reason for state in changes.states if (reason := self._refusal(state.id))}
         self.universe.states.update({state.id: state for state in changes.states if state.id not in refusals})
@@ -78,7 +78,7 @@ class SimulatorBackend:
             self.universe.states.pop(job_id, None)
         self._refused = (self._refused - {state.id for state in changes.states}) | refusals.keys()
         self.universe.acknowledge(events, self._refused)
-        self._trying = None, 0
+        self._failed_commit = None, 0
         return refusals
 
     def perform(self, commands: Sequence[Command]) -> None:

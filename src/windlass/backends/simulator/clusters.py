@@ -6,7 +6,7 @@ import csv
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 
-from windlass.backends.simulator.errors import Flaw, TraceError
+from windlass.backends.simulator.errors import RowError, TraceError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.file import Lines
 from windlass.core.model.devices import MILLI
@@ -36,8 +36,8 @@ def read_nodes(path: str) -> Cluster:
         header = [name.strip() for name in next(rows, [])]
         for columns, nodes_of in _LISTS.items():
             if set(columns) <= set(header):
-                told = [dict(zip(header, cells, strict=False)) for cells in rows if cells]
-                return _cluster(_nodes(path, told, nodes_of), ())
+                rows_by_name = [dict(zip(header, cells, strict=False)) for cells in rows if cells]
+                return _cluster(_nodes(path, rows_by_name, nodes_of), ())
     except (EOFError, zlib.error):
         raise TraceError(path, lines.number + 1, "the gzip file is cut off here; fetch it again") from None
     return load_cluster(path)
@@ -53,8 +53,8 @@ def _nodes(path: str, rows: list[dict[str, str]], nodes_of: Callable[[Mapping[st
     for row, cells in enumerate(rows, start=2):
         try:
             nodes += nodes_of(cells)
-        except Flaw as flaw:
-            raise TraceError(path, row, f"{flaw}; mend the row") from None
+        except RowError as error:
+            raise TraceError(path, row, f"{error}; correct the row") from None
     return nodes
 
 

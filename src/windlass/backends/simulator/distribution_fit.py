@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from statistics import fmean, pstdev
 
 from windlass.backends.simulator.errors import SimulationError
-from windlass.backends.simulator.synthetic import HOUR, Distribution, Size
+from windlass.backends.simulator.synthetic import HOUR, Distribution, SizeClass
 from windlass.backends.simulator.traces.job import Trace, TraceJob
 
 _ENOUGH_FOR_HOURS = 24 * 10
@@ -22,9 +22,7 @@ def fit_distribution(trace: Trace) -> Distribution:
     """
     jobs = [job for job in trace.jobs if _gpus(job) and job.duration > 0]
     if len(jobs) < 2:
-        raise SimulationError(
-            f"{trace.place} has {len(jobs)} jobs with whole GPUs and a run time; fitting a law takes two"
-        )
+        raise SimulationError(f"{trace.place} has {len(jobs)} jobs with whole GPUs and a run time; a fit needs two")
     span = jobs[-1].submit - jobs[0].submit
     queues = Counter(job.queue for job in jobs)
     return Distribution(
@@ -40,12 +38,12 @@ def _gpus(job: TraceJob) -> int:
     return job.gpus * (job.replicas or 1)
 
 
-def _sizes(jobs: list[TraceJob]) -> tuple[Size, ...]:
+def _sizes(jobs: list[TraceJob]) -> tuple[SizeClass, ...]:
     logs: defaultdict[int, list[float]] = defaultdict(list)
     for job in jobs:
         logs[_gpus(job)].append(math.log(job.duration))
     return tuple(
-        Size(gpus, len(of_size) / len(jobs), round(math.exp(fmean(of_size))), pstdev(of_size))
+        SizeClass(gpus, len(of_size) / len(jobs), round(math.exp(fmean(of_size))), pstdev(of_size))
         for gpus, of_size in sorted(logs.items())
     )
 

@@ -15,7 +15,7 @@ class TraceError(SimulationError):
         super().__init__(f"{place}: {problem}")
 
 
-class Flaw(Exception):  # noqa: N818 - raised for one row, reported as a TraceError or only counted
+class RowError(Exception):
     """The error of one row. Rows that are left out are counted by `cause`."""
 
     def __init__(self, cause: str, problem: str) -> None:

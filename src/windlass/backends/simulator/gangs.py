@@ -12,7 +12,7 @@ from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.node import Node
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 
-Asked: TypeAlias = tuple[tuple[Demand, ...], Shape, int]
+Request: TypeAlias = tuple[tuple[Demand, ...], Shape, int]
 """The demands of a gang, their shape, and its thousandths of GPUs."""
 
 NAME = "trace"
@@ -25,7 +25,7 @@ class Sizes:
     """The largest amounts of any one node, by which jobs that request only totals are divided."""
 
     largest: dict[str, int]
-    known: dict[tuple[object, ...], Asked] = field(default_factory=dict)
+    cached: dict[tuple[object, ...], Request] = field(default_factory=dict)
     """Cached demands by request."""
 
 
@@ -40,28 +40,28 @@ def sizes_of(nodes: Iterable[Node]) -> Sizes:
 
 def roles_of(job: TraceJob, sizes: Sizes) -> tuple[Role, ...]:
     """Returns equal replicas as in the trace, or else whole nodes and a second role for the remainder."""
-    asked = _request(job, sizes)
+    request = _request(job, sizes)
     if job.replicas is not None:
-        return (Role(replicas=job.replicas, resources=asked),)
+        return (Role(replicas=job.replicas, resources=request),)
     scarce = GPU if job.gpus else CPU
-    total, each = asked.get(scarce, 0), sizes.largest.get(scarce, 0)
+    total, each = request.get(scarce, 0), sizes.largest.get(scarce, 0)
     if total <= each or each == 0:
-        return (Role(resources=asked),)
+        return (Role(resources=request),)
     whole, rest = divmod(total, each)
-    roles = [Role(replicas=whole, resources=_part(asked, each, total))]
+    roles = [Role(replicas=whole, resources=_part(request, each, total))]
     if rest:
-        roles.append(Role(name="rest", resources=_part(asked, rest, total)))
+        roles.append(Role(name="rest", resources=_part(request, rest, total)))
     return tuple(roles)
 
 
 def _request(job: TraceJob, sizes: Sizes) -> dict[str, int]:
-    asked = {GPU: job.gpus, GPU_MILLI: job.gpu_milli, CPU: job.cpu, MEMORY: job.memory}
+    request = {GPU: job.gpus, GPU_MILLI: job.gpu_milli, CPU: job.cpu, MEMORY: job.memory}
     needed = (GPU, GPU_MILLI) if job.gpus or job.gpu_milli else (CPU,)
-    return {name: amount for name, amount in asked.items() if amount and (name in needed or name in sizes.largest)}
+    return {name: amount for name, amount in request.items() if amount and (name in needed or name in sizes.largest)}
 
 
-def _part(asked: dict[str, int], part: int, total: int) -> dict[str, int]:
-    return {name: -(-amount * part // total) for name, amount in asked.items()}
+def _part(request: dict[str, int], part: int, total: int) -> dict[str, int]:
+    return {name: -(-amount * part // total) for name, amount in request.items()}
 
 
 def milli_units(amounts: Mapping[str, int], unit: str) -> int:
@@ -69,7 +69,7 @@ def milli_units(amounts: Mapping[str, int], unit: str) -> int:
     return amounts.get(CPU, 0) if unit == CPU else 1000 * amounts.get(GPU, 0) + amounts.get(GPU_MILLI, 0)
 
 
-def asked(job: TraceJob, unit: str) -> int:
+def requested_units(job: TraceJob, unit: str) -> int:
     """Returns the total request of a job in thousandths of `unit`."""
     return (job.cpu if unit == CPU else 1000 * job.gpus + job.gpu_milli) * (job.replicas or 1)
 
@@ -81,7 +81,7 @@ def unit_of(trace: Trace) -> str:
 
 def gang_of(job: TraceJob, number: int, sizes: Sizes) -> PendingGang:
     """Returns the job as a gang that waits for the first time; equal to the controller's result for `job_of`."""
-    demands, shape, milli_gpus = _known(job, sizes)
+    demands, shape, milli_gpus = _cached_request(job, sizes)
     return PendingGang(
         id=id_of(number),
         number=number,
@@ -96,14 +96,14 @@ def gang_of(job: TraceJob, number: int, sizes: Sizes) -> PendingGang:
     )
 
 
-def _known(job: TraceJob, sizes: Sizes) -> Asked:
+def _cached_request(job: TraceJob, sizes: Sizes) -> Request:
     """Returns the cached demands of a request: traces repeat themselves, and equal requests share one object."""
     key = (job.queue, job.gpus, job.replicas, job.cpu, job.memory, job.gpu_milli, job.gpu_types)
-    found = sizes.known.get(key)
+    found = sizes.cached.get(key)
     if found is None:
         roles = roles_of(job, sizes)
         demands = tuple(Demand(r.name, r.replicas, r.resources, gpu_types=job.gpu_types) for r in roles)
-        found = sizes.known[key] = demands, shape_of(job.queue, demands), milli_gpus_of(demands)
+        found = sizes.cached[key] = demands, shape_of(job.queue, demands), milli_gpus_of(demands)
     return found
 
 

@@ -28,12 +28,12 @@ class Generation:
     """Time at which `run` was last updated."""
     needed: int | None
     """Time at normal speed until its work is done, with start and checkpoints. None: never."""
-    pace: int = NORMAL
+    base_speed: int = NORMAL
     """Speed on healthy nodes; that of an elastic gang depends on its size."""
-    hurt: bool = False
+    failed: bool = False
     """Whether a member was lost or failed: the gang makes no progress and saves nothing any more."""
-    asked: int | None = None
-    """Time at which it was asked to end."""
+    stop_requested_at: int | None = None
+    """Time at which its end was requested."""
     speed: int = NORMAL
     run: int = 0
     plan: int = 0
@@ -46,18 +46,18 @@ class Generation:
 
     def settle(self, now: int) -> None:
         """Updates `run` at the speed since the last update."""
-        if not self.hurt:
+        if not self.failed:
             self.run += (now - self.settled) * self.speed
         self.settled = now
 
     def ends_at(self) -> int | None:
         """Returns the time at which its work is done if nothing changes. Valid after `settle`."""
-        if self.needed is None or self.hurt:
+        if self.needed is None or self.failed:
             return None
-        left = self.needed * NORMAL - self.run
-        return self.settled + max(0, -(-left // self.speed))
+        remaining = self.needed * NORMAL - self.run
+        return self.settled + max(0, -(-remaining // self.speed))
 
-    def kept(self, costs: Costs) -> int:
+    def saved_work(self, costs: Costs) -> int:
         """Returns the work that survives its end."""
-        asked = self.asked is not None and not self.hurt
-        return work_kept(self.run // NORMAL, costs, first=self.number == 1, asked=asked)
+        stopped = self.stop_requested_at is not None and not self.failed
+        return work_kept(self.run // NORMAL, costs, first=self.number == 1, stopped=stopped)

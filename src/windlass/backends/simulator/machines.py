@@ -36,9 +36,9 @@ class Machines:
         """Marks a fault as detected."""
         self._noticed.add(fault)
 
-    def close(self, fault: Fault, why: str) -> None:
+    def close(self, fault: Fault, reason: str) -> None:
         """Closes a node for new gangs."""
-        self._closed[fault.node][fault] = why
+        self._closed[fault.node][fault] = reason
 
     def slow(self, fault: Fault) -> None:
         """Slows down everything on a node."""
@@ -48,7 +48,7 @@ class Machines:
         """Its node is not heard of."""
         self._unreachable[fault.node].add(fault)
 
-    def mend(self, fault: Fault) -> None:
+    def end_fault(self, fault: Fault) -> None:
         """Ends a fault."""
         self._dead[fault.node].discard(fault)
         self._noticed.discard(fault)
@@ -68,7 +68,7 @@ class Machines:
         """Returns a node's speed in thousandths of normal."""
         return min((fault.speed for fault in self._slow[node]), default=NORMAL)
 
-    def shut(self, node: str) -> str:
+    def closed_reason(self, node: str) -> str:
         """Returns the detected reason why nothing may start on a node; "" for none."""
         found = next((n for n in self.known().nodes if n.name == node), None)
         if found is None:
@@ -82,8 +82,8 @@ class Machines:
     def _as_known(self, node: Node) -> Node:
         lost = bool(self._dead[node.name] & self._noticed)
         since = min((fault.at for fault in self._unreachable[node.name]), default=None)
-        why = next(iter(self._closed[node.name].values()), node.cordoned)
+        reason = next(iter(self._closed[node.name].values()), node.cordoned)
         ready = not lost and since is None
-        if ready and why == node.cordoned:
+        if ready and reason == node.cordoned:
             return node
-        return replace(node, ready=node.ready and ready, unreachable_since=since, lost=lost, cordoned=why)
+        return replace(node, ready=node.ready and ready, unreachable_since=since, lost=lost, cordoned=reason)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.backends.simulator.gangs import asked
+from windlass.backends.simulator.gangs import requested_units
 from windlass.backends.simulator.outcome import Cause, Outcome
 
 BOUND = 10_000
@@ -32,7 +32,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupMetrics:
     """Metrics of a subset of the jobs."""
 
     jobs: int
@@ -50,9 +50,9 @@ class Group:
 class Metrics:
     """Metrics of one replay."""
 
-    everything: Group
-    by_queue: Mapping[str, Group]
-    by_size: Mapping[str, Group]
+    everything: GroupMetrics
+    by_queue: Mapping[str, GroupMetrics]
+    by_size: Mapping[str, GroupMetrics]
     makespan: int
     """From the first submission to the last end."""
     unallocated: float
@@ -117,22 +117,22 @@ class Jobs:
 
 
 def _jobs(outcome: Outcome) -> Jobs:
-    there, trace = outcome.ended, outcome.trace.jobs
+    ended, trace = outcome.ended, outcome.trace.jobs
     return Jobs(
-        submit=outcome.submit[there].astype(np.float64),
-        jct=(outcome.last_end - outcome.submit)[there].astype(np.float64),
-        held=outcome.held[there].astype(np.float64),
-        duration=np.array([job.duration for job in trace], dtype=np.float64)[there],
-        units=np.array([asked(job, outcome.unit) for job in trace], dtype=np.float64)[there] / 1000,
-        queue=np.array([job.queue for job in trace])[there],
+        submit=outcome.submit[ended].astype(np.float64),
+        jct=(outcome.last_end - outcome.submit)[ended].astype(np.float64),
+        held=outcome.held[ended].astype(np.float64),
+        duration=np.array([job.duration for job in trace], dtype=np.float64)[ended],
+        units=np.array([requested_units(job, outcome.unit) for job in trace], dtype=np.float64)[ended] / 1000,
+        queue=np.array([job.queue for job in trace])[ended],
     )
 
 
-def _group(jobs: Jobs, within: NDArray[np.bool_]) -> Group:
+def _group(jobs: Jobs, within: NDArray[np.bool_]) -> GroupMetrics:
     jct, held = jobs.jct[within], jobs.held[within]
     slowdown = np.maximum(1.0, jct / np.maximum(jobs.duration[within], BOUND))
     hours = float((held * jobs.units[within]).sum()) / 3_600_000
-    return Group(len(jct), spread(jct), spread(jct - held), spread(slowdown), hours)
+    return GroupMetrics(len(jct), spread(jct), spread(jct - held), spread(slowdown), hours)
 
 
 def _classes(units: Values) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -156,14 +156,14 @@ def finish_time_fairness(outcome: Outcome, jobs: Jobs) -> Values:
     The mean is over the job's life. Above 1 a job did worse than with an equal part of the cluster to itself. Source:
     Themis (NSDI'20), with the contention computed as in Shockwave (NSDI'23).
     """
-    came, left = jobs.submit, jobs.submit + jobs.jct
-    times = np.concatenate((came, left))
+    arrived, left = jobs.submit, jobs.submit + jobs.jct
+    times = np.concatenate((arrived, left))
     order = np.argsort(times, kind="stable")
     demand = np.cumsum(np.concatenate((jobs.units, -jobs.units))[order])
     contention = np.maximum(1.0, demand / max(1.0, outcome.capacity / 1000))
     moments = times[order]
     passed = np.concatenate(([0.0], np.cumsum(contention[:-1] * np.diff(moments))))
-    met = np.interp(left, moments, passed) - np.interp(came, moments, passed)
+    met = np.interp(left, moments, passed) - np.interp(arrived, moments, passed)
     alone = np.maximum(jobs.duration, 1.0) * met / np.maximum(jobs.jct, 1.0)
     found: Values = jobs.jct / np.maximum(alone, 1.0)
     return found
@@ -192,7 +192,7 @@ def fragmentation(outcome: Outcome) -> float:
     if not len(outcome.end):
         return 0.0
     free, lasted, _ = free_by_node(outcome)
-    needs = np.sort([min(asked(job, outcome.unit), int(outcome.by_node.max())) for job in outcome.trace.jobs])
+    needs = np.sort([min(requested_units(job, outcome.unit), int(outcome.by_node.max())) for job in outcome.trace.jobs])
     needs = needs[needs > 0]
     unusable = 1 - np.searchsorted(needs, free, side="right") / max(1, len(needs))
     room = free.astype(np.float64) * lasted

@@ -37,7 +37,7 @@ def work_done(held: int, costs: Costs, *, first: bool) -> tuple[int, int]:
     return saved + min(rest, costs.checkpoint_every), saved
 
 
-def work_kept(held: int, costs: Costs, *, first: bool, asked: bool) -> int:
-    """Returns the work of a generation that survives its end. `asked`: it was asked to stop and had time to save."""
+def work_kept(held: int, costs: Costs, *, first: bool, stopped: bool) -> int:
+    """Returns the work of a generation that survives its end. `stopped`: by request, so it had time to save."""
     done, saved = work_done(held, costs, first=first)
-    return done if asked and costs.saves_when_stopped else saved
+    return done if stopped and costs.saves_when_stopped else saved

@@ -26,7 +26,7 @@ class Record:
         self._job, self._begin, self._end, self._cause = array("i"), array("q"), array("q"), array("b")
         self._seats, self._row, self._amount = array("q", [0]), array("i"), array("i")
 
-    def ran(
+    def add_run(
         self, job: int, demands: tuple[Demand, ...], placement: Placement, begin: int, end: int, cause: Cause
     ) -> None:
         """Records the end of a run."""

@@ -30,7 +30,7 @@ from windlass.core.placement.empty_cluster_fit import fits_empty
 from windlass.jobs.cluster.cluster_file import Cluster
 
 TOO_LARGE = "too large for the cluster"
-_TOLD_EVERY = 500
+_REPORT_EVERY = 500
 """Number of jobs between two progress reports."""
 
 
@@ -57,10 +57,10 @@ def replay(
     run = _Run(trace, gangs, ledger, shortcuts, costs or Costs(), kill=kill)
     # 2. from one time to the next
     for count, now in enumerate(run.moments()):
-        run.end_what_ends(now)
-        run.add_what_arrives(now)
+        run.end_runs(now)
+        run.add_arrivals(now)
         run.decide(now)
-        if count % _TOLD_EVERY == 0:
+        if count % _REPORT_EVERY == 0:
             on_progress(run.done, len(gangs))
     # 3. no gang may be left
     run.check()
@@ -115,7 +115,7 @@ class _Run:
         """By submission, last first."""
         self._waiting: OrderedDict[str, PendingGang] = OrderedDict()
         """By arrival; its first is found in constant time, however many have left before it."""
-        self._newcomers: list[PendingGang] = []
+        self._arrived: list[PendingGang] = []
         """Gangs that began to wait since the last plan, or since the last time at which no gang could start."""
         self._freed = False
         """Whether anything was released since then."""
@@ -124,7 +124,7 @@ class _Run:
         """When the last plan is to be repeated without an event."""
         self._ends: list[tuple[int, int, str, Cause]] = []
         """(time, start of the run, id, cause): outdated if the job has another run by then."""
-        self._left = {gang.id: trace.jobs[gang.number - 1].duration for gang in gangs}
+        self._work_left = {gang.id: trace.jobs[gang.number - 1].duration for gang in gangs}
 
     def moments(self) -> Iterator[int]:
         """Yields every time at which something happens."""
@@ -133,7 +133,7 @@ class _Run:
             arrives = self._arriving[-1].since if self._arriving else None
             yield min(moment for moment in (ends, arrives, self._due) if moment is not None)
 
-    def end_what_ends(self, now: int) -> None:
+    def end_runs(self, now: int) -> None:
         while self._ends and self._ends[0][0] <= now:
             _, begin, job_id, cause = heappop(self._ends)
             held = self._holding.get(job_id)
@@ -141,7 +141,7 @@ class _Run:
                 self._stop(job_id, now, cause)
                 self.done += 1
 
-    def add_what_arrives(self, now: int) -> None:
+    def add_arrivals(self, now: int) -> None:
         while self._arriving and self._arriving[-1].since <= now:
             gang = self._arriving.pop()
             if not (self._is_alone(now) and self._starts_at_once(gang, now)):
@@ -149,27 +149,27 @@ class _Run:
 
     def decide(self, now: int) -> None:
         """Plans until a plan stops no gang: the next plan assigns what a stopped gang held."""
-        newcomers, self._newcomers = self._newcomers, []
+        arrived, self._arrived = self._arrived, []
         freed, self._freed = self._freed, False
         self._due = None
-        if not self._waiting or (self._shortcuts.apply and self._is_known(newcomers, now, freed=freed)):
+        if not self._waiting or (self._shortcuts.apply and self._decides_without_plan(arrived, now, freed=freed)):
             return
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
 
-    def _is_known(self, newcomers: list[PendingGang], now: int, *, freed: bool) -> bool:
+    def _decides_without_plan(self, arrived: list[PendingGang], now: int, *, freed: bool) -> bool:
         """Tells whether no gang starts, or only gangs that have just been started."""
         first = next(iter(self._waiting.values()))
-        stands = not freed and first not in newcomers
-        if stands and self._shortcuts.is_shut(first, newcomers):
+        unchanged = not freed and first not in arrived
+        if unchanged and self._shortcuts.is_blocked(first, arrived):
             return True
-        return self._starts_in_strict_order(now) or self._shortcuts.nobody_fits()
+        return self._starts_in_strict_order(now) or self._shortcuts.has_no_fit()
 
     def _starts_in_strict_order(self, now: int) -> bool:
         """Starts gangs in order, up to the first that does not fit. Returns False if that needs a plan."""
         while self._waiting:
             first = next(iter(self._waiting.values()))
-            if not self._shortcuts.holds_up_everybody(first):
+            if not self._shortcuts.blocks_all(first):
                 return False
             if not self._starts_at_once(first, now):
                 return True
@@ -193,7 +193,7 @@ class _Run:
 
     def _wait(self, gang: PendingGang) -> None:
         self._waiting[gang.id] = gang
-        self._newcomers.append(gang)
+        self._arrived.append(gang)
         self._shortcuts.waits(gang)
         self._ledger.add_pending(gang)
 
@@ -212,13 +212,13 @@ class _Run:
         for preemption in plan.preemptions:
             gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
             held = now - running.admitted_at
-            self._left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, asked=True)
+            self._work_left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, stopped=True)
             again = replace(gang, served=gang.served + held, service=running.service_at(now), stopped_at=now)
             self._wait(again)
         return bool(plan.preemptions)
 
     def _plan_end(self, gang: PendingGang, now: int) -> None:
-        needs = time_needed(self._left[gang.id], self._costs, first=gang.served == 0)
+        needs = time_needed(self._work_left[gang.id], self._costs, first=gang.served == 0)
         killed = self._kill and gang.walltime is not None and gang.walltime < needs
         end = now + (gang.walltime if killed and gang.walltime is not None else needs)
         heappush(self._ends, (end, now, gang.id, Cause.KILLED if killed else Cause.FINISHED))
@@ -227,5 +227,5 @@ class _Run:
         gang, running = self._holding.pop(job_id)
         self._freed = True
         self._ledger.release(job_id)
-        self.record.ran(gang.number - 1, gang.demands, running.placement, running.admitted_at, now, cause)
+        self.record.add_run(gang.number - 1, gang.demands, running.placement, running.admitted_at, now, cause)
         return gang, running

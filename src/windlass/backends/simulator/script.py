@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from windlass.core.lifecycle.events import Exit
 
-WELL = Exit(code=0)
+SUCCESS = Exit(code=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +15,13 @@ class Script:
 
     work: int | None
     """Run time at normal speed, at the requested size. None: the gang runs until it is stopped."""
-    exit: Exit = WELL
+    exit: Exit = SUCCESS
     """Exit of each member when the work is done."""
-    obeys: bool = True
-    """Whether the gang ends when asked to. If not, it ends when its grace period is over."""
-    leaves_after: int = 0
-    """Time to save and end, once asked."""
-    broken: str = ""
+    obeys_stop: bool = True
+    """Whether the gang ends when its stop is requested. If not, it ends when its grace period is over."""
+    end_delay: int = 0
+    """Time to save and end after a stop was requested."""
+    start_error: str = ""
     """The error that prevents the start of its members; "" for none."""
 
 

@@ -23,45 +23,45 @@ class Shortcuts:
 
     def __init__(self, ledger: Ledger, policy: Policy, queues: Iterable[Queue], gangs: Iterable[PendingGang]) -> None:
         self._ledger, self._policy = ledger, policy
-        self._asks: Counter[int] = Counter()
+        self._requests: Counter[int] = Counter()
         """Number of waiting gangs by identity of their demands: equal requests share one object."""
         self._demands: dict[int, tuple[Demand, ...]] = {}
-        calm = not policy.preempt or len({gang.priority for gang in gangs}) <= 1
+        without_preemption = not policy.preempt or len({gang.priority for gang in gangs}) <= 1
         self._strict = policy.order == "fifo" and policy.reservations == 0
-        self.apply = calm and not ORDERS[policy.order].preemptive and not any(map(_is_limited, queues))
+        self.apply = without_preemption and not ORDERS[policy.order].preemptive and not any(map(_is_limited, queues))
 
     def waits(self, gang: PendingGang) -> None:
         """Adds a gang that waits from now on."""
         key = id(gang.demands)
         self._demands[key] = gang.demands
-        self._asks[key] += 1
+        self._requests[key] += 1
 
     def starts(self, gang: PendingGang) -> None:
         """Removes a gang that no longer waits."""
         key = id(gang.demands)
-        self._asks[key] -= 1
-        if not self._asks[key]:
-            del self._asks[key]
+        self._requests[key] -= 1
+        if not self._requests[key]:
+            del self._requests[key]
 
-    def is_shut(self, first: PendingGang, newcomers: Iterable[PendingGang]) -> bool:
-        """Tells whether newcomers cannot start: in strict arrival order none passes the first on nodes it could use.
+    def is_blocked(self, first: PendingGang, arrived: Iterable[PendingGang]) -> bool:
+        """Tells whether new gangs cannot start: in strict arrival order none passes the first on nodes it could use.
 
         Valid only while nothing was released since the scheduler left the first gang waiting.
         """
         if not self._strict:
             return False
         table = self._ledger.table
-        shut = usable_nodes(table, first.demands)
-        return not any((usable_nodes(table, gang.demands) > shut).any() for gang in newcomers)
+        usable = usable_nodes(table, first.demands)
+        return not any((usable_nodes(table, gang.demands) > usable).any() for gang in arrived)
 
-    def holds_up_everybody(self, first: PendingGang) -> bool:
+    def blocks_all(self, first: PendingGang) -> bool:
         """Tells whether the order is strict and the first waiting gang could use every node."""
         return self._strict and bool(usable_nodes(self._ledger.table, first.demands).all())
 
-    def nobody_fits(self) -> bool:
+    def has_no_fit(self) -> bool:
         """Tells whether every waiting gang has a replica that fits on no node, so that none starts."""
         most = self._ledger.free.max(axis=0).tolist()
-        return all(self._is_too_large(self._demands[key], most) for key in self._asks)
+        return all(self._is_too_large(self._demands[key], most) for key in self._requests)
 
     def alone(self, gang: PendingGang) -> Placed | None:
         """Returns the placement of a gang that has no competitor. None: it has to wait."""

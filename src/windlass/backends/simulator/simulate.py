@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from windlass.backends.port import ClusterChanged, JobArrived
-from windlass.backends.simulator.backend import Over, SimulatorBackend
+from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.faults import Fault
 from windlass.backends.simulator.gangs import id_of, job_of, number_of, sizes_of, unit_of
 from windlass.backends.simulator.outcome import Cause, Outcome
@@ -28,7 +28,7 @@ from windlass.jobs.cluster.cluster_file import Cluster
 Controlled: TypeAlias = Callable[[SimulatorBackend], Coroutine[Any, Any, None]]
 """Starts a controller on a backend and drives it until the end, as `windlass.controller.run` does."""
 
-NOT_ENDED = "not ended: nothing that could start it would ever have happened"
+NOT_ENDED = "not ended: no event of the simulation would start it"
 
 
 def simulate(
@@ -45,13 +45,12 @@ def simulate(
     """Runs every job of the trace on the cluster, with faults.
 
     As in `replay`, but walltimes always end jobs, and failed jobs restart without limit. A job that never ends because
-    its
-    nodes never recover is counted among those left out. Raises TraceError as `replay`.
+    its nodes never recover is counted among those left out. Raises TraceError as `replay`.
     """
     policy = policy or Policy()
     queues = queues_of(trace, cluster)
     table = build_table(cluster.nodes, cluster.topology, epoch=0)
-    there, left_out = fitting(trace, cluster, table, skip_bad=skip_bad)
+    gangs, left_out = fitting(trace, cluster, table, skip_bad=skip_bad)
     record = Record(table, unit_of(trace))
     sizes = sizes_of(cluster.nodes)
     # 1. a universe with everything that will happen
@@ -61,9 +60,9 @@ def simulate(
         costs=costs,
         delays=delays,
         start=trace.jobs[0].submit,
-        ran=partial(_note, record),
+        on_run_end=partial(_record, record),
     )
-    for gang in there:
+    for gang in gangs:
         job = trace.jobs[gang.number - 1]
         universe.arrive(job.submit, JobArrived(id_of(gang.number), gang.number, job_of(job, sizes)))
     universe.schedule_faults(faults)
@@ -78,11 +77,11 @@ def drive(running: Coroutine[Any, Any, None]) -> None:
     """Steps a controller on the simulator until nothing is scheduled. It never waits for anything else."""
     try:
         running.send(None)
-    except (Over, StopIteration):
+    except (SimulationOver, StopIteration):
         return
     finally:
         running.close()
 
 
-def _note(record: Record, job_id: str, job: Job, placement: Placement, begin: int, end: int, cause: Cause) -> None:
-    record.ran(number_of(job_id) - 1, demands_of(job), placement, begin, end, cause)
+def _record(record: Record, job_id: str, job: Job, placement: Placement, begin: int, end: int, cause: Cause) -> None:
+    record.add_run(number_of(job_id) - 1, demands_of(job), placement, begin, end, cause)

@@ -22,7 +22,7 @@ LONGEST = 60 * DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeClass:
     """A job size in GPUs: its share of all jobs, and the lognormal distribution of its run times."""
 
     gpus: int
@@ -39,7 +39,7 @@ class Distribution:
 
     mean_gap: int
     """Mean time between two arrivals, in ms."""
-    sizes: tuple[Size, ...]
+    sizes: tuple[SizeClass, ...]
     by_hour: tuple[float, ...] = ()
     """24 weights, the relative rate of each hour in UTC. Empty: a constant rate."""
     queues: tuple[tuple[str, float], ...] = ((DEFAULT_QUEUE, 1.0),)
@@ -60,42 +60,42 @@ class Distribution:
         return replace(self, mean_gap=max(1, round(self.mean_work / (gpus * load))))
 
 
-def synthesize(law: Distribution, jobs: int, seed: int, *, start: int = 0) -> Trace:
+def synthesize(distribution: Distribution, jobs: int, seed: int, *, start: int = 0) -> Trace:
     """Draws `jobs` jobs, the first after `start` ms. Raises SimulationError if the distribution has no jobs."""
-    _check(law, jobs)
+    _check(distribution, jobs)
     rng = Random(seed)  # noqa: S311 - a model, no secret
-    arrivals = _arrivals(law, start, rng)
-    drawn = tuple(_job(law, number, next(arrivals), rng) for number in range(1, jobs + 1))
+    arrivals = _arrivals(distribution, start, rng)
+    drawn = tuple(_job(distribution, number, next(arrivals), rng) for number in range(1, jobs + 1))
     return Trace(f"synthetic-{seed}", "synthetic", drawn)
 
 
-def _check(law: Distribution, jobs: int) -> None:
-    if jobs < 1 or law.mean_gap < 1:
-        raise SimulationError(f"a trace of {jobs} jobs, {law.mean_gap} ms apart; give one of each at least")
-    if not law.sizes or sum(size.weight for size in law.sizes) <= 0:
-        raise SimulationError("a law needs sizes with weights; for example 8 GPUs, weight 1, median 1h, sigma 1.5")
-    if law.by_hour and (len(law.by_hour) != 24 or max(law.by_hour) <= 0):
-        raise SimulationError(f"by_hour has {len(law.by_hour)} weights; give 24, not all of them 0")
+def _check(distribution: Distribution, jobs: int) -> None:
+    if jobs < 1 or distribution.mean_gap < 1:
+        raise SimulationError(f"a trace of {jobs} jobs, {distribution.mean_gap} ms apart; give one of each at least")
+    if not distribution.sizes or sum(size.weight for size in distribution.sizes) <= 0:
+        raise SimulationError("a distribution needs sizes with weights, such as 8 GPUs, weight 1, median 1h, sigma 1.5")
+    if distribution.by_hour and (len(distribution.by_hour) != 24 or max(distribution.by_hour) <= 0):
+        raise SimulationError(f"by_hour has {len(distribution.by_hour)} weights; give 24, not all of them 0")
 
 
-def _job(law: Distribution, number: int, submit: int, rng: Random) -> TraceJob:
-    size = _drawn(law.sizes, [size.weight for size in law.sizes], rng)
-    queue, _ = _drawn(law.queues, [weight for _, weight in law.queues], rng)
+def _job(distribution: Distribution, number: int, submit: int, rng: Random) -> TraceJob:
+    size = _draw(distribution.sizes, [size.weight for size in distribution.sizes], rng)
+    queue, _ = _draw(distribution.queues, [weight for _, weight in distribution.queues], rng)
     duration = min(max(1000, round(size.median * rng.lognormvariate(0.0, size.sigma))), LONGEST)
-    user = f"{queue}-u{rng.randrange(law.users) + 1}"
-    limit = estimate(duration, rng) if law.walltimes else None
+    user = f"{queue}-u{rng.randrange(distribution.users) + 1}"
+    limit = estimate(duration, rng) if distribution.walltimes else None
     return TraceJob(
         f"s-{number}", submit, duration, gpus=size.gpus, replicas=None, user=user, queue=queue, walltime=limit
     )
 
 
-def _arrivals(law: Distribution, start: int, rng: Random) -> Iterator[int]:
+def _arrivals(distribution: Distribution, start: int, rng: Random) -> Iterator[int]:
     """Draws arrivals by thinning: candidates at the peak rate, kept at each hour's rate (Lewis, Shedler 1979)."""
-    hours = law.by_hour or (1.0,) * 24
+    hours = distribution.by_hour or (1.0,) * 24
     busiest, mean = max(hours), sum(hours) / 24
     now = float(start)
     while True:
-        now += rng.expovariate(1.0) * law.mean_gap * mean / busiest
+        now += rng.expovariate(1.0) * distribution.mean_gap * mean / busiest
         if rng.random() * busiest <= hours[int(now // HOUR) % 24]:
             yield round(now)
 
@@ -103,6 +103,6 @@ def _arrivals(law: Distribution, start: int, rng: Random) -> Iterator[int]:
 _Option = TypeVar("_Option")
 
 
-def _drawn(options: Sequence[_Option], weights: Sequence[float], rng: Random) -> _Option:
+def _draw(options: Sequence[_Option], weights: Sequence[float], rng: Random) -> _Option:
     sums = list(accumulate(weights))
     return options[min(bisect(sums, rng.random() * sums[-1]), len(options) - 1)]

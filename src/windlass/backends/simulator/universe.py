@@ -28,17 +28,17 @@ from windlass.core.model.status import JobState, Placement, Target
 from windlass.core.nodes.binding_check import find_stale_node
 
 ScriptOf: TypeAlias = Callable[[str, Job], Script]
-Ran: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
+RunEndCallback: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
 """Called with every ended generation: id, job as sized, placement, from, until, cause."""
 
 _FIRST, _THEN = 0, 1
-"""Order of happenings at one time: ends of gangs come first, then everything that follows or arrives."""
-_KILLED = 9
-_ASKED = 15
+"""Order of actions at one time: ends of gangs come first, then everything that follows or arrives."""
+_SIGKILL = 9
+_SIGTERM = 15
 
 
 class Universe:
-    """The simulated cluster; `later` schedules a happening, `take` advances time."""
+    """The simulated cluster; `schedule` schedules an action, `take` advances time."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Universe:
         costs: Costs | None = None,
         delays: Delays | None = None,
         start: int = 0,
-        ran: Ran = lambda *_: None,
+        on_run_end: RunEndCallback = lambda *_: None,
     ) -> None:
         self.now = start
         self.states: dict[str, JobState] = {}
@@ -59,8 +59,8 @@ class Universe:
         """Requests of a controller that violate the port's contract."""
         self.machines = Machines(cluster)
         self._script_of, self._costs, self._delays = script_of, costs or Costs(), delays or Delays()
-        self._ran = ran
-        self._happenings: list[tuple[int, int, int, Callable[[], None]]] = []
+        self._on_run_end = on_run_end
+        self._scheduled: list[tuple[int, int, int, Callable[[], None]]] = []
         self._count = 0
         self._uncommitted: list[BackendEvent] = []
         """Events that were not committed; the first `_delivered` of them were delivered."""
@@ -73,14 +73,14 @@ class Universe:
         """Whether a new controller is yet to hear again of jobs whose state was refused. Until then it takes a job that
         has ended for running, beside a job that was admitted after it."""
         self._launched: dict[str, int] = {}
-        self._left: dict[str, int | None] = {}
+        self._work_left: dict[str, int | None] = {}
 
     # --- time --------------------------------------------------------------------------------------
 
-    def later(self, at: int, happening: Callable[[], None], rank: int = _THEN) -> None:
-        """Schedules a happening at `at`, or now if that has passed."""
+    def schedule(self, at: int, action: Callable[[], None], rank: int = _THEN) -> None:
+        """Schedules an action at `at`, or now if that has passed."""
         self._count += 1
-        heappush(self._happenings, (max(at, self.now), rank, self._count, happening))
+        heappush(self._scheduled, (max(at, self.now), rank, self._count, action))
 
     def report(self, event: BackendEvent) -> None:
         """Queues an event for the controller."""
@@ -88,30 +88,30 @@ class Universe:
 
     def arrive(self, at: int, event: BackendEvent) -> None:
         """Schedules an event from outside: a job, or a request about one."""
-        self.later(at, partial(self.report, event))
+        self.schedule(at, partial(self.report, event))
 
     @property
     def over(self) -> bool:
-        """Tells whether no happening is scheduled any more."""
-        return not self._happenings and self._delivered == len(self._uncommitted)
+        """Tells whether no action is scheduled any more."""
+        return not self._scheduled and self._delivered == len(self._uncommitted)
 
     def take(self, until: int | None) -> list[BackendEvent]:
         """Advances time until there are events, or until `until`. Returns the events."""
         while self._delivered == len(self._uncommitted):
-            following = self._happenings[0] if self._happenings else None
+            following = self._scheduled[0] if self._scheduled else None
             if following is None or (until is not None and following[0] > until):
                 self.now = max(self.now, until or 0)
                 return []
-            self._pass_to(following[0], following[1])
+            self._advance_to(following[0], following[1])
         self._repeats_commands = self.repeats_refused = False
-        heard = self._uncommitted[self._delivered :]
+        events = self._uncommitted[self._delivered :]
         self._delivered = len(self._uncommitted)
-        return heard
+        return events
 
-    def _pass_to(self, at: int, rank: int) -> None:
+    def _advance_to(self, at: int, rank: int) -> None:
         self.now = at
-        while self._happenings and self._happenings[0][:2] == (at, rank):
-            heappop(self._happenings)[3]()
+        while self._scheduled and self._scheduled[0][:2] == (at, rank):
+            heappop(self._scheduled)[3]()
 
     @property
     def delivered(self) -> int:
@@ -136,7 +136,7 @@ class Universe:
 
     def forget(self, job_id: str) -> None:
         """Forgets a job."""
-        for kept in (self.states, self._launched, self._left):
+        for kept in (self.states, self._launched, self._work_left):
             kept.pop(job_id, None)
 
     # --- gangs -------------------------------------------------------------------------------------
@@ -150,12 +150,12 @@ class Universe:
             self.contract_violations.append(f"{job_id}: generation {generation} starts while another one lives")
         uninformed = self._repeats_commands or any(isinstance(event, ClusterChanged) for event in self._uncommitted)
         for node in () if uninformed else placement.distinct():
-            if problem := self.machines.shut(node):
+            if problem := self.machines.closed_reason(node):
                 self.contract_violations.append(f"{job_id}: starts on {node}, which is {problem}")
-        asked = self.states[job_id].job
-        job = job_in_size(asked, placement)
-        script = self._script_of(job_id, asked)
-        left = self._left.setdefault(job_id, script.work)
+        requested = self.states[job_id].job
+        job = job_in_size(requested, placement)
+        script = self._script_of(job_id, requested)
+        work = self._work_left.setdefault(job_id, script.work)
         nodes = tuple(name for role in job.roles for name in placement.nodes[role.name])
         members = MemberTracker(generation, len(nodes), settling=0)
         for member in range(len(nodes)):
@@ -169,8 +169,8 @@ class Universe:
             script=script,
             begun=self.now,
             settled=self.now,
-            needed=None if left is None else time_needed(left, self._costs, first=generation == 1),
-            pace=NORMAL * job.members // asked.members,
+            needed=None if work is None else time_needed(work, self._costs, first=generation == 1),
+            base_speed=NORMAL * job.members // requested.members,
         )
         self.gangs[job_id] = gang
         if uninformed and (stale := self._find_stale_node(gang, job)):
@@ -194,28 +194,28 @@ class Universe:
         """Starts no member: the placement is stale, and the first member is reported as lost."""
         for member in sorted(gang.alive):
             gang.members.leave(member)
-        gang.hurt = True
+        gang.failed = True
         gang.members.lose(0, stale)
-        self._tell_events(gang)
+        self._report_events(gang)
 
     def _start(self, gang: Generation) -> None:
-        if gang.script.broken:
+        if gang.script.start_error:
             for member in sorted(gang.alive):
-                self._exit(gang, member, e.Exit(code=127, detail=f"{gang.script.broken} on {gang.nodes[member]}"))
+                self._exit(gang, member, e.Exit(code=127, detail=f"{gang.script.start_error} on {gang.nodes[member]}"))
             return
         dead = {node for node in gang.nodes if self.machines.is_dead(node)}
         self._lose(gang, dead)
         if not dead:
-            self.later(self.now + self._delays.start, partial(self._started, gang), _FIRST)
+            self.schedule(self.now + self._delays.start, partial(self._started, gang), _FIRST)
         self._set_speed(gang)
 
     def _started(self, gang: Generation) -> None:
-        if gang.alive and not gang.hurt:
+        if gang.alive and not gang.failed:
             for member in range(len(gang.nodes)):
                 gang.members.start(member)
-            self._tell_events(gang)
+            self._report_events(gang)
 
-    def _tell_events(self, gang: Generation) -> None:
+    def _report_events(self, gang: Generation) -> None:
         for event in gang.members.take_events(self.now):
             self.report(JobEvent(gang.job_id, event))
 
@@ -223,17 +223,17 @@ class Universe:
         """Sets the speed of a gang from now on and reschedules its end."""
         gang.settle(self.now)
         slowest = min(self.machines.speed(node) for node in gang.nodes)
-        gang.speed = max(1, gang.pace * slowest // NORMAL)
+        gang.speed = max(1, gang.base_speed * slowest // NORMAL)
         gang.plan += 1
         end = gang.ends_at()
         if end is not None:
-            self.later(end + self._delays.start, partial(self._finish, gang, gang.plan), _FIRST)
+            self.schedule(end + self._delays.start, partial(self._finish, gang, gang.plan), _FIRST)
 
     def _finish(self, gang: Generation, plan: int) -> None:
         if plan != gang.plan or not gang.alive:
             return
         if (back := self.machines.unreachable_until(gang.nodes)) is not None:
-            self.later(back, partial(self._finish, gang, plan))
+            self.schedule(back, partial(self._finish, gang, plan))
             return
         gang.settle(self.now)
         for member in sorted(gang.alive):
@@ -245,9 +245,9 @@ class Universe:
         gang.members.end(member, exit, self.now)
         if not exit.ok:
             gang.settle(self.now)
-            gang.hurt = gang.hurt or gang.asked is None
+            gang.failed = gang.failed or gang.stop_requested_at is None
             gang.plan += 1
-        self._tell_events(gang)
+        self._report_events(gang)
 
     def _lose(self, gang: Generation, nodes: set[str]) -> None:
         """Ends, without a report, the members of a gang on these nodes."""
@@ -256,53 +256,53 @@ class Universe:
             gang.settle(self.now)
             for member in lost:
                 gang.members.leave(member)
-            gang.hurt = True
+            gang.failed = True
             gang.plan += 1
-            if not gang.alive and gang.asked is not None:
-                self.later(self.now, partial(self._gone, gang))
+            if not gang.alive and gang.stop_requested_at is not None:
+                self.schedule(self.now, partial(self._finish_stop, gang))
 
     def stop(self, job_id: str, generation: int, grace: int) -> None:
         """Ends every member; answered by one GangGone, at once if nothing is alive."""
         gang = self.gangs.get(job_id)
         if gang is None or gang.number != generation:
-            self.later(self.now, partial(self._tell_once, JobEvent(job_id, e.GangGone(generation))))
+            self.schedule(self.now, partial(self._report_once, JobEvent(job_id, e.GangGone(generation))))
             return
-        if gang.asked is not None:
+        if gang.stop_requested_at is not None:
             return
         gang.settle(self.now)
-        gang.asked = self.now
+        gang.stop_requested_at = self.now
         if not gang.alive:
-            self.later(self.now, partial(self._gone, gang))
+            self.schedule(self.now, partial(self._finish_stop, gang))
             return
-        leaves = gang.script.leaves_after if gang.script.obeys else grace
-        signal = _ASKED if gang.script.obeys and leaves <= grace else _KILLED
-        self.later(self.now + min(leaves, grace), partial(self._leave, gang, signal), _FIRST)
+        delay = gang.script.end_delay if gang.script.obeys_stop else grace
+        signal = _SIGTERM if gang.script.obeys_stop and delay <= grace else _SIGKILL
+        self.schedule(self.now + min(delay, grace), partial(self._end_members, gang, signal), _FIRST)
 
-    def _leave(self, gang: Generation, signal: int) -> None:
+    def _end_members(self, gang: Generation, signal: int) -> None:
         back = self.machines.unreachable_until(gang.nodes[member] for member in gang.alive)
         if back is not None:
-            self.later(back, partial(self._leave, gang, signal))
+            self.schedule(back, partial(self._end_members, gang, signal))
             return
         for member in sorted(gang.alive):
             where = f"member {member} on {gang.nodes[member]}"
             self._exit(gang, member, e.Exit(signal=signal, detail=f"{where} ended by signal {signal}"))
-        self.later(self.now, partial(self._gone, gang))
+        self.schedule(self.now, partial(self._finish_stop, gang))
 
-    def _gone(self, gang: Generation) -> None:
+    def _finish_stop(self, gang: Generation) -> None:
         if self.gangs.get(gang.job_id) is not gang:
             return
         del self.gangs[gang.job_id]
         cause = self._cause(gang)
-        left = self._left[gang.job_id]
-        if left is not None:
-            kept = left if cause is Cause.FINISHED else gang.kept(self._costs)
-            self._left[gang.job_id] = max(0, left - kept)
+        work = self._work_left[gang.job_id]
+        if work is not None:
+            kept = work if cause is Cause.FINISHED else gang.saved_work(self._costs)
+            self._work_left[gang.job_id] = max(0, work - kept)
         job = job_in_size(self.states[gang.job_id].job, gang.placement)
-        self._ran(gang.job_id, job, gang.placement, gang.begun, self.now, cause)
+        self._on_run_end(gang.job_id, job, gang.placement, gang.begun, self.now, cause)
         gang.members.vanish()
-        self._tell_events(gang)
+        self._report_events(gang)
 
-    def _tell_once(self, answer: JobEvent) -> None:
+    def _report_once(self, answer: JobEvent) -> None:
         if answer not in self._uncommitted:
             self.report(answer)
 
@@ -314,84 +314,84 @@ class Universe:
             return Cause.FINISHED
         if state is not None and state.status.reason in ("WalltimeExceeded", "DeadlineExceeded"):
             return Cause.KILLED
-        return Cause.LOST if gang.hurt else Cause.PREEMPTED
+        return Cause.LOST if gang.failed else Cause.PREEMPTED
 
     # --- nodes -------------------------------------------------------------------------------------
 
     def declare(self, cluster: ClusterChanged) -> None:
         """Replaces nodes, queues and policy; nodes that are missing are removed, with everything that ran there."""
         self.machines.declare(cluster)
-        there = {node.name for node in cluster.nodes}
+        names = {node.name for node in cluster.nodes}
         for gang in list(self.gangs.values()):
-            self._lose(gang, set(gang.nodes) - there)
+            self._lose(gang, set(gang.nodes) - names)
         self.report(self.machines.known())
 
     def schedule_faults(self, faults: Iterable[Fault]) -> None:
         """Schedules faults."""
         for fault in faults:
-            self.later(fault.at, partial(self._break, fault))
+            self.schedule(fault.at, partial(self._begin_fault, fault))
 
-    def _break(self, fault: Fault) -> None:
+    def _begin_fault(self, fault: Fault) -> None:
         match fault.kind:
             case FaultKind.NODE:
-                self._die(fault, self._delays.detect)
+                self._kill_node(fault, self._delays.detect)
             case FaultKind.RECLAIM:
                 self.machines.close(fault, "is being reclaimed")
                 self.report(self.machines.known())
-                self.later(self.now + fault.notice, partial(self._die, fault, 0))
+                self.schedule(self.now + fault.notice, partial(self._kill_node, fault, 0))
             case FaultKind.UNREACHABLE:
                 self.machines.cut_off(fault)
                 self.report(self.machines.known())
-                self.later(fault.until, partial(self._mend, fault))
+                self.schedule(fault.until, partial(self._end_fault, fault))
             case FaultKind.GPU:
                 self.machines.close(fault, "Xid 79")
                 self.report(self.machines.known())
                 self._kill_rank(fault.node)
-                self.later(fault.until, partial(self._mend, fault))
+                self.schedule(fault.until, partial(self._end_fault, fault))
             case FaultKind.RANK:
                 self._kill_rank(fault.node)
             case FaultKind.GANG:
-                self._vanish(fault.node)
+                self._vanish_gang(fault.node)
             case FaultKind.SLOW:
                 self.machines.slow(fault)
-                self._pace(fault.node)
-                self.later(fault.until, partial(self._mend, fault))
+                self._update_speeds(fault.node)
+                self.schedule(fault.until, partial(self._end_fault, fault))
 
-    def _die(self, fault: Fault, detect: int) -> None:
+    def _kill_node(self, fault: Fault, detect: int) -> None:
         self.machines.kill(fault)
-        for gang in self._on(fault.node):
+        for gang in self._gangs_on(fault.node):
             self._lose(gang, {fault.node})
-        self.later(self.now + detect, partial(self._notice, fault))
-        self.later(max(fault.until, self.now + detect + 1), partial(self._mend, fault))
+        self.schedule(self.now + detect, partial(self._notice, fault))
+        self.schedule(max(fault.until, self.now + detect + 1), partial(self._end_fault, fault))
 
     def _notice(self, fault: Fault) -> None:
         self.machines.notice(fault)
         self.report(self.machines.known())
 
-    def _mend(self, fault: Fault) -> None:
+    def _end_fault(self, fault: Fault) -> None:
         before = self.machines.known()
-        self.machines.mend(fault)
+        self.machines.end_fault(fault)
         if self.machines.known() != before:
             self.report(self.machines.known())
-        self._pace(fault.node)
+        self._update_speeds(fault.node)
 
     def _kill_rank(self, node: str) -> None:
-        gang = next((gang for gang in self._on(node) if gang.asked is None), None)
+        gang = next((gang for gang in self._gangs_on(node) if gang.stop_requested_at is None), None)
         if gang is not None:
             member = min(member for member in gang.alive if gang.nodes[member] == node)
-            self._exit(gang, member, e.Exit(signal=_KILLED, detail=f"member {member} on {node} was killed"))
+            self._exit(gang, member, e.Exit(signal=_SIGKILL, detail=f"member {member} on {node} was killed"))
 
-    def _vanish(self, node: str) -> None:
-        gang = next((gang for gang in self._on(node) if gang.asked is None), None)
+    def _vanish_gang(self, node: str) -> None:
+        gang = next((gang for gang in self._gangs_on(node) if gang.stop_requested_at is None), None)
         if gang is not None:
             self._lose(gang, set(gang.nodes))
-            self._gone(gang)
+            self._finish_stop(gang)
 
-    def _pace(self, node: str) -> None:
-        for gang in self._on(node):
+    def _update_speeds(self, node: str) -> None:
+        for gang in self._gangs_on(node):
             self._set_speed(gang)
 
-    def _on(self, node: str) -> list[Generation]:
+    def _gangs_on(self, node: str) -> list[Generation]:
         """Returns the gangs with a living member on a node, by id."""
-        here = (gang for gang in self.gangs.values() if any(gang.nodes[member] == node for member in gang.alive))
-        return sorted(here, key=lambda gang: gang.job_id)
+        gangs = (gang for gang in self.gangs.values() if any(gang.nodes[member] == node for member in gang.alive))
+        return sorted(gangs, key=lambda gang: gang.job_id)

@@ -11,7 +11,7 @@ The same experiment and runs give the same bytes: the report contains neither th
 
 from windlass.backends.simulator.report.build import build as build
 from windlass.backends.simulator.report.experiment import Experiment as Experiment
-from windlass.backends.simulator.report.experiment import Run as Run
+from windlass.backends.simulator.report.experiment import PolicyRun as PolicyRun
 from windlass.backends.simulator.report.figures import FIGURES as FIGURES
 from windlass.backends.simulator.report.figures import Figure as Figure
 from windlass.backends.simulator.report.figures import mean_and_sd as mean_and_sd

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from windlass.backends.simulator.metrics import Group, Metrics
+from windlass.backends.simulator.metrics import GroupMetrics, Metrics
 from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.report.charts import charts
-from windlass.backends.simulator.report.experiment import Experiment, Run
+from windlass.backends.simulator.report.experiment import Experiment, PolicyRun
 from windlass.backends.simulator.report.figures import FIGURES, Figure, mean_and_sd
 from windlass.backends.simulator.report.gantt import gantt
 from windlass.backends.simulator.report.summary import heading, summary
@@ -22,7 +22,7 @@ Report: TypeAlias = dict[str, Any]
 FORMAT = 1
 
 
-def build(experiment: Experiment, runs: Sequence[Run]) -> Report:
+def build(experiment: Experiment, runs: Sequence[PolicyRun]) -> Report:
     """Builds the report. Runs of the first seed must have outcomes. Times in seconds unless a name ends in _ms."""
     drawn = {run.policy: run.outcome for run in runs if run.outcome is not None}
     return {
@@ -50,7 +50,7 @@ def _policy(name: str, policy: Policy) -> dict[str, Any]:
     return {"name": name, "about": ORDERS[policy.order].about, **settings}
 
 
-def _figure(figure: Figure, runs: Sequence[Run], policies: list[str]) -> dict[str, Any]:
+def _figure(figure: Figure, runs: Sequence[PolicyRun], policies: list[str]) -> dict[str, Any]:
     spreads = [mean_and_sd([figure.value(run.metrics) for run in runs if run.policy == policy]) for policy in policies]
     return {
         "key": figure.key,
@@ -65,7 +65,7 @@ def _figure(figure: Figure, runs: Sequence[Run], policies: list[str]) -> dict[st
 
 def _metrics(metrics: Metrics) -> dict[str, Any]:
     """Returns every number of one run by its field name."""
-    groups: Mapping[str, Mapping[str, Group]] = {"by_queue": metrics.by_queue, "by_size": metrics.by_size}
+    groups: Mapping[str, Mapping[str, GroupMetrics]] = {"by_queue": metrics.by_queue, "by_size": metrics.by_size}
     plain = {each.name: getattr(metrics, each.name) for each in fields(metrics)}
     return {
         **{figure.key: _exact(figure.value(metrics)) for figure in FIGURES},
@@ -85,7 +85,7 @@ def _jobs(drawn: Mapping[str, Outcome]) -> dict[str, Any]:
         "user": [job.user for job in jobs],
         "submit_ms": first.submit.tolist(),
         "run_time_ms": [job.duration for job in jobs],
-        "milli_units": _asked(first).tolist(),
+        "milli_units": _held_amounts(first).tolist(),
         "unit": first.unit,
         "policies": {
             policy: {
@@ -98,11 +98,11 @@ def _jobs(drawn: Mapping[str, Outcome]) -> dict[str, Any]:
     }
 
 
-def _asked(outcome: Outcome) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _held_amounts(outcome: Outcome) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Returns the amount that each job held in its first run; 0 for jobs that never ran."""
-    asked = np.zeros(len(outcome.trace.jobs), dtype=np.int64)
-    asked[outcome.job] = outcome.held_units
-    return asked
+    amounts = np.zeros(len(outcome.trace.jobs), dtype=np.int64)
+    amounts[outcome.job] = outcome.held_units
+    return amounts
 
 
 def _exact(value: float) -> float:

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.backends.simulator.metrics import Group
+from windlass.backends.simulator.metrics import GroupMetrics
 from windlass.backends.simulator.outcome import NEVER, Outcome
 from windlass.backends.simulator.report import timeline
-from windlass.backends.simulator.report.experiment import Run
-from windlass.backends.simulator.report.formatting import format_duration, format_figure, join_names
+from windlass.backends.simulator.report.experiment import PolicyRun
+from windlass.backends.simulator.report.number_format import format_duration, format_figure, join_names
 
 Chart: TypeAlias = dict[str, Any]
 Drawn: TypeAlias = Mapping[str, Outcome]
@@ -26,7 +26,7 @@ MOST_QUEUES = 16
 NOUNS = {"gpu": "GPUs", "cpu": "cores"}
 
 
-def charts(runs: Sequence[Run], drawn: Drawn) -> list[Chart]:
+def charts(runs: Sequence[PolicyRun], drawn: Drawn) -> list[Chart]:
     """Returns every chart of the page, in order."""
     return [*_over_time(drawn), _completion(drawn), _by_size(runs, drawn), _by_queue(runs, drawn)]
 
@@ -50,14 +50,14 @@ def _over_time(drawn: Drawn) -> list[Chart]:
         return found
 
     used = lines(lambda outcome: timeline.means(timeline.held(outcome), edges) / outcome.capacity)
-    asked = lines(lambda outcome: timeline.means(timeline.wanted(outcome), edges) / 1000)
+    requested = lines(lambda outcome: timeline.means(timeline.wanted(outcome), edges) / 1000)
     lost = lines(lambda outcome: timeline.unusable(outcome, edges))
     time = {"kind": "time", "x_title": "Time since the first submission", "x": seconds}
     return [
         {
             "id": "utilisation",
             "title": "Utilisation over time",
-            "about": f"Share of all {noun} that are held, averaged over {format_duration(_stretch(edges))} a point.",
+            "about": f"Share of all {noun} that are held, averaged over {format_duration(_point_s(edges))} a point.",
             "alt": _means("Line chart: share of the cluster held", used, drawn, "share"),
             "views": [{"name": "held", "unit": "share", "series": used}],
             **time,
@@ -65,15 +65,15 @@ def _over_time(drawn: Drawn) -> list[Chart]:
         {
             "id": "waiting",
             "title": "Demand that waits",
-            "about": f"{noun} that waiting jobs ask for, together.",
-            "alt": _means(f"Line chart: {noun} asked for by waiting jobs", asked, drawn, "count"),
-            "views": [{"name": "asked for", "unit": "gpus" if noun == "GPUs" else "count", "series": asked}],
+            "about": f"{noun} that waiting jobs request in total.",
+            "alt": _means(f"Line chart: {noun} requested by waiting jobs", requested, drawn, "count"),
+            "views": [{"name": "requested", "unit": "gpus" if noun == "GPUs" else "count", "series": requested}],
             **time,
         },
         {
             "id": "fragmentation",
             "title": "Fragmentation over time",
-            "about": f"Of the free {noun}, the share on nodes that have too few left for the next job, "
+            "about": f"Of the free {noun}, the share on nodes with too few free for the next job, "
             "that job being any of the trace.",
             "alt": _means("Line chart: share of free capacity too small to use", lost, drawn, "share"),
             "views": [{"name": "too small", "unit": "share", "series": lost}],
@@ -88,18 +88,18 @@ def interval_edges(begin: int, end: int) -> timeline.Times:
     return edges
 
 
-def _stretch(edges: timeline.Times) -> float:
+def _point_s(edges: timeline.Times) -> float:
     return float(edges[-1] - edges[0]) / 1000 / INTERVALS
 
 
-def _means(what: str, series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
+def _means(text: str, series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
     """Describes the chart in a sentence, for screen readers."""
     known = [[value for value in line if value is not None] for line in series]
     words = [
         f"{format_figure(sum(line) / max(1, len(line)), unit)} under {policy}"
         for policy, line in zip(drawn, known, strict=True)
     ]
-    return f"{what}; on average {join_names(words)}."
+    return f"{text}; on average {join_names(words)}."
 
 
 # --- distributions ----------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _range(values: NDArray[np.float64]) -> tuple[float, float]:
 # --- by class ---------------------------------------------------------------------------------------
 
 
-def _by_size(runs: Sequence[Run], drawn: Drawn) -> Chart:
+def _by_size(runs: Sequence[PolicyRun], drawn: Drawn) -> Chart:
     noun = NOUNS[next(iter(drawn.values())).unit]
     sizes = _names(run.metrics.by_size for run in runs)
     views = [
@@ -158,7 +158,7 @@ def _by_size(runs: Sequence[Run], drawn: Drawn) -> Chart:
         "id": "wait",
         "kind": "bars",
         "title": "Wait by size",
-        "about": f"How long jobs wait, by the {noun} that they ask for; waits below a second are not drawn.",
+        "about": f"Wait of jobs by the {noun} that they request; waits below a second are not drawn.",
         "alt": _ends("Bar chart: average wait", sizes, views[0]["series"], drawn, "s"),
         "x_title": noun,
         "categories": sizes,
@@ -166,7 +166,7 @@ def _by_size(runs: Sequence[Run], drawn: Drawn) -> Chart:
     }
 
 
-def _by_queue(runs: Sequence[Run], drawn: Drawn) -> Chart:
+def _by_queue(runs: Sequence[PolicyRun], drawn: Drawn) -> Chart:
     noun = NOUNS[next(iter(drawn.values())).unit]
     queues = _largest_queues(runs)
     total = {id(run): sum(group.held for group in run.metrics.by_queue.values()) or 1.0 for run in runs}
@@ -197,7 +197,7 @@ def _by_queue(runs: Sequence[Run], drawn: Drawn) -> Chart:
         "kind": "bars",
         "title": "Fairness by queue",
         "about": f"Average bounded slowdown, average wait and {noun[:-1]} time of each queue's jobs: "
-        f"fair is what treats them alike.{more}",
+        f"equal values are fair.{more}",
         "alt": _ends("Bar chart: average bounded slowdown", queues, views[0]["series"], drawn, "ratio"),
         "x_title": "Queue",
         "categories": queues,
@@ -209,10 +209,10 @@ def _view(
     name: str,
     unit: str,
     names: Sequence[str],
-    runs: Sequence[Run],
+    runs: Sequence[PolicyRun],
     drawn: Drawn,
-    groups: Callable[[Run], Mapping[str, Group]],
-    value: Callable[[Group], float],
+    groups: Callable[[PolicyRun], Mapping[str, GroupMetrics]],
+    value: Callable[[GroupMetrics], float],
 ) -> dict[str, Any]:
     """Returns one number for each class, the mean over the seeds that have the class."""
     series = [
@@ -227,17 +227,17 @@ def _average(values: Iterable[float]) -> float | None:
     return _rounded(sum(found) / len(found), 4) if found else None
 
 
-def _of(runs: Sequence[Run], policy: str) -> list[Run]:
+def _of(runs: Sequence[PolicyRun], policy: str) -> list[PolicyRun]:
     return [run for run in runs if run.policy == policy]
 
 
-def _names(groups: Iterable[Mapping[str, Group]]) -> list[str]:
+def _names(groups: Iterable[Mapping[str, GroupMetrics]]) -> list[str]:
     """Returns the classes of all runs, from small to large as in the metrics."""
     found = {name: None for mapping in groups for name in mapping}
     return sorted(found, key=lambda name: float(name.split("–")[0].rstrip("+")) if name[0].isdigit() else -1.0)
 
 
-def _largest_queues(runs: Sequence[Run]) -> list[str]:
+def _largest_queues(runs: Sequence[PolicyRun]) -> list[str]:
     held: dict[str, float] = {}
     for run in runs:
         for name, group in run.metrics.by_queue.items():
@@ -245,15 +245,17 @@ def _largest_queues(runs: Sequence[Run]) -> list[str]:
     return sorted(sorted(held, key=lambda name: (-held[name], name))[:MOST_QUEUES])
 
 
-def _ends(what: str, names: Sequence[str], series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
+def _ends(text: str, names: Sequence[str], series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
     """Describes the first and the last class in a sentence."""
-    said = []
+    sentences = []
     for policy, line in zip(drawn, series, strict=True):
         known = [(name, value) for name, value in zip(names, line, strict=True) if value is not None]
         if known:
             ends = [known[0], known[-1]] if len(known) > 1 else known
-            said.append(f"{policy} " + " and ".join(f"{format_figure(value, unit)} ({name})" for name, value in ends))
-    return f"{what}, first and last class: {'; '.join(said)}."
+            sentences.append(
+                f"{policy} " + " and ".join(f"{format_figure(value, unit)} ({name})" for name, value in ends)
+            )
+    return f"{text}, first and last class: {'; '.join(sentences)}."
 
 
 def _rounded(value: float, digits: int) -> float | None:

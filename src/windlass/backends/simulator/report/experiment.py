@@ -42,7 +42,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PolicyRun:
     """One policy under one seed."""
 
     policy: str

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.backends.simulator.gangs import asked
+from windlass.backends.simulator.gangs import requested_units
 from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.report import timeline
 from windlass.backends.simulator.report.charts import NOUNS, interval_edges
-from windlass.backends.simulator.report.formatting import format_count, format_duration
 from windlass.backends.simulator.report.lanes import Lanes, Piece
+from windlass.backends.simulator.report.number_format import format_count, format_duration
 
 MAX_BARS = 4_000
 """Maximum number of bars per policy: more can neither be distinguished nor redrawn during a drag."""
@@ -111,7 +111,7 @@ def _job(outcome: Outcome, number: int, queues: list[str], zero: int) -> dict[st
     job = outcome.trace.jobs[number]
     return {
         "id": job.id,
-        "units": asked(job, outcome.unit) / 1000,
+        "units": requested_units(job, outcome.unit) / 1000,
         "user": job.user,
         "queue": queues.index(job.queue),
         "submit": (job.submit - zero) / 1000,
@@ -123,7 +123,7 @@ def _about(drawn: Mapping[str, Outcome], window: Window, zero: int) -> str:
     length, begin = (window.end - window.begin) / 1000, (window.begin - zero) / 1000
     whole = window.end >= max(int(outcome.end.max()) for outcome in drawn.values()) and begin <= 0
     when = (
-        "the whole of it"
+        "the whole time"
         if whole
         else f"{format_duration(length)} around the longest queue, from {format_duration(begin)} on"
     )

@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from windlass.backends.simulator.report.build import Report
-from windlass.backends.simulator.report.formatting import format_count, format_deviation, format_figure
+from windlass.backends.simulator.report.number_format import format_count, format_deviation, format_figure
 
 _HERE = files("windlass.backends.simulator.report")
 _SCRIPTS = ("vendor/uplot/uPlot.iife.min.js", *(f"assets/{name}.js" for name in ("format", "charts", "gantt", "page")))

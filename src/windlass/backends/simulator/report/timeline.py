@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.backends.simulator.gangs import asked
+from windlass.backends.simulator.gangs import requested_units
 from windlass.backends.simulator.metrics import free_by_node
 from windlass.backends.simulator.outcome import NEVER, Outcome
 
@@ -55,7 +55,7 @@ def wanted(outcome: Outcome) -> Steps:
     order = np.lexsort((outcome.begin, outcome.job))
     job, begin, end = outcome.job[order], outcome.begin[order], outcome.end[order]
     again = np.flatnonzero(job[1:] == job[:-1])
-    asks = np.array([asked(one, outcome.unit) for one in outcome.trace.jobs], dtype=np.int64)
+    asks = np.array([requested_units(one, outcome.unit) for one in outcome.trace.jobs], dtype=np.int64)
     return steps(
         np.concatenate((outcome.submit[there], end[again])),
         np.concatenate((outcome.first_begin[there], begin[again + 1])),
@@ -70,7 +70,7 @@ def unusable(outcome: Outcome, edges: Times) -> Values:
     time. NaN where nothing is free.
     """
     free, lasted, row = free_by_node(outcome)
-    needs = np.sort([min(asked(job, outcome.unit), int(outcome.by_node.max())) for job in outcome.trace.jobs])
+    needs = np.sort([min(requested_units(job, outcome.unit), int(outcome.by_node.max())) for job in outcome.trace.jobs])
     needs = needs[needs > 0]
     share = 1 - np.searchsorted(needs, free, side="right") / max(1, len(needs))
     first = np.flatnonzero(np.diff(row, prepend=-1))

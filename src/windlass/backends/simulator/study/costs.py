@@ -12,7 +12,7 @@ COSTS: Table = (
     Field("start", "Before the first step of a job.", value_types.DURATION, default="0s", example="20s"),
     Field("restart", "Before the first step after each restart.", value_types.DURATION, default="0s", example="1m"),
     Field("checkpoint_every", "Work between two checkpoints.", value_types.DURATION, default="never", example="30m"),
-    Field("checkpoint", "What a checkpoint takes.", value_types.DURATION, default="0s", example="20s"),
+    Field("checkpoint", "Duration of a checkpoint.", value_types.DURATION, default="0s", example="20s"),
     Field(
         "saves_when_stopped",
         "Whether a gang that is preempted saves.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windlass.backends.simulator.errors import SimulationError
-from windlass.backends.simulator.gangs import asked, milli_units, unit_of
+from windlass.backends.simulator.gangs import milli_units, requested_units, unit_of
 from windlass.backends.simulator.traces.job import Trace
 from windlass.jobs.cluster.cluster_file import Cluster
 
@@ -17,7 +17,7 @@ def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:
     """
     now = offered_load(trace, cluster)
     if not now:
-        text = f"{trace.place} cannot be brought to a load of {load:g}: its jobs come all at once, or ask for nothing"
+        text = f"{trace.place} cannot be brought to a load of {load:g}: its jobs arrive at one time, or request nothing"
         raise SimulationError(text)
     first = trace.jobs[0].submit
     jobs = tuple(replace(job, submit=first + round((job.submit - first) * now / load)) for job in trace.jobs)
@@ -29,5 +29,5 @@ def offered_load(trace: Trace, cluster: Cluster) -> float:
     unit = unit_of(trace)
     capacity = sum(milli_units(node.capacity, unit) for node in cluster.nodes)
     span = trace.jobs[-1].submit - trace.jobs[0].submit
-    work = sum(asked(job, unit) * job.duration for job in trace.jobs)
+    work = sum(requested_units(job, unit) * job.duration for job in trace.jobs)
     return work / (span * capacity) if span and capacity else 0.0

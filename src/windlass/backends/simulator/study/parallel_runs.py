@@ -23,7 +23,7 @@ ProgressCallback: TypeAlias = Callable[[Sequence[int], int], None]
 Result = TypeVar("Result")
 Task: TypeAlias = Callable[[Advance], Result]
 
-_SECONDS_BETWEEN_LOOKS = 0.2
+_POLL_INTERVAL_S = 0.2
 _INTERRUPTIONS = {signal.SIGINT, signal.SIGTERM}
 _FORK = multiprocessing.get_context("fork")
 """A forked process already has the trace; sending it would take longer than replaying it."""
@@ -59,7 +59,7 @@ class _Failure:
     """The failure of a run: an error for people, or an internal error with its traceback."""
 
     text: str
-    ours: bool
+    is_internal: bool
 
 
 class _ParallelRuns(Generic[Result]):
@@ -78,7 +78,7 @@ class _ParallelRuns(Generic[Result]):
             while self._waiting or self._running:
                 while self._waiting and len(self._running) < processes:
                     self._start(self._waiting.pop())
-                for pipe in wait(list(self._running), _SECONDS_BETWEEN_LOOKS):
+                for pipe in wait(list(self._running), _POLL_INTERVAL_S):
                     self._end(pipe)
                 self._on_progress(self._done, len(self._results))
         finally:
@@ -90,15 +90,15 @@ class _ParallelRuns(Generic[Result]):
 
     def _start(self, number: int) -> None:
         """Starts a process with signals blocked until it is recorded, so that it cannot outlive the call."""
-        ours, theirs = _FORK.Pipe(duplex=False)
-        process = _FORK.Process(target=_carry_out, args=(self._tasks[number], number, self._done, theirs), daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
+        receiver, sender = _FORK.Pipe(duplex=False)
+        process = _FORK.Process(target=_carry_out, args=(self._tasks[number], number, self._done, sender), daemon=True)
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
         try:
             process.start()
-            self._running[ours] = number, process
+            self._running[receiver] = number, process
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+        sender.close()
 
     def _end(self, pipe: Any) -> None:
         number, process = self._running[pipe]
@@ -106,12 +106,12 @@ class _ParallelRuns(Generic[Result]):
             answer = pipe.recv()
         except EOFError:
             process.join()
-            text = f"a run was ended by signal {-(process.exitcode or 0)}, perhaps for want of memory; try a smaller -j"
-            answer = _Failure(text, ours=False)
+            text = f"a run was ended by signal {-(process.exitcode or 0)}, perhaps for lack of memory; try a smaller -j"
+            answer = _Failure(text, is_internal=False)
         del self._running[pipe]
         process.join()
         if isinstance(answer, _Failure):
-            raise RuntimeError(answer.text) if answer.ours else SimulationError(answer.text)
+            raise RuntimeError(answer.text) if answer.is_internal else SimulationError(answer.text)
         self._results[number] = answer
 
 
@@ -130,7 +130,7 @@ def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> Non
     try:
         answer = task(advance)
     except SimulationError as error:
-        answer = _Failure(str(error), ours=False)
-    except Exception as error:  # noqa: BLE001 - it is raised again where somebody reads it
-        answer = _Failure(f"{type(error).__name__}: {error}\n{traceback.format_exc()}", ours=True)
+        answer = _Failure(str(error), is_internal=False)
+    except Exception as error:  # noqa: BLE001 - the parent raises it again
+        answer = _Failure(f"{type(error).__name__}: {error}\n{traceback.format_exc()}", is_internal=True)
     pipe.send(answer)

@@ -13,9 +13,9 @@ from pathlib import Path
 from windlass.backends.simulator.metrics import measure
 from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.replay import replay
-from windlass.backends.simulator.report import Experiment, Run
+from windlass.backends.simulator.report import Experiment, PolicyRun
 from windlass.backends.simulator.report.experiment import Source
-from windlass.backends.simulator.report.formatting import format_count
+from windlass.backends.simulator.report.number_format import format_count
 from windlass.backends.simulator.simulate import Controlled, simulate
 from windlass.backends.simulator.study.load import at_load
 from windlass.backends.simulator.study.parallel_runs import Advance, run_in_parallel
@@ -26,92 +26,90 @@ from windlass.backends.simulator.walltimes import with_walltimes
 from windlass.core.model.resources import GPU
 from windlass.jobs.cluster.cluster_file import Cluster
 
-WALLTIMES_SAID = {
+WALLTIME_TEXTS = {
     "trace": "",
     "none": "No job has a walltime.",
     "exact": "Every job's walltime is its run time to the millisecond.",
-    "users": "Walltimes are such as users write: too long as a rule, and round (after Tsafrir et al.).",
+    "users": "Walltimes are modelled after users' estimates: mostly too long, and round (Tsafrir et al.).",
 }
 
 
 def run_study(
-    question: Study,
+    study: Study,
     command: str,
     controlled: Controlled,
     *,
     processes: int,
     on_progress: Callable[[float, int, int], None] = lambda _share, _ended, _runs: None,
-) -> tuple[Experiment, list[Run]]:
+) -> tuple[Experiment, list[PolicyRun]]:
     """Returns every run, ordered by policy, then seed. Calls `on_progress(share done, runs ended, runs)` repeatedly.
 
     `command` is the command line that the report shows for repetition; `controlled` drives runs with faults. Raises
     SimulationError.
     """
     # 1. the trace, read once
-    given = [read_trace(path, question.format, skip_bad=question.skip_bad) for path in question.traces]
-    whole = _joined(given) if given else None
+    traces = [read_trace(path, study.format, skip_bad=study.skip_bad) for path in study.traces]
+    whole = _joined(traces) if traces else None
     # 2. the runs: where nothing is random, one run per policy suffices
-    seeds = question.seeds if question.random else question.seeds[:1]
-    first = trace_of(question, whole, seeds[0])
+    seeds = study.seeds if study.random else study.seeds[:1]
+    first = trace_of(study, whole, seeds[0])
     tasks = [
-        functools.partial(_run, question, whole, first if seed == seeds[0] else None, policy, seed, controlled)
-        for policy in question.policies
+        functools.partial(_run, study, whole, first if seed == seeds[0] else None, policy, seed, controlled)
+        for policy in study.policies
         for seed in seeds
     ]
     # 3. in parallel; outcomes come back without their trace, which this process already has
     jobs = len(first.jobs) * len(tasks)
     runs = run_in_parallel(tasks, processes, lambda done, ended: on_progress(sum(done) / jobs, ended, len(tasks)))
     runs = [run if run.outcome is None else replace(run, outcome=replace(run.outcome, trace=first)) for run in runs]
-    return _experiment(question, command, given, first, seeds), runs
+    return _experiment(study, command, traces, first, seeds), runs
 
 
-def trace_of(question: Study, whole: Trace | None, seed: int) -> Trace:
+def trace_of(study: Study, whole: Trace | None, seed: int) -> Trace:
     """Returns the trace of one seed: read or drawn, then cut, stretched and given walltimes."""
-    trace = question.drawn.trace(seed) if question.drawn else whole
-    assert trace is not None, "a question has traces or a law"  # noqa: S101 - a bug of ours
-    if question.limit is not None:
-        trace = replace(trace, jobs=trace.jobs[: question.limit])
-    if question.load is not None:
-        trace = at_load(trace, question.cluster, question.load)
-    return with_walltimes(trace, question.walltimes, seed)
+    trace = study.drawn.trace(seed) if study.drawn else whole
+    assert trace is not None, "a study has traces or a distribution"  # noqa: S101 - a bug of ours
+    if study.limit is not None:
+        trace = replace(trace, jobs=trace.jobs[: study.limit])
+    if study.load is not None:
+        trace = at_load(trace, study.cluster, study.load)
+    return with_walltimes(trace, study.walltimes, seed)
 
 
 def _run(
-    question: Study,
+    study: Study,
     whole: Trace | None,
     first: Trace | None,
     policy: str,
     seed: int,
     controlled: Controlled,
     advance: Advance,
-) -> Run:
+) -> PolicyRun:
     """Runs one policy under one seed. `first`: the trace of the first seed, whose outcome is returned for charts."""
-    trace = first or trace_of(question, whole, seed)
-    outcome = _outcome(question, trace, policy, seed, controlled, advance)
-    return Run(policy, seed, measure(outcome), _light(outcome) if first else None)
+    trace = first or trace_of(study, whole, seed)
+    outcome = _outcome(study, trace, policy, seed, controlled, advance)
+    return PolicyRun(policy, seed, measure(outcome), _light(outcome) if first else None)
 
 
-def _outcome(
-    question: Study, trace: Trace, policy: str, seed: int, controlled: Controlled, advance: Advance
-) -> Outcome:
-    if question.faults is None:
+def _outcome(study: Study, trace: Trace, policy: str, seed: int, controlled: Controlled, advance: Advance) -> Outcome:
+    if study.faults is None:
         return replay(
             trace,
-            question.cluster,
-            question.policies[policy],
-            costs=question.costs,
-            kill=question.kill,
-            skip_bad=question.skip_bad,
+            study.cluster,
+            study.policies[policy],
+            costs=study.costs,
+            kill=study.kill,
+            skip_bad=study.skip_bad,
             on_progress=lambda done, _all: advance(done),
         )
     return simulate(
         trace,
-        question.cluster,
-        question.policies[policy],
+        study.cluster,
+        study.policies[policy],
         controlled,
-        costs=question.costs,
-        faults=question.faults.of(trace, [node.name for node in question.cluster.nodes], seed),
-        skip_bad=question.skip_bad,
+        costs=study.costs,
+        faults=study.faults.of(trace, [node.name for node in study.cluster.nodes], seed),
+        skip_bad=study.skip_bad,
     )
 
 
@@ -137,34 +135,34 @@ def _joined(traces: list[Trace]) -> Trace:
 # --- as text ----------------------------------------------------------------------------------------
 
 
-def _experiment(question: Study, command: str, given: list[Trace], first: Trace, seeds: tuple[int, ...]) -> Experiment:
-    drawn = question.drawn
+def _experiment(study: Study, command: str, traces: list[Trace], first: Trace, seeds: tuple[int, ...]) -> Experiment:
+    drawn = study.drawn
     read = [
         Source(trace.name, FORMATS[trace.format], len(trace.jobs), _sha256(path))
-        for trace, path in zip(given, question.traces, strict=True)
+        for trace, path in zip(traces, study.traces, strict=True)
     ]
     return Experiment(
         command=command,
         sources=tuple(read) if drawn is None else (Source("drawn", drawn.about, len(first.jobs)),),
-        cluster=describe_cluster(question.cluster),
-        policies=question.policies,
+        cluster=describe_cluster(study.cluster),
+        policies=study.policies,
         seeds=seeds,
-        random=question.random,
-        conditions=_conditions(question),
+        random=study.random,
+        conditions=_conditions(study),
     )
 
 
-def _conditions(question: Study) -> tuple[str, ...]:
-    costs = question.costs
-    said = (
-        f"Only the first {question.limit:,} jobs." if question.limit is not None else "",
-        f"Arrivals were scaled to an offered load of {question.load:g}." if question.load is not None else "",
-        WALLTIMES_SAID[question.walltimes],
-        "Jobs end when their walltime is over." if question.kill else "",
+def _conditions(study: Study) -> tuple[str, ...]:
+    costs = study.costs
+    texts = (
+        f"Only the first {study.limit:,} jobs." if study.limit is not None else "",
+        f"Arrivals were scaled to an offered load of {study.load:g}." if study.load is not None else "",
+        WALLTIME_TEXTS[study.walltimes],
+        "Jobs end when their walltime is over." if study.kill else "",
         "Starts, restarts and checkpoints take time." if any((costs.start, costs.restart, costs.checkpoint)) else "",
-        question.faults.about if question.faults else "",
+        study.faults.about if study.faults else "",
     )
-    return tuple(filter(None, said))
+    return tuple(filter(None, texts))
 
 
 def _sha256(path: str) -> str:

@@ -49,7 +49,7 @@ class Study:
             words
             for words, there in (
                 ("the trace is drawn anew", self.drawn is not None),
-                ("walltimes as users write them", self.walltimes == "users"),
+                ("walltimes are drawn anew", self.walltimes == "users"),
                 ("faults are drawn anew", self.faults is not None and bool(self.faults.rates)),
             )
             if there

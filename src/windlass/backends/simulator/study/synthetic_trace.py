@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.backends.simulator.errors import SimulationError
-from windlass.backends.simulator.synthetic import Distribution, Size, synthesize
+from windlass.backends.simulator.synthetic import Distribution, SizeClass, synthesize
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.model.resources import GPU
 from windlass.jobs.cluster.cluster_file import Cluster
@@ -27,12 +27,12 @@ def _read_number(value: Plain) -> float:
 
 
 _NUMBER = ValueType("number above 0", {"type": "number"}, _read_number, float)
-LAW: Table = (
-    Field("jobs", "How many.", whole(1, 1_000_000), default="1000", example="5000"),
-    Field("load", "Work that they ask for, over what the cluster can do.", _NUMBER, default="0.9", example="1.1"),
+FIELDS: Table = (
+    Field("jobs", "Number of jobs.", whole(1, 1_000_000), default="1000", example="5000"),
+    Field("load", "Work that the jobs request, over the cluster's capacity.", _NUMBER, default="0.9", example="1.1"),
     Field(
         "sizes",
-        "Their sizes in GPUs; each is half as frequent as the one before it.",
+        "Sizes of jobs in GPUs; each is half as frequent as the one before it.",
         whole(1, 100_000),
         Shape.LIST,
         default="1/2/4/8/16/32",
@@ -50,41 +50,41 @@ LAW: Table = (
 class SyntheticTrace:
     """A distribution of jobs, and the number of jobs to draw from it."""
 
-    law: Distribution
+    distribution: Distribution
     jobs: int
 
     def trace(self, seed: int) -> Trace:
         """Draws the trace. Equal seeds give equal jobs."""
-        return synthesize(self.law, self.jobs, seed)
+        return synthesize(self.distribution, self.jobs, seed)
 
     @property
     def about(self) -> str:
         """Describes the distribution for people."""
-        sizes = "/".join(str(size.gpus) for size in self.law.sizes)
-        return f"drawn from a law: Poisson arrivals, {sizes} GPUs, lognormal run times"
+        sizes = "/".join(str(size.gpus) for size in self.distribution.sizes)
+        return f"drawn from a distribution: Poisson arrivals, {sizes} GPUs, lognormal run times"
 
 
 def parse_synthetic_trace(text: str, cluster: Cluster) -> SyntheticTrace:
     """Parses `jobs=1000 load=0.9 …` for a cluster; every setting has a default. Raises SimulationError."""
     try:
-        given = read_spelled(text.replace(",", " ").split(), LAW)
+        given = read_spelled(text.replace(",", " ").split(), FIELDS)
     except ValueError as error:
         raise SimulationError(f"--synthetic: {error}") from None
     gpus = sum(node.capacity.get(GPU, 0) for node in cluster.nodes)
     if not gpus:
-        raise SimulationError("--synthetic draws jobs that ask for GPUs, and this cluster has none")
+        raise SimulationError("--synthetic draws jobs that request GPUs, and this cluster has none")
     sizes = given.get("sizes", tuple(size for size in (1, 2, 4, 8, 16, 32) if size <= gpus))
     if max(sizes) > gpus:
         raise SimulationError(f"--synthetic: sizes has {max(sizes)} GPUs, and the cluster {gpus}")
-    return SyntheticTrace(_law(given, sizes).at_load(gpus, given.get("load", 0.9)), given.get("jobs", 1_000))
+    return SyntheticTrace(_distribution(given, sizes).at_load(gpus, given.get("load", 0.9)), given.get("jobs", 1_000))
 
 
-def _law(given: dict[str, Any], sizes: tuple[int, ...]) -> Distribution:
+def _distribution(given: dict[str, Any], sizes: tuple[int, ...]) -> Distribution:
     median, sigma = given.get("median", 30 * 60_000), given.get("sigma", 1.5)
     queues = given.get("queues", 3)
     return Distribution(
         mean_gap=1,
-        sizes=tuple(Size(gpus, 0.5**place, median, sigma) for place, gpus in enumerate(sizes)),
+        sizes=tuple(SizeClass(gpus, 0.5**place, median, sigma) for place, gpus in enumerate(sizes)),
         by_hour=OFFICE_HOURS if given.get("daily", True) else (),
         queues=tuple((f"q{number}", 1.0) for number in range(1, queues + 1)),
         users=given.get("users", 10),

@@ -1,4 +1,4 @@
-"""Parses and checks single values of a row. Every function raises Flaw with a text that names the error."""
+"""Parses and checks single values of a row. Every function raises RowError with a text that names the error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.core.model.gang import MAX_MEMBERS
 from windlass.core.model.resources import MAX_AMOUNT
 
@@ -23,72 +23,72 @@ _TRES = re.compile(r"^(\d+(?:\.\d+)?)([KMGTPE]?)$")
 _BINARY = {"": 1, **{letter: 1024**power for power, letter in enumerate("KMGTPE", start=1)}}
 
 
-def number(text: str, what: str, most: float) -> float:
+def number(text: str, name: str, most: float) -> float:
     """Parses a number from 0 to `most`."""
     try:
         value = float(text)
     except ValueError:
         if not text.strip():
-            raise Flaw("missing value", f"{what} is missing") from None
-        raise Flaw("not a number", f"{what} is {text[:40]!r}, not a number") from None
+            raise RowError("missing value", f"{name} is missing") from None
+        raise RowError("not a number", f"{name} is {text[:40]!r}, not a number") from None
     if 0 <= value <= most:
         return value
     if value < 0:
-        raise Flaw("negative value", f"{what} is {text}, less than nothing")
+        raise RowError("negative value", f"{name} is {text}, which is negative")
     if math.isnan(value):
-        raise Flaw("not a number", f"{what} is {text[:40]!r}, not a number")
-    raise Flaw("absurd value", f"{what} is {text[:40]}, and {most:,.0f} is the most that is believed")
+        raise RowError("not a number", f"{name} is {text[:40]!r}, not a number")
+    raise RowError("value out of range", f"{name} is {text[:40]}, and {most:,.0f} is the maximum")
 
 
-def whole(text: str, what: str, most: int) -> int:
+def whole(text: str, name: str, most: int) -> int:
     """Parses a whole number from 0 to `most`; "4.0" is valid."""
-    value = number(text, what, most)
+    value = number(text, name, most)
     if value != int(value):
-        raise Flaw("not a whole number", f"{what} is {text[:40]}, not a whole number")
+        raise RowError("not a whole number", f"{name} is {text[:40]}, not a whole number")
     return int(value)
 
 
-def duration(text: str, what: str) -> int:
+def duration(text: str, name: str) -> int:
     """Parses seconds. Returns ms."""
-    return round(number(text, what, LONGEST_S) * 1000)
+    return round(number(text, name, LONGEST_S) * 1000)
 
 
 @lru_cache(maxsize=1024)
-def gpus(text: str, what: str) -> int:
+def gpus(text: str, name: str) -> int:
     """Parses a count of GPUs; cached, because traces have few different counts."""
-    return whole(text, what, MOST_GPUS)
+    return whole(text, name, MOST_GPUS)
 
 
-def seconds(text: str, what: str) -> int:
+def seconds(text: str, name: str) -> int:
     """Parses a time in seconds since any origin. Returns ms."""
-    return round(number(text, what, LATEST_S) * 1000)
+    return round(number(text, name, LATEST_S) * 1000)
 
 
-def moment(text: str, what: str) -> int:
+def moment(text: str, name: str) -> int:
     """Parses a date and time ("2017-10-09 07:01:55"); UTC without a zone. Returns ms since the epoch."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         if not text.strip():
-            raise Flaw("missing value", f"{what} is missing") from None
-        raise Flaw("not a time", f"{what} is {text[:40]!r}; write it as 2017-10-09 07:01:55") from None
+            raise RowError("missing value", f"{name} is missing") from None
+        raise RowError("not a time", f"{name} is {text[:40]!r}; write it as 2017-10-09 07:01:55") from None
     since = when - (_EPOCH if when.tzinfo else _EPOCH_IN_UTC)
     ms = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
     if 0 <= ms <= LATEST_S * 1000:
         return ms
-    raise Flaw("absurd value", f"{what} is {text}, which is not between 1970 and 2220")
+    raise RowError("value out of range", f"{name} is {text}, which is not between 1970 and 2220")
 
 
-def amount(text: str, what: str) -> int:
+def amount(text: str, name: str) -> int:
     """Parses a quantity in Slurm's notation: "64G", "1.50T", binary suffixes; plain numbers are unchanged."""
     match = _TRES.match(text.strip().upper().removesuffix("B"))
     if match is None:
-        raise Flaw("not a number", f"{what} is {text[:40]!r}; expected for example 64G")
+        raise RowError("not a number", f"{name} is {text[:40]!r}; expected for example 64G")
     return min(int(float(match[1]) * _BINARY[match[2]]), MAX_AMOUNT)
 
 
-def later(end: int, begin: int, what: str) -> int:
+def later(end: int, begin: int, name: str) -> int:
     """Returns `end - begin`, which must not be negative."""
     if end < begin:
-        raise Flaw("times out of order", f"{what} by {(begin - end) / 1000:g} s")
+        raise RowError("times out of order", f"{name} by {(begin - end) / 1000:g} s")
     return end - begin

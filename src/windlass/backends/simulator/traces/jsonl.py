@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.sacct import NEVER_STARTED, NOT_ENDED
@@ -18,10 +18,10 @@ from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.resources import CPU, GPU, MAX_AMOUNT, MEMORY
 
 NAME = "jsonl"
-WORDS = "Windlass JSON lines"
+TITLE = "Windlass JSON lines"
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class TraceLine(msgspec.Struct, frozen=True, gc=False):
     """The fields of a line. Other fields are ignored."""
 
     id: str = ""
@@ -47,20 +47,20 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     phase: str = ""
 
 
-_DECODER = msgspec.json.Decoder(Line)
+_DECODER = msgspec.json.Decoder(TraceLine)
 _ENDED = ("", "Succeeded", "Failed")
 
 
 def job_of(text: str, row: int) -> TraceJob:
-    """Parses one line. Raises Flaw."""
+    """Parses one line. Raises RowError."""
     try:
         line = _DECODER.decode(text)
     except msgspec.DecodeError as error:
-        raise Flaw("not a line of JSON", f"{error}") from None
+        raise RowError("not a line of JSON", f"{error}") from None
     if line.replicas is not None:
         _between(line.replicas, "replicas", c.MOST_GPUS)
         if line.replicas == 0:
-            raise Flaw("absurd value", "replicas is 0; a gang has one at least")
+            raise RowError("value out of range", "replicas is 0; a gang has one at least")
     each = line.request if line.request is not None else {}
     share = line.replicas or 1
     return TraceJob(
@@ -82,41 +82,41 @@ def job_of(text: str, row: int) -> TraceJob:
     )
 
 
-def _submit(line: Line) -> int:
+def _submit(line: TraceLine) -> int:
     at = line.created_at if line.submit is None else line.submit
     if at is None:
-        raise Flaw("missing value", "submit is missing")
+        raise RowError("missing value", "submit is missing")
     return _between(at, "submit", c.LATEST_S * 1000)
 
 
-def _duration(line: Line) -> int:
+def _duration(line: TraceLine) -> int:
     if line.duration is not None:
         return _between(line.duration, "duration", c.LONGEST_S * 1000)
     if line.phase not in _ENDED:
-        raise Flaw(NOT_ENDED, f"the job is {line.phase}; its run time is not known yet")
+        raise RowError(NOT_ENDED, f"the job is {line.phase}; its run time is not known yet")
     if line.served:
         return _between(line.served, "served", c.LONGEST_S * 1000)
     if line.started_at is None or line.finished_at is None:
         if line.phase:
-            raise Flaw(NEVER_STARTED, "the job never started")
-        raise Flaw("missing value", "duration is missing")
+            raise RowError(NEVER_STARTED, "the job never started")
+        raise RowError("missing value", "duration is missing")
     return c.later(line.finished_at, line.started_at, "finished_at is before started_at")
 
 
-def _between(value: int, what: str, most: int) -> int:
+def _between(value: int, name: str, most: int) -> int:
     if value < 0:
-        raise Flaw("negative value", f"{what} is {value}, less than nothing")
+        raise RowError("negative value", f"{name} is {value}, which is negative")
     if value > most:
-        raise Flaw("absurd value", f"{what} is {value}, and {most:,} is the most that is believed")
+        raise RowError("value out of range", f"{name} is {value}, and {most:,} is the maximum")
     return value
 
 
 def written(jobs: Iterable[TraceJob]) -> str:
     """Writes jobs as lines without fields that have their default. `job_of` reads the same jobs back."""
-    return "".join(msgspec.json.encode(_said(job)).decode() + "\n" for job in jobs)
+    return "".join(msgspec.json.encode(_fields(job)).decode() + "\n" for job in jobs)
 
 
-def _said(job: TraceJob) -> Mapping[str, object]:
+def _fields(job: TraceJob) -> Mapping[str, object]:
     plain = TraceJob(id="", submit=-1, duration=-1)
     fields = [name for name in TraceJob.__slots__ if name not in ("row", "file")]
     return {name: getattr(job, name) for name in fields if getattr(job, name) != getattr(plain, name)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
@@ -27,7 +27,9 @@ def _parser(at: Mapping[str, int]) -> Parser:
         count = c.whole(cells[iterations], "iterations", 10**12)
         ms = c.number(cells[each], "iteration_time", 10**9)
         if count * ms > c.LONGEST_S * 1000:
-            raise Flaw("absurd value", f"iterations × iteration_time is {count * ms / 1000:,.0f} s, over ten years")
+            raise RowError(
+                "value out of range", f"iterations × iteration_time is {count * ms / 1000:,.0f} s (over ten years)"
+            )
         return TraceJob(
             id=cell(cells, at.get("job_id")) or f"muri-{row}",
             submit=c.whole(cells[submit], "submit_time", c.LATEST_S * 1000),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
@@ -51,7 +51,9 @@ def _gpus(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int]:
     if count == 0 or milli == WHOLE:
         return count, 0
     if count > 1:
-        raise Flaw("absurd value", f"num_gpu is {count} and gpu_milli {milli}; several GPUs are taken whole (1000)")
+        raise RowError(
+            "value out of range", f"num_gpu is {count} and gpu_milli {milli}; several GPUs are taken whole (1000)"
+        )
     return count, milli
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from windlass.backends.simulator.errors import Flaw, TraceError
+from windlass.backends.simulator.errors import RowError, TraceError
 from windlass.backends.simulator.traces import cells, jsonl, swf
 from windlass.backends.simulator.traces.file import Lines
 from windlass.backends.simulator.traces.helios import HELIOS
@@ -22,7 +22,7 @@ from windlass.backends.simulator.traces.sacct import NEVER_STARTED, NOT_ENDED, S
 from windlass.backends.simulator.traces.table import Columns
 
 COLUMNS = (PHILLY, HELIOS, MURI, OPENB, SACCT)
-FORMATS = {**{table.name: table.words for table in COLUMNS}, swf.NAME: swf.WORDS, jsonl.NAME: jsonl.WORDS}
+FORMATS = {**{table.name: table.title for table in COLUMNS}, swf.NAME: swf.TITLE, jsonl.NAME: jsonl.TITLE}
 """Formats by the name under which a user selects them."""
 
 _NOT_BAD = frozenset({STEP, NEVER_STARTED, NOT_ENDED})
@@ -30,7 +30,7 @@ _NOT_BAD = frozenset({STEP, NEVER_STARTED, NOT_ENDED})
 _TRUNCATED = "file cut off"
 _BY_SKIPPING = "or leave bad rows out with --skip-bad"
 
-Row: TypeAlias = tuple[int, TraceJob | Flaw]
+Row: TypeAlias = tuple[int, TraceJob | RowError]
 
 
 def read_trace(path: str | Path, format: str | None = None, *, skip_bad: bool = False) -> Trace:
@@ -54,7 +54,7 @@ def read_trace(path: str | Path, format: str | None = None, *, skip_bad: bool = 
         elif answer.cause == _TRUNCATED:
             raise TraceError(name, row, str(answer))
         else:
-            raise TraceError(name, row, f"{answer}; mend the row, {_BY_SKIPPING}")
+            raise TraceError(name, row, f"{answer}; correct the row, {_BY_SKIPPING}")
     if not jobs:
         raise TraceError(name, 0, f"no job in it{_counted(left_out)}")
     jobs.sort(key=lambda job: job.submit)
@@ -72,7 +72,7 @@ def _until_cut(rows: Iterator[Row], lines: Lines) -> Iterator[Row]:
     except (EOFError, zlib.error):
         read = f"{lines.number:,} row{'s' * (lines.number != 1)} could be read"
         text = f"the file ends early, its gzip is cut off: {read}; fetch it again, or take those with --skip-bad"
-        yield lines.number + 1, Flaw(_TRUNCATED, text)
+        yield lines.number + 1, RowError(_TRUNCATED, text)
 
 
 def _rows(lines: Lines, format: str | None) -> tuple[str, Iterator[Row]]:
@@ -127,15 +127,15 @@ def _of_table(lines: Iterable[str], table: Columns, path: str) -> Iterator[Row]:
     header = next(row for row in rows if row)
     at = {name.strip(): column for column, name in enumerate(header) if name.strip()}
     if missing := [column for column in table.required if column not in at]:
-        text = f"{table.words} needs the columns {', '.join(table.required)}; missing: {', '.join(missing)}"
+        text = f"{table.title} needs the columns {', '.join(table.required)}; missing: {', '.join(missing)}"
         raise TraceError(path, rows.line_num, text)
     parse = table.parser(at)
     for row in rows:
         if row:
             try:
                 yield rows.line_num, parse(row, rows.line_num)
-            except Flaw as flaw:
-                yield rows.line_num, flaw
+            except RowError as error:
+                yield rows.line_num, error
 
 
 def _of_lines(lines: Iterable[str]) -> Iterator[Row]:
@@ -143,8 +143,8 @@ def _of_lines(lines: Iterable[str]) -> Iterator[Row]:
         if line.strip():
             try:
                 yield row, jsonl.job_of(line, row)
-            except Flaw as flaw:
-                yield row, flaw
+            except RowError as error:
+                yield row, error
 
 
 def _of_swf(lines: Iterable[str]) -> Iterator[Row]:
@@ -156,5 +156,5 @@ def _of_swf(lines: Iterable[str]) -> Iterator[Row]:
                 since = cells.later(job.submit, latest, "submitted before the row above; sort by the 2nd field:")
                 latest += since
                 yield row, job
-            except Flaw as flaw:
-                yield row, flaw
+            except RowError as error:
+                yield row, error

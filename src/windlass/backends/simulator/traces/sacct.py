@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
@@ -32,7 +32,7 @@ def _parser(at: Mapping[str, int]) -> Parser:
         needs(cells, width)
         job_id = cells[at["JobID"]].strip()
         if "." in job_id:
-            raise Flaw(STEP, f"{job_id} is a step; add -X to sacct")
+            raise RowError(STEP, f"{job_id} is a step; add -X to sacct")
         _ended(cells, at)
         nodes, gpus, cpu, memory, types = _asked(cells, at)
         return TraceJob(
@@ -58,25 +58,25 @@ def _parser(at: Mapping[str, int]) -> Parser:
 def _ended(cells: Sequence[str], at: Mapping[str, int]) -> None:
     state = cell(cells, at.get("State"))
     if state in ("PENDING", "REQUEUED"):
-        raise Flaw(NEVER_STARTED, "the job never started")
+        raise RowError(NEVER_STARTED, "the job never started")
     if state in ("RUNNING", "SUSPENDED", "COMPLETING"):
-        raise Flaw(NOT_ENDED, f"the job is {state}; its run time is not known yet")
+        raise RowError(NOT_ENDED, f"the job is {state}; its run time is not known yet")
     start = cell(cells, at.get("Start"))
     if "Start" in at and start in _NOT_A_TIME:
-        raise Flaw(NEVER_STARTED, "the job never started")
+        raise RowError(NEVER_STARTED, "the job never started")
     if start:
         began, came = c.moment(start, "Start"), c.moment(cells[at["Submit"]], "Submit")
         c.later(began, came, "Start is before Submit")
 
 
-def elapsed(text: str, what: str) -> int:
+def elapsed(text: str, name: str) -> int:
     """Parses [DD-[HH:]]MM:SS. Returns ms."""
     match = _ELAPSED.match(text.strip())
     if match is None:
-        raise Flaw("not a time", f"{what} is {text[:40]!r}; expected [DD-]HH:MM:SS")
+        raise RowError("not a time", f"{name} is {text[:40]!r}; expected [DD-]HH:MM:SS")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return round(c.number(str(total), what, c.LONGEST_S) * 1000)
+    return round(c.number(str(total), name, c.LONGEST_S) * 1000)
 
 
 def _limit(text: str) -> int | None:

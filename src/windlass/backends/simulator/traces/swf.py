@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.sacct import NEVER_STARTED
 
 FIELDS = 18
 NAME = "swf"
-WORDS = "Standard Workload Format"
+TITLE = "Standard Workload Format"
 _STATUS = {"0": "failed", "1": "completed", "2": "partial", "3": "partial", "4": "partial", "5": "cancelled"}
 _UNKNOWN = "-1"
 
 
 def job_of(cells: Sequence[str], row: int) -> TraceJob:
-    """Parses one line. Raises Flaw."""
+    """Parses one line. Raises RowError."""
     if len(cells) != FIELDS:
-        raise Flaw("short row", f"the row has {len(cells)} of {FIELDS} fields")
+        raise RowError("short row", f"the row has {len(cells)} of {FIELDS} fields")
     number, submit, _wait, run, used, _cpu, memory, asked, limit, asked_memory, status, user = cells[:12]
     if run == _UNKNOWN:
-        raise Flaw(NEVER_STARTED, "the run time (4th field) is -1: the job never ran")
+        raise RowError(NEVER_STARTED, "the run time (4th field) is -1: the job never ran")
     processors = c.whole(asked if _known(asked) else used, "processors (8th or 5th field)", c.MOST_GPUS)
     if processors == 0:
-        raise Flaw("absurd value", "the job ran on 0 processors (5th and 8th field)")
+        raise RowError("value out of range", "the job ran on 0 processors (5th and 8th field)")
     each = asked_memory if _known(asked_memory) else memory
     return TraceJob(
         id=number,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.errors import RowError
 from windlass.backends.simulator.traces.job import TraceJob
 
 Parser: TypeAlias = Callable[[Sequence[str], int], TraceJob]
-"""Turns the cells of a row and its line number into a job. Raises Flaw."""
+"""Turns the cells of a row and its line number into a job. Raises RowError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Columns:
     """A file whose first row names its columns."""
 
     name: str
-    words: str
+    title: str
     """Description of the format for people."""
     required: tuple[str, ...]
     parser: Callable[[Mapping[str, int]], Parser]
@@ -32,6 +32,6 @@ def cell(cells: Sequence[str], column: int | None) -> str:
 
 
 def needs(cells: Sequence[str], columns: int) -> None:
-    """Raises Flaw for a row with fewer cells than the header."""
+    """Raises RowError for a row with fewer cells than the header."""
     if len(cells) < columns:
-        raise Flaw("short row", f"the row has {len(cells)} of {columns} columns")
+        raise RowError("short row", f"the row has {len(cells)} of {columns} columns")
