@@ -220,7 +220,9 @@ class KubernetesBackend:
                 self._refusals.tell(Refusal(*fault))
             self.external.look_around()
         if settled is Settled.LOOKUPS:
-            self.jobs.look_around()
+            changed = self.monitor.lookups.take_changed()
+            self.jobs.look_around(changed)
+            self.external.resolve_again(changed)
         self.external.look()
         self.gangs.look(self.now())
 

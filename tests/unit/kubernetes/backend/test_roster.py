@@ -9,6 +9,7 @@ import pytest
 
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.cluster.job_resolution import Fitted
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import Stored
@@ -156,7 +157,7 @@ def test_who_must_wait_for_something_in_the_cluster_comes_when_it_is_there() -> 
     assert gang.status == Status(Phase.CREATED, "Waiting", told.message, created_at=made)
     assert told.stands()
     desk.trouble = ""
-    desk.roster.look_around()
+    desk.roster.look_around(ChangedNames())
     assert [type(event) for event in desk.heard()] == [JobArrived]
     assert not told.stands()
 
@@ -226,8 +227,8 @@ def test_the_next_start_is_near_the_volume_that_the_first_one_has_chosen() -> No
     commit(gang, Status(phase=Phase.RUNNING, generation=1, placement=Placement({"worker": ("n1", "n2")}), gone=False))
     desk.heard()
     desk.to_choose, desk.near = (), {"zone": "a"}
-    desk.roster.look_around()
-    desk.roster.look_around()
+    desk.roster.look_around(ChangedNames())
+    desk.roster.look_around(ChangedNames())
     (changed,) = desk.heard()
     assert gang.fit.to_choose == ()
     assert isinstance(changed, JobChanged)
@@ -276,3 +277,43 @@ def test_jobs_of_another_operator_are_left_alone_until_it_goes() -> None:
     (arrived,) = desk.heard()
     assert isinstance(arrived, JobArrived)
     assert arrived.job_id == "ml/pytorchjob/mnist"
+
+
+def test_a_label_of_the_namespace_changes_waiting_jobs_at_once() -> None:
+    desk = Desk()
+    desk.roster.see(TRAINING, training())
+    desk.roster.recover()
+    (gang,) = desk.roster
+    commit(gang, Status(phase=Phase.QUEUED))
+    desk.heard()
+    desk.near = {"pool": "a"}  # stands for anything that a name resolves to
+    desk.roster.look_around(ChangedNames(namespaces=frozenset({"other"})))
+    assert desk.heard() == []
+    desk.roster.look_around(ChangedNames(namespaces=frozenset({"ml"})))
+    assert [type(event) for event in desk.heard()] == [JobChanged]
+    desk.near = {"pool": "b"}
+    desk.roster.look_around(ChangedNames(everywhere=True))
+    assert [type(event) for event in desk.heard()] == [JobChanged]
+    desk.roster.look_around(ChangedNames(everywhere=True))
+    assert desk.heard() == []
+
+
+def test_a_label_of_a_job_takes_effect_at_once() -> None:
+    desk = Desk()
+    desk.roster.see(PYTORCH, pytorch_job(version=1))
+    desk.roster.recover()
+    (gang,) = desk.roster
+    commit(gang, Status(phase=Phase.QUEUED))
+    desk.heard()
+    desk.roster.see(PYTORCH, pytorch_job(version=2, labels={"windlass.dev/queue": "research"}))
+    (changed,) = desk.heard()
+    assert isinstance(changed, JobChanged)
+    assert changed.job.queue == "research"
+
+
+def pytorch_job(version: int, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    about = {"name": "digits", "namespace": "ml", "uid": "u1", "resourceVersion": str(version), "generation": 1}
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}}
+    metadata = about | ({"labels": labels} if labels else {})
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}

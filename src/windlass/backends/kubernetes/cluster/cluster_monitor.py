@@ -29,7 +29,7 @@ class ClusterMonitor:
         self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[BackendEvent], None]
     ) -> None:
         self.state = ClusterState()
-        self.lookups = ClusterLookups(self._mark_lookups)
+        self.lookups = ClusterLookups(self._mark_lookups, lambda: self.state.picture.view.levels)
         self._settle, self._now, self._wake, self._inject = settle, now, wake, inject
         self._begun = False
         self._since: int | None = None
@@ -61,7 +61,7 @@ class ClusterMonitor:
             return Settled.NOTHING
         self._since, changed, self._lookups_changed = None, self._lookups_changed, False
         self.report()
-        return Settled.LOOKUPS if changed else Settled.CLUSTER
+        return Settled.LOOKUPS if changed or self.lookups.has_other_levels() else Settled.CLUSTER
 
     def count(self, pod: Pod, *, ours: bool) -> None:
         """Count the resources of a pod on its node. `ours`: the controller accounts for it itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_cache import Change
@@ -15,14 +16,32 @@ from windlass.backends.kubernetes.client.objects import (
     Words,
 )
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
+from windlass.backends.kubernetes.cluster.topology_levels import Level
 from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass, storage_class
 
 
-class ClusterLookups:
-    """Updated by watches; `of` is the view for jobs of a namespace. Calls `hear` after a change."""
+@dataclass(frozen=True, slots=True)
+class ChangedNames:
+    """Namespaces whose jobs may resolve to something else by now. Volumes are followed job by job."""
 
-    def __init__(self, hear: Callable[[], None]) -> None:
-        self._hear = hear
+    everywhere: bool = False
+    namespaces: frozenset[str] = frozenset()
+
+    def concern(self, namespace: str) -> bool:
+        """Whether jobs of a namespace are concerned."""
+        return self.everywhere or namespace in self.namespaces
+
+
+class ClusterLookups:
+    """Updated by watches; `of` is the view for jobs of a namespace. Calls `hear` after a change.
+
+    `levels`: the levels of the network as nodes have them.
+    """
+
+    def __init__(self, hear: Callable[[], None], levels: Callable[[], tuple[Level, ...]]) -> None:
+        self._hear, self._levels = hear, levels
+        self._seen_levels = levels()
+        self._changed: set[str] = set()
         self._namespaces: dict[str, Words] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
@@ -32,14 +51,27 @@ class ClusterLookups:
     def of(self, namespace: str) -> Surroundings:
         """Returns the current view; its contents continue to change."""
         stock = Stock(self._claims, self._volumes, self._classes)
-        return Surroundings(self._namespaces.get(namespace, NONE), self._priorities, stock)
+        return Surroundings(self._namespaces.get(namespace, NONE), self._priorities, stock, self._levels())
+
+    def has_other_levels(self) -> bool:
+        """Whether the levels of the network have changed since `take_changed`."""
+        return self._levels() != self._seen_levels
+
+    def take_changed(self) -> ChangedNames:
+        """The names that may resolve to something else since the last call."""
+        everywhere, self._seen_levels = self.has_other_levels(), self._levels()
+        changed, self._changed = frozenset(self._changed), set()
+        return ChangedNames(everywhere, changed)
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
         """Handles changes of namespaces."""
         for change in changes:
-            self._namespaces.pop(change.object.metadata.name, None)
+            name = change.object.metadata.name
+            before = self._namespaces.pop(name, NONE)
             if change.kind != "deleted" and change.object.metadata.labels:
-                self._namespaces[change.object.metadata.name] = change.object.metadata.labels
+                self._namespaces[name] = change.object.metadata.labels
+            if self._namespaces.get(name, NONE) != before:
+                self._changed.add(name)
         self._hear()
 
     def see_priorities(self, changes: Sequence[Change[PriorityClass]]) -> None:

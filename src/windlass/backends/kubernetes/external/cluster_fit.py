@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, priority_of, queue_of
+from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, at_level, priority_of, queue_of
 from windlass.backends.kubernetes.cluster.volumes import Storage, both, storage
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
@@ -19,7 +19,7 @@ from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 def fitted_job(gang: Gang[Pod], around: Surroundings) -> Job:
     """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones."""
-    job = gang.job
+    job = at_level(gang.job, around.levels)
     named = any(pod.metadata.labels.get(QUEUE) for pod in gang.pods)
     queue = job.queue if named or job.queue != DEFAULT_QUEUE else queue_of("", around.namespace_labels)
     priority = priority_of(gang.priority_class, around.priorities)[0] if gang.priority_class else None

@@ -11,6 +11,7 @@ from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
+from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import Membership
 
 _ENDED = ("Succeeded", "Failed")
@@ -108,6 +109,8 @@ class ExternalGang:
     job: Job
     pods: list[Pod]
     """Pods as they were gathered, in the order of members."""
+    gathered: gang_assembly.Gang[Pod] | None = None
+    """The gang as it was gathered, before its names were resolved in the cluster."""
     status: Status = field(default_factory=Status)
     allocation: Allocation | None = None
     cancelled: bool = False

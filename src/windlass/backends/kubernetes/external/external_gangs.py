@@ -13,7 +13,8 @@ from functools import partial
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
-from windlass.backends.kubernetes.external.cluster_fit import claims_to_choose
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
+from windlass.backends.kubernetes.external.cluster_fit import claims_to_choose, fitted_job
 from windlass.backends.kubernetes.external.external_binder import ExternalBinder
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of
 from windlass.backends.kubernetes.external.gang_gathering import GangGathering
@@ -25,7 +26,7 @@ from windlass.backends.kubernetes.external.recovery import Recovering
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
-from windlass.backends.port import BackendEvent, JobArrived, JobEvent
+from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, GangGone
 from windlass.core.model.status import TERMINAL, JobState, Placement
 
@@ -111,6 +112,15 @@ class ExternalGangs:
                 group.refused = "", frozenset()
                 self._groups.touch(group.member)
         self._outlet.wake()
+
+    def resolve_again(self, changed: ChangedNames) -> None:
+        """Take over what names in waiting gangs resolve to by now."""
+        for gang in self._index:
+            if gang.allocation is None and gang.gathered is not None and changed.concern(gang.member.namespace):
+                job = fitted_job(gang.gathered, self._outlet.around(gang.member.namespace))
+                if job != gang.job:
+                    gang.job = job
+                    self._outlet.tell(JobChanged(gang.id, job))
 
     def say(self, job_id: str, sentence: str) -> bool:
         """Sets the reason for which a gang waits. Returns False if it is no external gang."""

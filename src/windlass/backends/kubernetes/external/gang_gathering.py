@@ -68,7 +68,7 @@ class GangGathering:
                 self._waiting_for_name.setdefault(called, []).append(group.member)
                 continue
             job = fitted_job(gang, self.around(group.member.namespace))
-            yield ExternalGang(called, gang.name, 0, group.member, job, list(gang.pods))
+            yield ExternalGang(called, gang.name, 0, group.member, job, list(gang.pods), gang)
 
     def forget(self, gang: ExternalGang) -> None:
         """Removes a gang that has ended for the controller, and touches the groups that waited for its end."""

@@ -12,6 +12,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, home_of, version_of
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.job_resolution import Fitted
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import WAITING, Gang, ObjectVersion
 from windlass.backends.kubernetes.gangs.stored_state import TRAINING
@@ -187,7 +188,7 @@ class JobStore:
         gang.fit.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
         gang.fit.to_choose = found.to_choose
 
-    def look_around(self) -> None:
+    def look_around(self, changed: ChangedNames) -> None:
         """What names stand for is another now: whoever was held back may come."""
         for gang in [gang for gang in self._gangs.values() if gang.fit.held]:
             self._fit(gang)
@@ -195,6 +196,17 @@ class JobStore:
         for gang in [gang for gang in self._gangs.values() if gang.fit.to_choose and not gang.fit.held]:
             if gang.status.phase not in TERMINAL:
                 self._look_at_volumes(gang)
+        for gang in [gang for gang in self._gangs.values() if changed.concern(gang.home.namespace)]:
+            if gang.stored is not None and gang.status.phase not in TERMINAL:
+                self._resolve_again(gang)
+
+    def _resolve_again(self, gang: Gang) -> None:
+        """Take over what names in a job resolve to by now: the queue of its namespace, a level of the network."""
+        parsed, asked = gang.wanted or (gang.parsed, gang.job)
+        found = self._finish(parsed)
+        if not found.trouble and found.job != asked:
+            gang.wanted = parsed, found.job
+            self.catch_up(gang)
 
     def _look_at_volumes(self, gang: Gang) -> None:
         """Volumes that waited for the first pod have their place by now: the next start is to be near them."""
@@ -227,12 +239,13 @@ class JobStore:
         # our own writes may have learnt of this version already, and not of what its owner wants
         if version_of(manifest) <= gang.version.read:
             return
+        labels = gang.parsed.manifest["metadata"].get("labels")
         gang.learn(manifest)
         before, gang.version.read_generation = gang.version.read_generation, manifest["metadata"].get("generation")
         gang.version.read = version_of(manifest)
         if manifest["metadata"].get("deletionTimestamp") or _is_to_end(manifest):
             self._cancel(gang)
-        if gang.version.read_generation == before:
+        if gang.version.read_generation == before and manifest["metadata"].get("labels") == labels:
             return
         parsed = registry.read(manifest, self._settings)
         if isinstance(parsed, Fault):
