@@ -1,7 +1,7 @@
-"""Whatever happens, and whenever the controller is killed, every job ends, whole, and nothing is left held.
+"""Every job ends and no node stays allocated, whatever happens and whenever the controller is killed.
 
-A world in memory that keeps the port's contract is driven by the real controller. Hypothesis chooses the jobs and what
-befalls them; the invariants are checked after every turn.
+The real controller drives a backend in memory that keeps the port's contract. Hypothesis chooses jobs and faults; the
+invariants are checked after every turn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POLICY = Policy(min_runtime=2_000, resize_interval=3_000)
 
 @dataclass
 class MemoryWorld:
-    """What a world keeps (`stored`, `alive`), and what it has seen and not yet told (`redeliver_all`)."""
+    """A backend in memory: what is stored and alive, and events that were not delivered yet."""
 
     nodes: tuple[Node, ...] = NODES
     now: int = 0

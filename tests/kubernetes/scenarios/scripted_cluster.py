@@ -12,12 +12,16 @@ from stage import RESOURCES
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
+from windlass.jobs.kubernetes.status.status_times import rfc3339
 
 OURS = "/apis/windlass.dev/v1alpha1"
 QUEUES, POLICIES, NODES = f"{OURS}/queues", f"{OURS}/schedulingpolicies", "/api/v1/nodes"
-CLUSTER_VERBS = ("topology", "nodes", "queue", "policy", "cordon", "remove")
+CLUSTER_VERBS = ("topology", "nodes", "queue", "policy", "cordon", "remove", "unreachable", "reachable", "lost")
 DEVICES = {"gpu": "nvidia.com/gpu", "cpu": "cpu", "memory": "memory"}
 CORDONED = {"spec": {"unschedulable": True}, "metadata": {"annotations": {"windlass.dev/cordoned": "by ada"}}}
+OUT_OF_SERVICE = {
+    "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}
+}
 ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 """What every node has, unless the script says otherwise."""
 
@@ -50,6 +54,10 @@ class ScriptedCluster:
                 await self._put_node(name, options)
             if verb == "cordon":
                 await self._seen(await self._api.patch(f"{NODES}/{name}", CORDONED))
+            if verb in ("unreachable", "reachable"):
+                await self._report_ready(name, "True" if verb == "reachable" else "Unknown")
+            if verb == "lost":
+                await self._seen(await self._api.patch(f"{NODES}/{name}", OUT_OF_SERVICE))
             if verb == "remove":
                 await self._api.delete(f"{NODES}/{name}", gracePeriodSeconds=0)
                 await self._until(lambda gone=name: gone not in self._book.picture.objects or None)
@@ -80,6 +88,14 @@ class ScriptedCluster:
             return
         await self._api.patch(f"{NODES}/{name}", {"metadata": body["metadata"], "spec": {"unschedulable": None}})
         await self._seen(await self._api.patch(f"{NODES}/{name}/status", {"status": body["status"]}))
+
+    async def _report_ready(self, name: str, status: str) -> None:
+        """Sets the condition Ready, as the node controller does, at the script's time."""
+        world = self._world()
+        assert world is not None
+        condition = {"type": "Ready", "status": status, "lastTransitionTime": rfc3339(world.now())}
+        patch = {"status": {"conditions": [condition]}}
+        await self._seen(await self._api.patch(f"{NODES}/{name}/status", patch))
 
     async def _seen(self, node: dict[str, Any]) -> None:
         about = node["metadata"]
