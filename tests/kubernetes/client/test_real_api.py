@@ -187,7 +187,7 @@ def test_a_long_list_comes_whole(apiserver, name):
 
 
 class Kept:
-    """What a reflector's changes amount to, held beside the truth."""
+    """The objects that follow from a reflector's changes, for comparison with the server."""
 
     def __init__(self, scope):
         self.objects, self.counts, self.fresh = {}, {}, ObjectCache()

@@ -17,7 +17,7 @@ GONE = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "mess
 
 
 class Heard:
-    """What a reflector said: `+a1` is added, `~a2` modified, `-a2` deleted; `synced`, `trouble`, `well`, `odd:a`."""
+    """Events of a reflector: `+a1` is added, `~a2` modified, `-a2` deleted; `synced`, `trouble`, `well`, `odd:a`."""
 
     def __init__(self):
         self.words = []

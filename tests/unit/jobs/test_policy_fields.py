@@ -29,7 +29,7 @@ def error_of(text):
 
 
 def test_everything_of_a_policy_can_be_said():
-    """But for what is mostly asked for, which nobody writes down by hand."""
+    """Except for the typical demands, which are not written by hand."""
     said = [field.name for field in fields(Policy) if field.name != "typical_demands"]
     assert [field.name for field in POLICY] == said
 

@@ -88,7 +88,7 @@ def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variable
     assert variables["WINDLASS_AGENT_NAME"] == "team/digits-worker-1"
     assert variables["WINDLASS_AGENT_TOKEN"] == {"fieldRef": {"fieldPath": f"metadata.annotations['{TOKEN}']"}}
     assert (variables["PET_NPROC_PER_NODE"], variables["PET_NODE_RANK"]) == ("2", "1")
-    assert pod["metadata"]["annotations"] == {TOKEN: ""}  # filled in by whoever makes the pod
+    assert pod["metadata"]["annotations"] == {TOKEN: ""}  # filled in by the backend
 
 
 def test_without_an_operator_that_listens_agents_agree_among_themselves():

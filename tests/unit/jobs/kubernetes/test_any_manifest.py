@@ -113,7 +113,7 @@ def whole(kind):
 
 
 def paths(value, path=()):
-    """Where something could be put in the place of what is there."""
+    """Paths at which a value can be replaced."""
     yield path
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, inner in entries:

@@ -215,7 +215,7 @@ def test_jobs_of_a_jobset_that_wait_for_each_other_do_not_start_together():
         (
             [pod("a", labels=GANG)],
             None,
-            "nobody says how many pods the gang has; give each the annotation windlass.dev",
+            "the number of the gang's pods is unknown; give each the annotation windlass.dev",
         ),
         (
             [pod("a", labels=GANG, annotations={"windlass.dev/gang-size": "x"})],

@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.agents import hub
 
 
 class Host:
-    """Welcomes whoever says hello; keeps what it hears."""
+    """Welcomes every agent; keeps the messages it receives."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []

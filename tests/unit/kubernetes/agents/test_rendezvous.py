@@ -35,7 +35,7 @@ class Line:
 
     @property
     def generation(self) -> int:
-        """That it was told to start last."""
+        """The generation of its last start."""
         return int(next(each for each in reversed(self.told) if each["type"] == "start")["membership"]["generation"])
 
 

@@ -1,4 +1,4 @@
-"""Tells the failed writes of single jobs from failures of the whole API server.
+"""Separates failed writes of single jobs from failures of the whole API server.
 
 A webhook or policy that refuses one object, or an internal error for it, is the fault of that job: it is deferred and
 all others go on. A server that answers nothing, or too late, concerns every job: the turn is repeated.

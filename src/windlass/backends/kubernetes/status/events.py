@@ -1,4 +1,4 @@
-"""Events: what happened to a job, where `kubectl describe` shows it. Told in the background, left out under load."""
+"""Events about jobs, as `kubectl describe` shows them: written in the background, dropped under load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.client.resources import EVENTS
 from windlass.backends.port import BackendError
 
 _MOST = 1_000
-"""Untold events beyond these are left out: they are for people."""
+"""Maximum of events that wait to be written; more are dropped, since they only inform users."""
 _AT_ONCE = 4
 _BEHIND = 0.5
 """Seconds that an event is held back while gangs start."""
@@ -39,7 +39,7 @@ class News:
 
 
 class EventRecorder:
-    """`tell` returns at once."""
+    """Writes events in the background; `tell` returns at once."""
 
     def __init__(self, connection: Connection, urgent: PriorityLimiter, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
@@ -47,7 +47,7 @@ class EventRecorder:
         self._workers: list[asyncio.Task[None]] = []
 
     def tell(self, news: News) -> None:
-        """Have it told, if not too much waits already."""
+        """Queue an event, unless too many wait already."""
         if not self._workers:
             loop = asyncio.get_running_loop()
             self._workers = [loop.create_task(self._work()) for _ in range(_AT_ONCE)]
@@ -55,7 +55,7 @@ class EventRecorder:
             self._news.put_nowait(news)
 
     async def close(self) -> None:
-        """Leave the rest untold."""
+        """Leave the rest unwritten."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -67,11 +67,11 @@ class EventRecorder:
             try:
                 await self._connection.create(EVENTS, event(news))
             except ApiError as error:
-                # Its name is its own: what exists is what an earlier attempt made, whose answer was lost.
+                # The name is unique: an existing event was written by an attempt whose answer was lost.
                 if not (error.is_missing or error.is_terminating or error.is_exists):
                     self._on_trouble(f"an event of {news.about.job_id} could not be told: {error}")
             except BackendError:
-                continue  # nobody could be told just now
+                continue  # the API server is not reachable now
 
 
 def event(news: News) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What a queue has held of late, kept in its object: whoever takes over goes on being fair."""
+"""Past usage of queues, stored in their objects, so that fair shares survive a change of leader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder(PastUsage).decode
 
 
 def remembered(queues: Manifests) -> dict[str, PastUsage]:
-    """By queue, as it was written last; what cannot be read is forgotten."""
+    """Past usage by queue, as it was written last; unreadable usage is dropped."""
     found = {}
     for name, manifest in queues.items():
         written = (manifest.get("status") or {}).get(FIELD)
@@ -34,7 +34,7 @@ def remembered(queues: Manifests) -> dict[str, PastUsage]:
 
 
 class QueueUsageWriter:
-    """Writes in the background, seldom."""
+    """Writes past usage in the background, at long intervals."""
 
     def __init__(self, connection: Connection, queues: Manifests, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._queues = connection, queues
@@ -42,7 +42,7 @@ class QueueUsageWriter:
         self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_EVERY)
 
     def note(self, past: Mapping[str, PastUsage]) -> None:
-        """What all queues with a half-life have held until now; nothing, if nothing was told."""
+        """Note the past usage of all queues with a half-life; an empty mapping changes nothing."""
         if not past:
             return
         changed = [name for name, use in past.items() if use.amounts != self._amounts(name) and name in self._queues]

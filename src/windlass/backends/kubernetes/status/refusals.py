@@ -1,4 +1,4 @@
-"""An object that is not what it should be is told why, in a condition, and left alone until somebody mends it."""
+"""Refuses invalid objects: writes the fault into a condition, once for each version of the object."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _DELAY, _EVERY = 0.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`reason`: INVALID, or `gang.WAITING` for something else in the cluster; without a message all is well again."""
+    """`reason`: INVALID, or `gang.WAITING` for something else in the cluster; without a message it is accepted."""
 
     home: ObjectReference
     manifest: Mapping[str, Any]
     message: str
     reason: str = INVALID
     state: str = ""
-    """What its status is to call its state, if nothing does yet: of a job that was never accepted."""
+    """The state to write into its status, for a job that was never accepted."""
     stands: Callable[[], bool] = lambda: True
-    """Whether it is still so when it comes to be written."""
+    """Whether the refusal still holds when it is written."""
 
 
 class Refusals:
-    """Those that are told, by uid."""
+    """Refusals to write, by uid."""
 
     def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
         self._connection, self._now = connection, now
@@ -42,12 +42,12 @@ class Refusals:
         self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
 
     def tell(self, refusal: Refusal) -> None:
-        """Have the object say so."""
+        """Queue a refusal for its object."""
         self._refused[refusal.home.uid] = refusal
         self._scribe.mark(refusal.home.uid)
 
     async def close(self) -> None:
-        """Leave the rest untold."""
+        """Leave the rest unwritten."""
         await self._scribe.close()
 
     async def _write(self, uid: str) -> None:

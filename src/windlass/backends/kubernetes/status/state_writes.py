@@ -1,8 +1,7 @@
-"""A job's state is written into its object, so that whoever takes over knows it.
+"""Writes the state of a job into its object, from which the next leader reads it.
 
-A write is conditional: it carries the resource version that is known, and if the object is another one by now it is
-looked at again. Somebody else's field does no harm; a state that is not the one written last means that another
-controller has taken over.
+A write is conditional on the known resource version; after a conflict the object is read again. A field of another
+writer does no harm; a state that is not the one written last means that another controller has taken over.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from windlass.core.model.status import JobState, Status
 
 
 class DeposedError(Exception):
-    """Somebody else has written the state of a job: this controller must not go on, nor try again."""
+    """Another controller has written the state of a job: this one must stop, without another attempt."""
 
 
 async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
-    """Write it, with what else the status says. Raises DeposedError, ApiError, Unreachable."""
+    """Write a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
     async with gang.version.writing:
         if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
             await _write(connection, gang, state, said)
 
 
 async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
-    """Write only what else the status says. Raises ApiError, Unreachable."""
+    """Write only the rest of the status. Raises ApiError, Unreachable."""
     async with gang.version.writing:
         home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
         body = {"metadata": about, "status": _changes(gang, said)}
@@ -86,7 +85,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
                 gang.version.gone = True
                 return
             if error.is_invalid and said:
-                said = {}  # whoever cannot be told the rest is told it with the next state
+                said = {}  # the rest of the status is written with the next state
                 continue
             if not error.is_conflict:
                 gang.version.unsure.append(new)

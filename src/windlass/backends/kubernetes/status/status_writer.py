@@ -1,4 +1,4 @@
-"""What a job's object says of it, in the words of its kind; written when it has changed, and not too often."""
+"""Writes the status of jobs in the terms of their kinds when it changes, at limited intervals."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _OFTEN = 2.0
 """Seconds between two writes of one job's status that the controller does not wait for."""
 _AT_ONCE = 16
 _COUNTED = ("replicaStatuses", "jobsStatus")
-"""What of a status tells numbers of pods."""
+"""Fields of a status with numbers of pods."""
 
 
 def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
-    """All of the status but what the controller keeps there."""
+    """The status of a job without the controller's state."""
     before = gang.parsed.manifest.get("status") or {}
     waits, reason = gang.notes.trouble or gang.notes.waits, gang.notes.waits_reason
     counts, failing = _counts(gang), _failing(gang)
@@ -94,7 +94,7 @@ class StatusWriter:
         task.add_done_callback(lambda _: self._under_way.pop(gang.home.uid, None))
 
     async def close(self) -> None:
-        """Leave what was not written yet."""
+        """Leave the rest unwritten."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
@@ -111,6 +111,6 @@ class StatusWriter:
                 async with self._at_once:
                     await state_writes.say(self._connection, gang, status_of(gang, gang.status, self._now()))
             except BackendError:
-                pass  # it is tried again, and whoever asks in between is told by the commit
+                pass  # the next attempt or commit writes it
             await asyncio.sleep(_OFTEN)
             gang.notes.stale = False

@@ -62,7 +62,7 @@ def _sized(pods: Sequence[Pod]) -> Needs | str:
     sizes = {pod.metadata.annotations.get(GANG_SIZE, "") for pod in pods}
     wrong = next((size for size in sizes if not (size.isascii() and size.isdigit() and 0 < int(size[:9]) <= 10**6)), "")
     if "" in sizes:
-        return f"nobody says how many pods the gang has; give each the annotation {GANG_SIZE} beside the label {GANG}"
+        return f"the number of the gang's pods is unknown; give each the annotation {GANG_SIZE} beside the label {GANG}"
     if wrong or len(sizes) > 1:
         return f"the annotation {GANG_SIZE} must be one and the same number on all pods of the gang"
     return Needs(int(sizes.pop()))
