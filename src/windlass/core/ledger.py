@@ -35,6 +35,9 @@ from windlass.core.placement.scores.registry import SCORES
 from windlass.core.queues.decayed_usage import advance_usage
 from windlass.core.queues.orders.registry import backfill_turn_of, has_backfill_order, turn_of
 
+_KNOWN = 32_768
+"""Number of demands whose exclusive resources are known by identity, which equal requests share."""
+
 
 class Ledger:
     """Usage of nodes and queues, and the waiting gangs.
@@ -68,6 +71,8 @@ class Ledger:
         self._special: dict[str, RunningGang] = {}
         self._askers: dict[str, int] = {}
         """By exclusive resource: number of gangs, waiting or running, that request it. Never changed in place."""
+        self._exclusives: dict[int, tuple[tuple[Demand, ...], frozenset[str]]] = {}
+        """By identity of a gang's demands, kept beside it: their exclusive resources."""
         self._whole_nodes: set[str] | None = None
         """Ids of running gangs that hold whole nodes; None: not computed yet."""
         self._ends: list[tuple[int, str]] = []
@@ -320,7 +325,12 @@ class Ledger:
         return [name for name, askers in self._askers.items() if askers > 1]
 
     def _count_askers(self, demands: tuple[Demand, ...], sign: int) -> None:
-        names = set(exclusive_names(demands))
+        known = self._exclusives.get(id(demands))
+        if known is None:
+            if len(self._exclusives) >= _KNOWN:
+                self._exclusives.clear()
+            known = self._exclusives[id(demands)] = demands, frozenset(exclusive_names(demands))
+        names = known[1]
         if not names:
             return
         askers = dict(self._askers)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from windlass.core.cycle.pending_reason import eviction_verdict, verdict_of, with_refused_evictions
+from windlass.core.cycle.blocking_reason import eviction_verdict, verdict_of, with_refused_evictions
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.cycle.start_bounds import StartEstimate, estimate_starts, start_bounds
 from windlass.core.model.gang import EquivalenceClass
