@@ -31,7 +31,6 @@ NOT_YET = {
     "src/windlass/launch",
     "src/windlass/train",
     "src/windlass/wire",
-    "tests/contract",
     "tests/kubernetes/client",
     "tests/kubernetes/controlplane",
     "tests/kubernetes/e2e",

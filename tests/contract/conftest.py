@@ -1,4 +1,4 @@
-"""The worlds that the contract is checked for. Another world joins by another entry in PLACES."""
+"""The backends that the contract is checked for, as entries of HOSTS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from kubernetes_place import KubernetesPlace
-from place import Behaviour, Place
+from backend_host import BackendHost, Behaviour
+from kubernetes_host import KubernetesHost
 
 import strays
 from windlass.backends.local.backend import LocalBackend
@@ -21,8 +21,8 @@ from windlass.core.lifecycle.events import Exit
 from windlass.core.model.job import Job, Role
 
 
-class LocalPlace:
-    """The state folder stays, controllers come and go."""
+class LocalHost:
+    """A state folder, under any number of controllers."""
 
     nodes = ("n1", "n2")
 
@@ -39,7 +39,7 @@ class LocalPlace:
     async def abandon(self, backend: Backend) -> None:
         assert isinstance(backend, LocalBackend)
         self.opened.remove(backend)
-        backend.close()  # what was not committed or said is lost, as when it is killed
+        backend.close()  # what was not committed or sent is lost, as by SIGKILL
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         commands = {
@@ -51,11 +51,11 @@ class LocalPlace:
         }
         return Job("job", (Role(replicas=replicas, resources={"gpu": 1}, command=commands[behaviour]),), workdir="/")
 
-    async def hand_in(self, _world: Backend, job: Job, number: int) -> tuple[str, Job]:
+    async def register(self, _backend: Backend, job: Job, number: int) -> tuple[str, Job]:
         return f"job-{number}", job
 
-    async def leave(self) -> None:
-        """Processes live outside of any loop."""
+    async def end_scenario(self) -> None:
+        """Does nothing: processes do not depend on an event loop."""
 
     def close(self) -> None:
         for backend in self.opened:
@@ -63,8 +63,8 @@ class LocalPlace:
         strays.assert_none_left([self.state])
 
 
-class SimPlace:
-    """The universe stays, controllers come and go."""
+class SimulatorHost:
+    """A simulated cluster, under any number of controllers."""
 
     nodes = ("n1", "n2")
 
@@ -86,29 +86,29 @@ class SimPlace:
         return SimulatorBackend(self.universe)
 
     async def abandon(self, backend: Backend) -> None:
-        """Nothing is left of a controller but what it committed."""
+        """Does nothing: only the committed state is in the universe."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         return Job("job", (Role(replicas=replicas, resources={"gpu": 1}),), labels={"does": behaviour})
 
-    async def hand_in(self, _world: Backend, job: Job, number: int) -> tuple[str, Job]:
+    async def register(self, _backend: Backend, job: Job, number: int) -> tuple[str, Job]:
         return f"job-{number}", job
 
-    async def leave(self) -> None:
-        """Nothing happens in a loop."""
+    async def end_scenario(self) -> None:
+        """Does nothing: the simulator runs no tasks."""
 
     def close(self) -> None:
         assert self.universe.contract_violations == []
 
 
-PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace, "sim": SimPlace}
+HOSTS: dict[str, Callable[[Path], BackendHost]] = {"local": LocalHost, "simulator": SimulatorHost}
 
 
-@pytest.fixture(params=[*sorted(PLACES), pytest.param("kubernetes", marks=pytest.mark.apiserver)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+@pytest.fixture(params=[*sorted(HOSTS), pytest.param("kubernetes", marks=pytest.mark.apiserver)])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BackendHost]:
     if request.param == "kubernetes":
-        made: Place = KubernetesPlace(request.getfixturevalue("apiserver"))
+        built: BackendHost = KubernetesHost(request.getfixturevalue("apiserver"))
     else:
-        made = PLACES[request.param](tmp_path)
-    yield made
-    made.close()
+        built = HOSTS[request.param](tmp_path)
+    yield built
+    built.close()

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from backend_host import Behaviour
 from controlplane.api import Api
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
-from kubernetes_place import JOBS, NAMESPACE, define, ended, inside, program
-from place import Behaviour
+from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, namespaced, script_of
 
 import strays
 from windlass.backends.kubernetes.agents import hub
@@ -54,10 +54,10 @@ class OperatorPlace:
     async def submit(self, name: str, behaviour: Behaviour = Behaviour.RUN, gpus: int = 1, replicas: int = 1) -> None:
         role = Role(replicas=replicas, resources={"gpu": gpus}, command=(behaviour.value,), image="example.com/job:1")
         manifest = training_job(Job(name, (role,), workdir="", user="ada"), name, NAMESPACE)
-        await self.api.post(inside(JOBS), manifest)
+        await self.api.post(namespaced(JOBS), manifest)
 
     async def delete(self, name: str) -> None:
-        await self.api.delete(f"{inside(JOBS)}/{name}")
+        await self.api.delete(f"{namespaced(JOBS)}/{name}")
 
     async def ask(self, path: str, method: str = "GET", body: object = None) -> tuple[int, Any]:
         async with self.session.request(method, path, json=body) as answer:
@@ -95,11 +95,11 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
     access = plain(plane.url, tls=plane.admin.ssl())
     async with (
         plane.api() as api,
-        FakeKubelets(plane.admin, script_of=program) as kubelets,
+        FakeKubelets(plane.admin, script_of=script_of) as kubelets,
         Connection(access, tally=metrics.tally) as connection,
         JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
-        await define(api)
+        await create_definitions(api)
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
         calls = listen("127.0.0.1", 0)
         agents = calls.getsockname()[1]
@@ -124,7 +124,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
             finally:
                 await endpoints.follow()
                 for task in reversed(tasks):
-                    await ended(task)
+                    await cancel_task(task)
                 await world.close()
                 await clear(api, JOBS, PYTORCHJOBS, "/api/v1/services")
 

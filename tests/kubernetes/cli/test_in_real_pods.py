@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from controlplane.real_nodes import RealCluster
 from controlplane.tidy import clear
-from kubernetes_place import JOBS, define
+from kubernetes_host import JOBS, create_definitions
 
 import strays
 
@@ -36,7 +36,7 @@ def test_a_folder_is_shipped_run_and_inspected(real_nodes: RealCluster, tmp_path
     async def story() -> None:
         windlass = Terminal(plane.kubeconfig, tmp_path, f"default/{LEASE}")
         async with asyncio.timeout(strays.PATIENCE * 15), plane.api() as api:
-            await define(api)
+            await create_definitions(api)
             try:
                 async with operator(plane.kubeconfig, LEASE):
                     await it_is_run_over_a_restart_and_its_logs_are_kept(windlass)

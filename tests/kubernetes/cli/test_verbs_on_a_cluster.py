@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backend_host import Behaviour
 from controlplane.api import ApiError
 from controlplane.cluster import ControlPlane
-from kubernetes_place import JOBS, inside
+from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace, leading
-from place import Behaviour
 
 import strays
 
@@ -60,7 +60,7 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Story], None]:
 
 
 async def manifest(place: OperatorPlace, job_id: str) -> dict[str, Any]:
-    return await place.api.get(f"{inside(JOBS)}/{job_id.rpartition('/')[2]}")
+    return await place.api.get(f"{namespaced(JOBS)}/{job_id.rpartition('/')[2]}")
 
 
 def test_a_job_is_submitted_listed_explained_and_cancelled(tell):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from controlplane.cluster import ControlPlane
 from controlplane.tcp_proxy import TcpProxy
-from kubernetes_place import ended
+from kubernetes_host import cancel_task
 
 import strays
 from windlass.backends.kubernetes.client.access import plain
@@ -65,7 +65,7 @@ class Replica:
 
     async def close(self) -> None:
         assert self.task is not None
-        await ended(self.task)
+        await cancel_task(self.task)
         await self.wire.__aexit__(None, None, None)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from kubernetes_place import JOBS, NAMESPACE, inside
+from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace
 
 import strays
@@ -71,7 +71,7 @@ async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any)
 
 async def two(place: OperatorPlace, job: Job = JOB) -> list[Agent]:
     """The agents of a running job in its first generation."""
-    await place.api.post(inside(JOBS), training_job(job, "digits", NAMESPACE))
+    await place.api.post(namespaced(JOBS), training_job(job, "digits", NAMESPACE))
     await place.phase("digits", "Running")
     agents = [await call(place, f"digits-worker-{at}") for at in (0, 1)]
     for agent in agents:
@@ -85,7 +85,7 @@ async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]
     try:
         async with asyncio.timeout(strays.PATIENCE * 2):
             while True:
-                found = (await place.api.get(f"{inside(JOBS)}/digits")).get("status") or {}
+                found = (await place.api.get(f"{namespaced(JOBS)}/digits")).get("status") or {}
                 if holds(found):
                     return found
                 await asyncio.sleep(0.05)
@@ -113,7 +113,7 @@ def beat(agent: Agent, rank: int, waited: float = 0.0, number: int = 360, **more
 
 def test_members_learn_of_each_other_and_a_foreign_call_gets_no_answer(tell):
     async def story(place: OperatorPlace) -> None:
-        await place.api.post(inside(JOBS), training_job(JOB, "digits", NAMESPACE))
+        await place.api.post(namespaced(JOBS), training_job(JOB, "digits", NAMESPACE))
         await place.phase("digits", "Running")
         stranger = await call(place, "digits-worker-0", token="guessed")  # noqa: S106 - a wrong token
         assert await stranger.is_hung_up_on()
@@ -208,7 +208,7 @@ def test_a_hang_is_reported_with_rank_and_node_and_ends_in_the_same_pods(tell):
 
 def test_running_agents_are_taken_over_by_the_new_leader(tell):
     async def story(place: OperatorPlace) -> None:
-        await place.api.post(inside(JOBS), training_job(replace(JOB), "digits", NAMESPACE))
+        await place.api.post(namespaced(JOBS), training_job(replace(JOB), "digits", NAMESPACE))
         await place.phase("digits", "Running")
         agents = [await call(place, f"digits-worker-{at}", generation=5) for at in (0, 1)]
         for agent in agents:

@@ -6,10 +6,10 @@ import asyncio
 import json
 
 import pytest
+from backend_host import Behaviour
 from controlplane.cluster import add_default_account
-from kubernetes_place import JOBS, NAMESPACE, inside
+from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace
-from place import Behaviour
 
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
@@ -78,7 +78,7 @@ def test_a_job_with_a_missing_volume_is_listed_with_the_reason(tell):
         volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
         manifest = training_job(Job("held", (Role(command=("true",), image="a:1"),), workdir=""), "held", NAMESPACE)
         manifest["spec"]["pod"] = {"spec": {"volumes": [volume]}}
-        await place.api.post(inside(JOBS), manifest)
+        await place.api.post(namespaced(JOBS), manifest)
         [line] = (await place.until("/v1/jobs", lambda told: told["jobs"]))["jobs"]
         assert (line["id"], line["phase"], line["reason"]) == ("default/held", "Created", "Waiting")
         assert line["message"] == why
@@ -88,7 +88,7 @@ def test_a_job_with_a_missing_volume_is_listed_with_the_reason(tell):
         assert await state(place, "held", "Created")
 
         cancel = {"metadata": {"annotations": {"windlass.dev/cancel": "ada"}}}
-        await place.api.patch(f"{inside(JOBS)}/held", cancel)
+        await place.api.patch(f"{namespaced(JOBS)}/held", cancel)
         assert (await place.phase("held", "Failed"))["message"] == "cancelled by ada"
         assert await state(place, "held", "Cancelled")
 
@@ -97,7 +97,7 @@ def test_a_job_with_a_missing_volume_is_listed_with_the_reason(tell):
 
 async def state(place: OperatorPlace, name: str, expected: str) -> bool:
     """Wait until `kubectl get` shows this state."""
-    while (await place.api.get(f"{inside(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - no event to wait for
+    while (await place.api.get(f"{namespaced(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0.02)
     return True
 

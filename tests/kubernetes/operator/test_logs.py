@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from backend_host import Behaviour
 from controlplane.cluster import ControlPlane
 from operator_place import OperatorPlace, leading
-from place import Behaviour
 
 import strays
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from kubernetes_place import JOBS, inside
+from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace
 
 import strays
@@ -19,14 +19,14 @@ async def pods_of(place: OperatorPlace, job: str, count: int) -> list[dict]:
     """The job's pods, once their number is this."""
     async with asyncio.timeout(strays.PATIENCE):
         while True:
-            listed = await place.api.get(inside(PODS), labelSelector=f"windlass.dev/job-name={job}")
+            listed = await place.api.get(namespaced(PODS), labelSelector=f"windlass.dev/job-name={job}")
             if len(listed["items"]) == count:
                 return listed["items"]
             await asyncio.sleep(0.05)
 
 
 async def change(place: OperatorPlace, job: str, patch: dict) -> None:
-    await place.api.patch(f"{inside(JOBS)}/{job}", patch)
+    await place.api.patch(f"{namespaced(JOBS)}/{job}", patch)
 
 
 def test_pods_of_a_pending_job_exist_until_it_is_cancelled(tell):
@@ -78,8 +78,8 @@ def test_a_job_whose_pod_name_stays_taken_can_be_cancelled(tell):
     async def story(place: OperatorPlace) -> None:
         about = {"name": "next-worker-0", "finalizers": ["example.com/kept"]}
         spec = {"schedulerName": "another", "containers": [{"name": "main", "image": "example.com/other:1"}]}
-        await place.api.post(inside(PODS), {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec})
-        await place.api.delete(f"{inside(PODS)}/next-worker-0", gracePeriodSeconds=0)
+        await place.api.post(namespaced(PODS), {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec})
+        await place.api.delete(f"{namespaced(PODS)}/next-worker-0", gracePeriodSeconds=0)
         await place.submit("next")
         await place.phase("next", "Admitted")
         await change(place, "next", {"metadata": {"annotations": {CANCEL: "ada"}}})
@@ -94,7 +94,7 @@ def test_a_deleted_pending_pod_is_created_again(tell):
         await place.phase("big", "Running")
         await place.submit("next", replicas=2)
         first, _ = await pods_of(place, "next", 2)
-        await place.api.delete(f"{inside(PODS)}/{first['metadata']['name']}", gracePeriodSeconds=0)
+        await place.api.delete(f"{namespaced(PODS)}/{first['metadata']['name']}", gracePeriodSeconds=0)
         assert first["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in await pods_of(place, "next", 2)}
 
     tell(story)

@@ -32,7 +32,7 @@ from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.fake_pod import now as stamp
 from controlplane.tidy import clear
-from kubernetes_place import ended
+from kubernetes_host import cancel_task
 from stage import Stage, _exit, _job
 
 import strays
@@ -108,7 +108,7 @@ class KubernetesStage(Stage):
 
     async def _leave(self) -> None:
         assert self.world is not None
-        await ended(self.watching)
+        await cancel_task(self.watching)
         await self.world.close()
         await self.connection.__aexit__(None, None, None)
 

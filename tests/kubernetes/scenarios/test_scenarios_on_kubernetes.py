@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from controlplane.cluster import ControlPlane
-from kubernetes_place import define
+from kubernetes_host import create_definitions
 from stage import replay
 
 from .kubernetes_stage import KubernetesStage
@@ -18,7 +18,7 @@ SCRIPTS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.scenario"))
 def plane(apiserver: ControlPlane) -> ControlPlane:
     async def story() -> None:
         async with apiserver.api() as api:
-            await define(api)
+            await create_definitions(api)
 
     asyncio.run(story())
     return apiserver

@@ -1,4 +1,4 @@
-"""A real API server with two fake kubelets: jobs are TrainingJobs, programs are what their commands say."""
+"""A real API server with two fake kubelets: jobs are TrainingJobs, their commands choose the simulated program."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from backend_host import Behaviour
 from controlplane.api import Api, ApiError
 from controlplane.background import Background
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import Script
 from controlplane.tidy import clear
-from place import Behaviour
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -42,14 +42,14 @@ PROGRAMS = {
 }
 
 
-def program(pod: dict[str, Any]) -> Script:
-    """What a pod does, by its command; an agent runs."""
+def script_of(pod: dict[str, Any]) -> Script:
+    """Returns the script of a pod by its command; an agent runs until it is ended."""
     first = pod["spec"]["containers"][0]["command"][0]
     return PROGRAMS[Behaviour.RUN if first == "python" else Behaviour(first)]
 
 
-class KubernetesPlace:
-    """The cluster stays, controllers come and go."""
+class KubernetesHost:
+    """A cluster, under any number of controllers."""
 
     nodes = ("n1", "n2")
 
@@ -58,8 +58,8 @@ class KubernetesPlace:
         self.access = plain(plane.url, tls=plane.admin.ssl())
         self.background = Background().__enter__()
         self.api = self.background.enter(plane.api())
-        self.background.do(define(self.api))
-        self.kubelets = self.background.enter(FakeKubelets(plane.admin, script_of=program))
+        self.background.do(create_definitions(self.api))
+        self.kubelets = self.background.enter(FakeKubelets(plane.admin, script_of=script_of))
         self.background.do(self.kubelets.add_nodes(self.nodes, gpus=2))
         self.opened: dict[Backend, AsyncExitStack] = {}
 
@@ -70,7 +70,7 @@ class KubernetesPlace:
         backend = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, settings)
         ready = asyncio.Event()
         watching = asyncio.create_task(watch_all(backend, [*JOB_KINDS, QUEUES], ready.set))
-        stack.push_async_callback(ended, watching)
+        stack.push_async_callback(cancel_task, watching)
         stack.push_async_callback(backend.close)
         await asyncio.wait([watching, waiting := asyncio.create_task(ready.wait())], return_when="FIRST_COMPLETED")
         assert waiting.done(), watching.exception()
@@ -84,15 +84,15 @@ class KubernetesPlace:
         role = Role(replicas=replicas, resources={"gpu": 1}, command=(behaviour.value,), image="example.com/job:1")
         return Job("job", (role,), workdir="")
 
-    async def hand_in(self, backend: Backend, job: Job, number: int) -> tuple[str, Job]:
+    async def register(self, backend: Backend, job: Job, number: int) -> tuple[str, Job]:
         assert isinstance(backend, KubernetesBackend)
         name = f"job-{number}"
         manifest = training_job(replace(job, name=name), name, NAMESPACE)
-        await asyncio.to_thread(self.background.do, self.api.post(f"{inside(JOBS)}", manifest))
+        await asyncio.to_thread(self.background.do, self.api.post(f"{namespaced(JOBS)}", manifest))
         arrived = await until(lambda: backend.jobs.get(f"{NAMESPACE}/{name}"))
         return arrived.id, arrived.job
 
-    async def leave(self) -> None:
+    async def end_scenario(self) -> None:
         for stack in self.opened.values():
             await stack.aclose()
         self.opened.clear()
@@ -104,19 +104,19 @@ class KubernetesPlace:
             self.background.__exit__(None, None, None)
 
 
-async def ended(task: asyncio.Task[Any]) -> None:
+async def cancel_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-def inside(path: str) -> str:
-    """A list's path within the namespace."""
+def namespaced(path: str) -> str:
+    """Returns a list's path within the namespace."""
     root, _, plural = path.rpartition("/")
     return f"{root}/namespaces/{NAMESPACE}/{plural}"
 
 
-async def define(api: Api) -> None:
-    """Have the API server know our kinds, once."""
+async def create_definitions(api: Api) -> None:
+    """Creates our custom resource definitions once, and waits until they are established."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for definition in crds():
         try:
@@ -126,18 +126,18 @@ async def define(api: Api) -> None:
                 raise
     async with asyncio.timeout(30):
         for definition in crds():
-            while not established(await api.get(f"{path}/{definition['metadata']['name']}")):  # noqa: ASYNC110 - polled
+            while not is_established(await api.get(f"{path}/{definition['metadata']['name']}")):  # noqa: ASYNC110 - polled
                 await asyncio.sleep(0.05)
 
 
 async def until(found: Callable[[], T | None]) -> T:
-    """Wait for a watch to bring it."""
+    """Waits until `found` returns a value."""
     async with asyncio.timeout(strays.PATIENCE):
-        while (answer := found()) is None:  # noqa: ASYNC110 - nobody says when
+        while (answer := found()) is None:  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.005)
     return answer
 
 
-def established(definition: dict[str, Any]) -> bool:
+def is_established(definition: dict[str, Any]) -> bool:
     found = (definition.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in found)
