@@ -246,7 +246,11 @@ class KubernetesStage(Stage):
 
     async def _until_told_to_go(self, job_id: str, generation: int) -> None:
         async def told() -> bool:
-            nodes = {node["metadata"]["name"] for node in (await self.api.get(NODES))["items"]}
+            nodes = {
+                node["metadata"]["name"]
+                for node in (await self.api.get(NODES))["items"]
+                if not node["spec"].get("taints")  # the script's only taint: out of service
+            }
             pods = await self._of_generation(job_id, generation)
             return all(
                 "deletionTimestamp" in pod["metadata"]
