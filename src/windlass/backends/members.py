@@ -140,6 +140,10 @@ class MemberTracker:
         """The generation is to end: `GangGone` follows as soon as nothing of it is alive."""
         self.stopping = True
 
+    def resume(self) -> None:
+        """Takes back `stop`: every member lives, and the generation is to go on."""
+        self.stopping = False
+
     def vanish(self) -> None:
         """Nothing of the gang is alive, whether or not it was to be stopped."""
         self._alive.clear()

@@ -19,6 +19,7 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.served_kinds import served_kinds
+from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 
 from .other_kinds import COSCHEDULING_GROUPS, JOB_SETS, JOBS, NATIVE_GROUPS, PODS, VOLCANO_GROUPS
@@ -30,14 +31,17 @@ LISTS = (JOBS, JOB_SETS, COSCHEDULING_GROUPS, VOLCANO_GROUPS, NATIVE_GROUPS)
 class Scheduler:
     """One replica: watches, world and controller. `close` leaves the cluster as it is at that instant."""
 
-    def __init__(self, plane: ControlPlane, url: str | None = None) -> None:
+    def __init__(self, plane: ControlPlane, url: str | None = None, **settings: Any) -> None:
+        self.settings = BackendSettings(**settings)
         self.access = plain(url or plane.url, tls=plane.admin.ssl())
         self.troubles: list[str] = []
         self._stack = AsyncExitStack()
 
     async def open(self) -> Self:
         connection = await self._stack.enter_async_context(Connection(self.access))
-        self.world = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=self.troubles.append)
+        self.world = KubernetesBackend(
+            connection, lambda: time.time_ns() // 1_000_000, self.settings, self.troubles.append
+        )
         ready = asyncio.Event()
         watching = asyncio.create_task(watch_all(self.world, await served_kinds(connection), ready.set))
         self._stack.push_async_callback(ended, watching)
@@ -66,8 +70,8 @@ class Rig:
         self.plane, self.api, self.nodes = plane, api, nodes
         self.schedulers: list[Scheduler] = []
 
-    async def scheduler(self, url: str | None = None) -> Scheduler:
-        opened = await Scheduler(self.plane, url).open()
+    async def scheduler(self, url: str | None = None, **settings: Any) -> Scheduler:
+        opened = await Scheduler(self.plane, url, **settings).open()
         self.schedulers.append(opened)
         return opened
 

@@ -10,6 +10,8 @@ import pytest
 from controlplane.cluster import ControlPlane
 from controlplane.fake_pod import End
 
+from windlass.core.model.status import Phase
+
 from . import other_kinds as kinds
 from .rig import Rig, rig
 
@@ -215,25 +217,28 @@ def test_a_gang_makes_room_for_one_of_a_higher_priority_and_comes_back_as_anothe
     play(plane, story, nodes=1, gpus=2)
 
 
-def test_a_budget_that_forbids_eviction_is_heeded(plane: ControlPlane) -> None:
+def test_a_preemption_that_a_budget_forbids_is_given_up(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.api.post(kinds.PRIORITY_CLASSES, kinds.priority_class("urgent", 1000))
         await on.api.post(kinds.POLICIES, kinds.policy(min_runtime="0s"))
         await on.api.post(kinds.BUDGETS, kinds.budget("keep", "patient"))
         try:
-            scheduler = await on.scheduler()
+            scheduler = await on.scheduler(eviction_patience=0.5)
             await on.make(kinds.pod("patient", labels={"app": "patient"}))
             await on.until_running(1)
             await on.make(kinds.pod("urgent", priorityClassName="urgent"))
 
-            async def told() -> bool:
-                return any("default/patient cannot be evicted" in trouble for trouble in scheduler.troubles)
+            async def given_up() -> bool:
+                status = scheduler.controller.states["default/pod/patient"].status
+                return (status.phase, status.reason) == (Phase.RUNNING, "PreemptionRefused")
 
-            await on.until(told)
+            await on.until(given_up)
+            assert any("default/patient cannot be evicted" in trouble for trouble in scheduler.troubles)
             assert (await on.places()).keys() == {"patient"}
-            await on.api.delete(f"{kinds.BUDGETS}/keep")
+            await on.nodes.end("default", "patient")
             await on.until_placed("urgent")
         finally:
+            await on.api.delete(f"{kinds.BUDGETS}/keep")
             await on.api.delete(f"{kinds.PRIORITY_CLASSES}/urgent")
             await on.api.delete(f"{kinds.POLICIES}/default")
 

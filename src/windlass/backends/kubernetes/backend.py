@@ -83,6 +83,7 @@ class KubernetesBackend:
             self._see_created_job,
             on_trouble,
         )
+        self._executor.deletion.patience = settings.eviction_patience
         urgent = self._executor.binding.at_once
         self._events = EventRecorder(connection, urgent, on_trouble)
         self._refusals = Refusals(connection, self.now, on_trouble)

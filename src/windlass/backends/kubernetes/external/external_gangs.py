@@ -27,8 +27,8 @@ from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
-from windlass.core.lifecycle.events import Cancel, GangGone
-from windlass.core.model.status import TERMINAL, JobState, Placement
+from windlass.core.lifecycle.events import Cancel, GangGone, PreemptionRefused
+from windlass.core.model.status import TERMINAL, FailureClass, JobState, Placement, Target
 
 _LEFT_ALONE = ("NodeLost",)
 """Reasons to end a gang for the controller only: its owner handles its living pods."""
@@ -62,6 +62,7 @@ class ExternalGangs:
         self, binding: PodBinding, deletion: PodDeletion, conditions: PendingConditions, outlet: Outlet
     ) -> None:
         self._outlet, self._deletion = outlet, deletion
+        deletion.on_refused = self._take_back_stop
         self._groups = Groups()
         self._index = GangIndex(self._groups)
         self._messages = PendingMessages(conditions, self._groups)
@@ -197,6 +198,20 @@ class ExternalGangs:
         gang.allocation.left_alone = gang.allocation.whole and gang.status.reason in _LEFT_ALONE
         self._mark(gang)
 
+    def _take_back_stop(self, pod: Pod, why: str) -> None:
+        """Let a gang go on that is preempted, and of which a disruption budget forbids the eviction of every pod."""
+        gang = self._index.of_pod(pod.metadata.uid)
+        allocation = gang.allocation if gang is not None else None
+        if gang is None or allocation is None or not (allocation.stopping and _is_preempted(gang)):
+            return
+        living = list(gang.living())
+        if len(living) < len(gang.pods) or any(each.metadata.deletion_timestamp for each in living):
+            return  # a part of it has left: only the rest of the evictions can end this
+        allocation.tracker.resume()
+        allocation.emptied = False
+        self._deletion.cancel_evictions(living)
+        self._outlet.tell(JobEvent(gang.id, PreemptionRefused(allocation.generation, f"{pod.metadata.name}: {why}")))
+
     # --- one gang -------------------------------------------------------------------------------------
 
     def _look_at(self, gang: ExternalGang) -> None:
@@ -235,3 +250,9 @@ class ExternalGangs:
     def _mark(self, gang: ExternalGang) -> None:
         self._changed[gang.id] = gang
         self._outlet.wake()
+
+
+def _is_preempted(gang: ExternalGang) -> bool:
+    """Whether a gang is being stopped for the sake of another one."""
+    failure = gang.status.last_failure
+    return gang.status.target is Target.REQUEUE and failure is not None and failure.kind is FailureClass.PREEMPTION

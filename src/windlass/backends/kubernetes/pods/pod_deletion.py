@@ -12,6 +12,8 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 
+EVICTION_PATIENCE_S = 60.0
+"""Time for which a disruption budget may forbid an eviction before it counts as refused."""
 _BUDGET_PAUSE = 5.0
 """Seconds before an eviction that a disruption budget forbids is requested again."""
 _LATER = 30.0
@@ -27,6 +29,11 @@ class PodDeletion:
         self._binding, self._on_trouble = binding, on_trouble
         self._leaving = binding.leaving
         self._tasks = BackgroundTasks(on_trouble)
+        self.patience = EVICTION_PATIENCE_S
+        self._evicting: set[str] = set()
+        """Uids of pods whose eviction is being tried."""
+        self.on_refused: Callable[[Pod, str], None] = lambda _pod, _why: None
+        """Called when a budget has forbidden an eviction for so long, and again after as long."""
 
     def delete(self, pods: Iterable[Pod], grace: int | None = None) -> None:
         """Deletes pods. `grace`: seconds that they have to end; None: as each pod specifies."""
@@ -41,6 +48,13 @@ class PodDeletion:
     def forget(self, pod: Pod) -> None:
         """Records that a pod is gone."""
         self._leaving.discard(pod.metadata.uid)
+
+    def cancel_evictions(self, pods: Iterable[Pod]) -> None:
+        """Stops trying to evict these pods."""
+        for pod in pods:
+            if pod.metadata.uid in self._evicting:
+                self._evicting.discard(pod.metadata.uid)
+                self._leaving.discard(pod.metadata.uid)
 
     async def close(self) -> None:
         """Stops all requests."""
@@ -65,22 +79,25 @@ class PodDeletion:
 
     async def _evict(self, pod: Pod) -> None:
         about, loop = pod.metadata, asyncio.get_running_loop()
-        patience, told = loop.time() + _grace_of(pod), False
-        while True:
+        give_up = loop.time() + self.patience
+        self._evicting.add(about.uid)
+        while about.uid in self._evicting:
             try:
                 async with self._binding.at_once:
                     await self._binding.connection.evict(about.namespace, about.name, uid=about.uid)
             except ApiError as error:
                 if error.is_missing or error.is_conflict:
-                    return
+                    break
                 if not error.is_budget:
                     raise
-                if not told and loop.time() > patience:
-                    told = True
+                if loop.time() >= give_up:
+                    give_up = loop.time() + self.patience
                     self._on_trouble(f"{about.namespace}/{about.name} cannot be evicted: {error}")
+                    self.on_refused(pod, str(error))
             else:
-                return
-            await asyncio.sleep(_BUDGET_PAUSE)
+                break
+            await asyncio.sleep(min(_BUDGET_PAUSE, self.patience))
+        self._evicting.discard(about.uid)
 
 
 def _grace_of(pod: Pod) -> int:
