@@ -1,6 +1,6 @@
-"""The error file of a rank: the reason of its end, in the format of torch's `record`.
+"""The error file of a rank: the error that ended it, in the format of torch.distributed.elastic's `record`.
 
-torch's `record`, `windlass.train` and the process that runs a script write it; the last of them counts.
+`record`, `windlass.train` and the process that runs a script write it; the last write replaces earlier ones.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from windlass import wire
 
-_MOST_CHARACTERS = 300
-"""The reason is printed in the middle of a line."""
+_MAX_CHARACTERS = 300
+"""Maximum length of a reason, which is printed within a line."""
 
 
 def write_error(error: BaseException) -> None:
-    """Writes an error that ends a script; of SystemExit the text that it prints, if it has one."""
+    """Writes an error that ends a script; a SystemExit only if it has a text."""
     with contextlib.suppress(Exception):  # Python itself reports an error that cannot be printed
         if not isinstance(error, SystemExit):
             wire.write_error_file(wire.describe_error(error), error)
@@ -25,10 +25,10 @@ def write_error(error: BaseException) -> None:
 
 
 def read_reason(path: str) -> str:
-    """The first line of the reason, made printable; "" if there is none."""
+    """The first line of the error's message, made printable; "" if there is none."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         message = json.loads(Path(path).read_text(encoding="utf-8"))["message"]
         lines = str(message["message"] if isinstance(message, dict) else message).strip().splitlines()
-        line = lines[0][:_MOST_CHARACTERS] if lines else ""
+        line = lines[0][:_MAX_CHARACTERS] if lines else ""
         return "".join(each if each.isprintable() else " " for each in line)
     return ""

@@ -1,4 +1,7 @@
-"""Events of the ranks of one node, as an agent reports them to its leader: in one process, or as messages."""
+"""Events of the ranks of one node, which an agent reports to its rendezvous leader.
+
+A leader in the same process receives the objects, any other one receives messages.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from windlass import wire
 
 USER, INFRASTRUCTURE = wire.USER, wire.INFRASTRUCTURE
 UNCOUNTED = "uncounted"
-"""The failure counts against no limit: ranks start again."""
+"""The failure counts against no limit, and ranks are restarted."""
 FINAL = "final"
-"""The run ends, whatever its limits: another start is useless, or the launcher of the agents decides about it."""
+"""The run ends regardless of its limits: a restart cannot help, or the launcher of the agents decides on it."""
 
 
 class RanksSucceeded(NamedTuple):
     """All ranks of an agent have exited with code 0."""
 
     id: str
-    """The agent's; empty where the receiver knows it."""
+    """The id of the agent; empty if the receiver knows it from the connection."""
     generation: int
 
 
 class RanksReady(NamedTuple):
-    """All ranks of an agent can take a new membership while they run."""
+    """All ranks of an agent can take on a new membership without a restart."""
 
     id: str
     generation: int
@@ -44,7 +47,7 @@ class RankFailed(NamedTuple):
 
 
 class RanksStopped(NamedTuple):
-    """No rank of this generation is left at an agent. `code`: the one that decides what follows; 0 if none does."""
+    """No rank of this generation is left at an agent. `code`: the exit code that decides the next action; 0: none."""
 
     id: str
     generation: int
@@ -68,10 +71,10 @@ def message_of(event: RankEvent) -> dict[str, Any]:
 
 
 def failure_limit(code: int, budget: wire.RestartBudget | None) -> str:
-    """The limit that a rank's end counts against. `code`: the exit code, negative for a signal; not 0.
+    """The limit that the failure of a rank counts against. `code`: the exit code, negative for a signal; not 0.
 
-    A launcher that gives a budget also places the gang, so ends after which nodes are given back are its to decide.
-    Without a launcher they cost nothing, and signals count as failures of the program, as with torchrun.
+    A launcher that sets a budget also places the gang, so it decides on failures that release nodes (`FINAL`). Without
+    a budget these count against no limit, and signals count as failures of the program, as with torchrun.
     """
     end = (None, -code) if code < 0 else (code, None)
     if budget is None:

@@ -1,5 +1,8 @@
-"""The error of every backend; apart from the port, so that readers of a state folder need not import the core."""
+"""The error that every backend raises.
+
+Separate from `backends.port`, so that code which only reads a state folder does not import the core.
+"""
 
 
 class BackendError(Exception):
-    """The backend cannot do what was requested (disk full, state unreadable); the text is for people."""
+    """The backend cannot do what was requested (disk full, state unreadable); the text is shown to the user."""

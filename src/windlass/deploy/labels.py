@@ -1,4 +1,4 @@
-"""Labels of every object of an installation."""
+"""Kubernetes labels of every object of an installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = "app.kubernetes.io/version"
 
 
 def labels_of(component: str) -> dict[str, str]:
-    """The recommended labels of Kubernetes, which mark an installation's objects and their release."""
+    """The recommended labels of Kubernetes (`app.kubernetes.io/…`) for a component, with the version of Windlass."""
     return {**selector_of(component), "app.kubernetes.io/part-of": NAME, VERSION: __version__}
 
 

@@ -88,7 +88,7 @@ def test_an_unknown_field_of_a_manifest_is_refused_reported_or_ignored(windlass,
     ran = windlass("render", "--for", "kubernetes", manifest)
     assert (ran.code, ran.out) == (2, "")
     assert f"{manifest}:7:7: spec.jaxReplicaSpecs.Worker.tempalte: unknown field; did you mean 'template'?" in ran.err
-    assert ran.err.splitlines()[-1].endswith("--validate warn lets it pass")
+    assert ran.err.splitlines()[-1].endswith("--validate warn accepts it")
 
     Path(manifest).write_text(MANIFEST.replace("image", "tty: true, stdni: true, image"))
     assert windlass("render", "--for", "kubernetes", manifest).code == 2

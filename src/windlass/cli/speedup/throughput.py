@@ -23,7 +23,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """One run. `seconds`: duration including start and end; `whole`: it was not cancelled early."""
+    """One run. `seconds`: duration including startup and shutdown; `whole`: whether it was not cancelled early."""
 
     size: Size
     job: str
@@ -46,13 +46,16 @@ class StepPace:
 
 
 def counted_readings(readings: Sequence[Reading], warmup: int) -> list[tuple[int, Reading]]:
-    """Returns readings with the number of steps each covers, without the first and those that began in the warm-up."""
+    """Returns readings with the number of steps each covers, without the first and those that began in the warm-up.
+
+    `warmup`: in steps.
+    """
     pairs = itertools.pairwise(readings)
     return [(after.step - before.step, after) for before, after in pairs if warmup <= before.step < after.step]
 
 
 def pace_of(readings: Sequence[Reading], warmup: int) -> StepPace | None:
-    """Returns the means after the warm-up, or None without such readings."""
+    """Returns the means after the warm-up; None if no reading follows it, or one has no step time."""
     kept = counted_readings(readings, warmup)
     steps = sum(count for count, _ in kept)
     if not steps or any(_STEP not in each.values for _, each in kept):

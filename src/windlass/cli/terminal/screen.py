@@ -1,4 +1,4 @@
-"""Output of verbs that follow jobs: lines of ranks, lines of Windlass, and one status line that is updated in place."""
+"""Output of commands that follow jobs: output of ranks, messages of Windlass, and one status line, updated in place."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import TextIO
 from windlass.backends.local.logs import LogLine
 
 _COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
-"""SGR foreground codes of ranks, in turn."""
+"""SGR foreground codes; rank r has the code at index r modulo their number."""
 _CLEAR_LINE = "\r\x1b[K"
 
 
 class Screen:
     """Writes stdout of ranks to stdout and everything else to stderr. A closed terminal is not an error.
 
-    `reader_left` becomes true when a pipe has no reader any more; further output to it is dropped.
+    `reader_left` becomes true when the reader of a pipe has closed it; further output to the pipe is dropped.
     """
 
     def __init__(self, *, no_color: bool) -> None:
         plain = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        self._paints = {stream: stream.isatty() and not plain for stream in (sys.stdout, sys.stderr)}
+        self._is_colored = {stream: stream.isatty() and not plain for stream in (sys.stdout, sys.stderr)}
         self._in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._standing = ""
+        self._status_line = ""
         self._last = ""
         self._unread: set[TextIO] = set()
 
@@ -35,35 +35,35 @@ class Screen:
         return bool(self._unread)
 
     def say(self, text: str) -> None:
-        """Writes a line of Windlass."""
+        """Writes a message of Windlass as a line."""
         self._clear()
         self._write(sys.stderr, f"{text}\n")
 
     def state(self, text: str) -> None:
-        """Writes the status line: replaces the previous one on a terminal; elsewhere, a line for each change."""
+        """Writes the status line: replaces the previous one on a terminal, otherwise prints a line for each change."""
         if text == self._last:
             return
         self._last = text
         if not self._in_place:
             self._write(sys.stderr, f"{text}\n")
             return
-        self._standing = text
+        self._status_line = text
         width = _columns()
         self._write(sys.stderr, _CLEAR_LINE + (text if len(text) < width else text[: width - 2] + "…"))
 
     def rank(self, line: LogLine, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
-        """Writes a line of a rank with its rank and node: "[r0 n1] …". `nodes`: by (generation, rank)."""
+        """Writes a line that a rank printed, after its rank and node: "[r0 n1] …". `nodes`: by (generation, rank)."""
         self._clear()
         stream = sys.stdout if line.file.stream == "out" else sys.stderr
         rank = f"r{line.file.rank}" if line.file.rank >= 0 else ""  # lines of an agent itself have no rank
         words = (job, rank, nodes.get((line.file.generation, line.file.rank), ""))
         prefix = f"[{' '.join(word for word in words if word)}]"
-        if self._paints[stream]:
+        if self._is_colored[stream]:
             prefix = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{prefix}\x1b[0m"
         self._write(stream, f"{prefix} {line.text}\n")
 
     def bare(self, line: LogLine) -> None:
-        """Writes a line of a rank as it was printed."""
+        """Writes a line that a rank printed, without a prefix."""
         self._clear()
         self._write(sys.stdout if line.file.stream == "out" else sys.stderr, f"{line.text}\n")
 
@@ -78,9 +78,9 @@ class Screen:
         self._flush(sys.stdout)
 
     def _clear(self) -> None:
-        if self._standing:
+        if self._status_line:
             self._write(sys.stderr, _CLEAR_LINE)
-            self._standing = ""
+            self._status_line = ""
 
     def _write(self, stream: TextIO, text: str) -> None:
         if stream in self._unread:

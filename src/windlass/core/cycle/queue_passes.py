@@ -1,4 +1,7 @@
-"""The two passes over the queues: by turn, with reservations for blocked gangs; then backfill of the gaps between."""
+"""Two passes over the queues: starts gangs by turn, with reservations for blocked ones, then backfills the gaps.
+
+A gap is capacity that is free until a reservation starts. The turn of a gang is its place in the queue order.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from windlass.core.queues.orders.registry import has_backfill_order
 from windlass.core.queues.queue_order import QueueOrder
 
 _MAX_FAILED_CLASSES = 1_000
-"""Maximum number of failed attempts to backfill in one plan; bounds a plan's cost (Slurm's bf_max_job_test)."""
+"""Maximum number of failed attempts to backfill in one plan, to bound its cost; as Slurm's bf_max_job_test."""
 
 
 def start_by_turn(
@@ -29,7 +32,7 @@ def start_by_turn(
             queue_order.drop()
             continue
         obstacle = obstacle or cycle.try_to_start(gang)
-        # other gangs are shrunk or preempted, whole gangs, the cheapest set that suffices
+        # shrink or preempt other gangs, whole ones: the cheapest set that suffices
         if obstacle is None or changes.make_room(gang, obstacle):
             continue
         if obstacle in LACKS_NODES and not cycle.profile.can_reserve(gang):
@@ -47,7 +50,7 @@ def start_by_turn(
 
 
 def backfill_gaps(cycle: SchedulingCycle, changes: RunningChanges, classes: list[EquivalenceClass]) -> None:
-    """Starts gangs that delay no reservation, in the order of backfill."""
+    """Starts gangs that delay no reservation, in the order of backfilling."""
     if not changes.may_help:
         classes = [each for each in classes if not cycle.exceeds_every_node(each.gangs[0])]
     if not classes:

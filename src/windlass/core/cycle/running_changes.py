@@ -23,11 +23,11 @@ from windlass.core.preemption.victims import VictimCandidates
 from windlass.core.queues.admission_gates import is_gated
 
 _MAX_FAILED_SEARCHES = 32
-"""Maximum number of failed victim searches in one plan; bounds a plan's cost."""
-_HELPS = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.RESERVED})
+"""Maximum number of failed victim searches in one plan; this bounds the cost of a plan."""
+_REMOVABLE = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.RESERVED})
 """Obstacles that the release of other gangs may remove."""
-_WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.RESERVED, Obstacle.LEAVING})
-"""Obstacles of a gang that would take nodes if it found them; None: no obstacle but nodes."""
+_LACKS_ONLY_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.RESERVED, Obstacle.LEAVING})
+"""Obstacles of a gang that would start if it found nodes; None: no obstacle but nodes."""
 
 
 class RunningChanges:
@@ -44,30 +44,30 @@ class RunningChanges:
         """Resizes of gangs that grow."""
 
     def make_room(self, gang: PendingGang, obstacle: Obstacle) -> bool:
-        """Searches victims for a blocked gang; whether it starts once they have released their nodes.
+        """Searches victims for a blocked gang. Returns whether it starts once they have released their nodes.
 
-        If so, the cycle reserves its place from then on.
+        If so, the cycle reserves its placement from that time on.
         """
-        if not self.may_help or obstacle not in _HELPS or self._dry_run is None:
+        if not self.may_help or obstacle not in _REMOVABLE or self._dry_run is None:
             return False
         has_victims = self._candidates.may_have_victims(gang)
         if not (has_victims or self._candidates.releasing):
             return False
         found = find_victims(self._context(gang), gang) if self._searches < _MAX_FAILED_SEARCHES else None
-        if found is None or not self._starts_it(found):
+        if found is None or not self._would_start(found):
             self._searches += 1
             self._note_refusals(gang)
             if has_victims:
-                self._note_next_chance(gang)
+                self._note_next_preemptible(gang)
             return False
         self._cycle.block_until_released(found)
         return True
 
-    def _starts_it(self, found: Eviction) -> bool:
-        """Whether the gang itself starts when all victims are gone, and neither a gang ahead of it nor a victim.
+    def _would_start(self, found: Eviction) -> bool:
+        """Whether this gang starts when all victims are gone, instead of a gang ahead of it or a victim.
 
-        The right to preempt and the order of turns are two rules. So a dry run decides, unless no gang ahead is
-        blocked.
+        Preemption rights and the order of turns are independent rules, so a dry run decides. If no gang ahead is
+        blocked, the answer is yes.
         """
         cycle = self._cycle
         blocked = any(obstacle is not Obstacle.LEAVING for obstacle in cycle.obstacles.values())
@@ -86,7 +86,7 @@ class RunningChanges:
 
     @cached_property
     def may_help(self) -> bool:
-        """Whether any gang could be preempted, shrunk or waited for at all: a cheap test."""
+        """Whether any gang could be preempted, shrunk or waited for at all; a cheap test."""
         snapshot = self._cycle.snapshot
         ranks = {priority for _, priority in snapshot.ranks}
         waiting = {each.gangs[0].priority for each in snapshot.classes}
@@ -94,7 +94,7 @@ class RunningChanges:
         return self._is_enabled and (outranked or bool(snapshot.special) or bool(self._cycle.usage.tree.children))
 
     def grow(self) -> None:
-        """Gives elastic gangs what no pending gang could use. Called after the last gang was considered."""
+        """Gives elastic gangs the capacity that no pending gang can use. Called after the last pending gang."""
         idle = self._idle
         self.growing = find_growth(idle) if idle else ()
 
@@ -141,13 +141,13 @@ class RunningChanges:
         )
 
     def _note_refusals(self, gang: PendingGang) -> None:
-        """Records gangs that are no victims only because their eviction was refused, and until when."""
+        """Records gangs that are no victims only because their eviction was refused, and the end of that state."""
         for run in self._candidates.unevictable(gang):
             self._cycle.unevictable.setdefault(gang.id, []).append(run.id)
             self._next_preemptible[run.id, run.priority] = run.unevictable_until
 
-    def _note_next_chance(self, gang: PendingGang) -> None:
-        """Records when the next gang has run long enough to be preempted for such a gang."""
+    def _note_next_preemptible(self, gang: PendingGang) -> None:
+        """Records the time at which the next running gang may be preempted for gangs of this queue and priority."""
         key = gang.queue, gang.priority
         if key not in self._next_preemptible:
             self._next_preemptible[key] = self._candidates.next_preemptible_at(gang)
@@ -171,7 +171,7 @@ class RunningChanges:
 
 
 def _release(ledger: Ledger, run: RunningGang, placement: Placement | None) -> None:
-    """Releases all that the gang holds, in the ledger, but this placement."""
+    """Releases in the ledger everything that the gang holds except this placement; None: everything."""
     ledger.release(run.id)
     if placement is not None:
         demands = demands_as_placed(run.demands, placement)
@@ -188,6 +188,6 @@ def _contended_nodes(cycle: SchedulingCycle) -> Mask | None:
             continue
         # the reserved usage includes the claim of a blocked gang, so its recorded obstacle is used
         obstacle = cycle.obstacles[gang.id] if gang.id in cycle.obstacles else cycle.find_obstacle(gang)
-        if obstacle in _WANTS_NODES:
+        if obstacle in _LACKS_ONLY_NODES:
             mask |= usable_nodes(snapshot.table, gang.demands)
     return mask if mask.any() else None

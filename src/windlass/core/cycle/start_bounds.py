@@ -1,8 +1,8 @@
-"""Expected starts of all pending gangs, in one pass over total amounts.
+"""Estimates the starts of all pending gangs in one pass, and bounds the starts of gangs with reservations.
 
-Amounts are summed over the nodes that a kind of gang may use, on a grid of times. In the order of turns, each gang
-takes the first interval in which enough is free for its walltime. That is conservative backfill on totals: it knows
-neither single nodes nor later arrivals. No decision depends on the estimate, so its amounts are floats.
+Free amounts are summed over the nodes that a kind of gang may use, on a grid of C times. In the order of turns, each
+gang takes the first interval in which enough is free for its walltime. This is conservative backfill on totals: it
+ignores single nodes and later arrivals. No decision depends on the estimate, so its amounts are floats.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from windlass.core.reservations.release_forecast import NEVER
 
 Amounts: TypeAlias = NDArray[np.float64]
 
-_FIRST, _GROWTH, _LAST = 60_000, 1.05, 400 * 86_400_000
-"""The grid's first step and its end, in ms, and the factor from one step to the next."""
-_STEPS = int(np.ceil(np.log(_LAST / _FIRST) / np.log(_GROWTH)))
-EDGES = np.concatenate(([0], (_FIRST * _GROWTH ** np.arange(_STEPS)).astype(np.int64)))
-"""int64[C]: times of the grid, in ms from now."""
-_EDGES: list[int] = EDGES.tolist()
-"""The same as Python numbers: several times as fast for single values."""
-_UNREACHED = len(_EDGES)
+_FIRST_MS, _FACTOR, _END_MS = 60_000, 1.05, 400 * 86_400_000
+"""The grid's first time after 0 and the end of its last cell, in ms, and the factor from one time to the next."""
+_STEPS = int(np.ceil(np.log(_END_MS / _FIRST_MS) / np.log(_FACTOR)))
+EDGES = np.concatenate(([0], (_FIRST_MS * _FACTOR ** np.arange(_STEPS)).astype(np.int64)))
+"""int64[C]: times of the grid, in ms from now. Cell i begins at `EDGES[i]`."""
+_EDGE_LIST: list[int] = EDGES.tolist()
+"""`EDGES` as Python numbers, with which code on single values is several times as fast."""
+_UNREACHED = len(_EDGE_LIST)
 """Cell of a gang that starts at no time of the grid."""
 
 
 class StartEstimate(NamedTuple):
-    """Expected start of a gang, in ms, and its certainty."""
+    """Expected start of a gang, in ms since the epoch, and its certainty."""
 
     at: int
     certainty: StartCertainty
 
 
 def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
-    """By id of each gang with a reservation: its latest start, in ms, if that is known."""
-    # the time at which blocked gangs get quota is unknown, and then they go first
+    """Latest start, in ms since the epoch, by id of the gangs with reservations for which it is known."""
+    # gangs blocked by quota go first once they get it, and that time is unknown
     first = min(map(cycle.turn, cycle.first_claims.values()), default=None)
     highest = _highest_by_queue(cycle)
     found: dict[str, int] = {}
@@ -63,7 +63,7 @@ def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
 
 
 def _highest_by_queue(cycle: SchedulingCycle) -> dict[str, int]:
-    """By queue with pending gangs: their highest priority."""
+    """Highest priority of pending gangs, by queue."""
     highest: dict[str, int] = {}
     for each in cycle.snapshot.classes:
         gang = each.gangs[0]
@@ -72,7 +72,7 @@ def _highest_by_queue(cycle: SchedulingCycle) -> dict[str, int]:
 
 
 def _keeps_its_turn(cycle: SchedulingCycle, gang: PendingGang, highest: Mapping[str, int]) -> bool:
-    """Whether no gang of another queue can come before it when usage of the queues has changed."""
+    """Whether no gang of another queue can come before this one after changes of the queues' usage."""
     if cycle.fair_shares is None:
         return True
     others = (priority for queue, priority in highest.items() if queue != gang.queue)
@@ -92,41 +92,42 @@ def _shared_limits_of(cycle: SchedulingCycle, gang: PendingGang) -> set[str]:
 def estimate_starts(
     cycle: SchedulingCycle, waiting: Iterable[PendingGang], bounds: Mapping[str, int]
 ) -> dict[str, StartEstimate]:
-    """By id of the pending gangs, which come in their order; gangs without an estimate are left out.
+    """Estimates by id of the pending gangs; gangs without an estimate are left out.
 
-    `bounds`: latest starts, in ms, by id of the gangs with reservations.
+    `waiting`: in the order of turns. `bounds`: from `start_bounds`.
     """
     grid = _CapacityGrid(cycle)
     found = {}
     for gang in waiting:
         reserved = bounds.get(gang.id)
-        cell = grid.give(gang, reserved)
+        cell = grid.assign(gang, reserved)
         if reserved is not None:
             found[gang.id] = StartEstimate(reserved, StartCertainty.BOUND)
         elif cell is not None:
-            found[gang.id] = StartEstimate(cycle.now + _EDGES[cell], StartCertainty.EXPECTED)
+            found[gang.id] = StartEstimate(cycle.now + _EDGE_LIST[cell], StartCertainty.EXPECTED)
     return found
 
 
-def _first(bad: Mask, walltime: int | None, not_before: int) -> int:
-    """The first cell of an interval without bad cells that lasts so long; `_UNREACHED` if there is none.
+def _first_long_cell(blocked: Mask, walltime: int | None, not_before: int) -> int:
+    """The first cell from which no cell is blocked for the walltime; `_UNREACHED` if there is none.
 
-    The search runs on bytes, and only the first cell of an interval matters, from which it lasts longest.
+    `not_before` and `walltime` in ms; walltime None: without end. Searches bytes, which is fast. Tests only the first
+    cell of each free interval, because the interval lasts longest from there.
     """
-    marks = bad.tobytes()
-    cell = bisect_left(_EDGES, not_before)
+    marks = blocked.tobytes()
+    cell = bisect_left(_EDGE_LIST, not_before)
     if walltime is None:
         return max(cell, marks.rfind(True) + 1)
     while (cell := marks.find(False, cell)) >= 0:
         over = marks.find(True, cell)
-        if over < 0 or _EDGES[over] - _EDGES[cell] >= walltime:
+        if over < 0 or _EDGE_LIST[over] - _EDGE_LIST[cell] >= walltime:
             return cell
         cell = over
     return _UNREACHED
 
 
 class _Releases:
-    """Releases on the grid: gangs with a walltime that run or start with the plan."""
+    """Releases on the grid, of gangs with a walltime that run or start with the plan."""
 
     def __init__(self, cycle: SchedulingCycle) -> None:
         snapshot, now = cycle.snapshot, cycle.now
@@ -144,13 +145,13 @@ class _Releases:
         self._cell_of_row = np.repeat(self._cells, sizes)
 
     def profile(self, mask: Mask, column: int) -> Amounts:
-        """float64[C]: free amount of a resource on these nodes."""
+        """float64[C]: free amount of one resource on the nodes of a mask."""
         within = mask[self._rows]
-        back = self._over_time(self._cell_of_row[within], self._amounts[within, column])
-        return back + float(np.maximum(self._free[mask, column], 0).sum())
+        released = self._over_time(self._cell_of_row[within], self._amounts[within, column])
+        return released + float(np.maximum(self._free[mask, column], 0).sum())
 
-    def given_back(self, amount: Callable[[RunningGang | PendingGang], int]) -> Amounts:
-        """float64[C]: released amount of something else that gangs hold."""
+    def released(self, amount: Callable[[RunningGang | PendingGang], int]) -> Amounts:
+        """float64[C]: sum of the released `amount` of each gang, such as its charge on a limit."""
         return self._over_time(self._cells, np.array([amount(gang) for gang in self._gangs], dtype=np.float64))
 
     def _over_time(self, cells: NDArray[np.intp], amounts: NDArray[np.generic]) -> Amounts:
@@ -165,18 +166,19 @@ class _NodePools:
     def __init__(self, ends: _Releases, column: int, masks: list[Mask]) -> None:
         self._masks = np.array(masks, dtype=np.float32)
         self.free = np.array([ends.profile(mask, column) for mask in masks])
-        """float64[P, C]"""
+        """float64[P, C], for P pools."""
         self.most: list[float] = self.free[:, -1].tolist()
         """By pool: the free amount after all releases."""
-        self._parts: dict[int, Amounts] = {}
+        self._overlaps: dict[int, Amounts] = {}
+        """By pool: float64[P, 1], the fraction of its nodes that each pool shares."""
 
     def take(self, pool: int, amount: float, start: int, end: int) -> None:
-        """Takes an amount from one cell up to another: from each pool in proportion to the nodes that it shares."""
-        parts = self._parts.get(pool)
-        if parts is None:
-            together = self._masks @ self._masks[pool]
-            parts = self._parts[pool] = together[:, None].astype(np.float64) / max(1.0, float(together[pool]))
-        self.free[:, start:end] -= parts * amount
+        """Takes an amount in cells `start` to `end - 1`: from each pool in proportion to the nodes that it shares."""
+        overlaps = self._overlaps.get(pool)
+        if overlaps is None:
+            shared = self._masks @ self._masks[pool]
+            overlaps = self._overlaps[pool] = shared[:, None].astype(np.float64) / max(1.0, float(shared[pool]))
+        self.free[:, start:end] -= overlaps * amount
 
 
 class _PoolDemand(NamedTuple):
@@ -188,7 +190,7 @@ class _PoolDemand(NamedTuple):
 
 
 class _LimitGrid(NamedTuple):
-    """Remaining amount of a limit on the grid, and its maximum before any gang took."""
+    """Remaining amount of a limit on the grid, and its maximum before any pending gang takes from it."""
 
     amounts: Amounts
     """float64[C]"""
@@ -203,45 +205,51 @@ class _CapacityGrid:
         self._table = cycle.snapshot.table
         self._ends = _Releases(cycle)
         self._numbers: dict[tuple[int, bytes], int] = {}
-        """By column and mask: number of the pool."""
+        """Number of the pool, by column and mask."""
         self._masks: dict[int, list[Mask]] = {}
-        """By column: masks of its pools."""
+        """Masks of the pools, by column."""
         self._needs = {id(each.gangs[0].demands): self._pool_demands(each.gangs[0]) for each in cycle.snapshot.classes}
-        """By id of a gang's demands, which the snapshot keeps alive."""
+        """By `id()` of a gang's demands, which the snapshot keeps alive."""
         self._pools = {column: _NodePools(self._ends, column, masks) for column, masks in self._masks.items()}
         self._of_queues: dict[str, list[tuple[str, _LimitGrid]] | None] = {}
         self._of_arrays: dict[str, _LimitGrid] = {}
 
-    def give(self, gang: PendingGang, reserved: int | None) -> int | None:
-        """Takes what the gang needs from the first time at which it is free long enough. None: never, or unknown."""
+    def assign(self, gang: PendingGang, reserved: int | None) -> int | None:
+        """Takes the gang's demand from its reserved time (ms) on, or from the first cell at which it fits.
+
+        Returns the cell; None: never, or unknown.
+        """
         if gang.waits_for or (limits := self._limits_of(gang)) is None:
             return None
         needs = self._needs_of(gang)
         if reserved is None:
-            cell = self._soonest(gang, needs, limits)
+            cell = self._first_fit(gang, needs, limits)
         else:
-            cell = bisect_left(_EDGES, reserved - self._cycle.now)
+            cell = bisect_left(_EDGE_LIST, reserved - self._cycle.now)
         if cell >= _UNREACHED:
             return None
-        end = _UNREACHED if gang.walltime is None else bisect_left(_EDGES, _EDGES[cell] + gang.walltime)
+        end = _UNREACHED if gang.walltime is None else bisect_left(_EDGE_LIST, _EDGE_LIST[cell] + gang.walltime)
         for column, pool, amount in needs:
             self._pools[column].take(pool, amount, cell, end)
         for left, amount in limits:
             left.amounts[cell:end] -= amount
         return cell
 
-    def _soonest(self, gang: PendingGang, needs: list[_PoolDemand], limits: list[tuple[_LimitGrid, int]]) -> int:
-        bad: list[Mask] = []
+    def _first_fit(self, gang: PendingGang, needs: list[_PoolDemand], limits: list[tuple[_LimitGrid, int]]) -> int:
+        masks: list[Mask] = []
         for column, pool, amount in needs:
             if amount > self._pools[column].most[pool]:
                 return _UNREACHED
-            bad.append(self._pools[column].free[pool] < amount)
+            masks.append(self._pools[column].free[pool] < amount)
         for left, charged in limits:
             if charged > left.most:
                 return _UNREACHED
-            bad.append(left.amounts < charged)
-        any_bad = np.logical_or.reduce(bad) if len(bad) > 1 else bad[0] if bad else np.zeros(_UNREACHED, np.bool_)
-        return _first(any_bad, gang.walltime, (gang.not_before or 0) - self._cycle.now)
+            masks.append(left.amounts < charged)
+        if len(masks) > 1:
+            blocked: Mask = np.logical_or.reduce(masks)
+        else:
+            blocked = masks[0] if masks else np.zeros(_UNREACHED, np.bool_)
+        return _first_long_cell(blocked, gang.walltime, (gang.not_before or 0) - self._cycle.now)
 
     def _needs_of(self, gang: PendingGang) -> list[_PoolDemand]:
         found = self._needs.get(id(gang.demands))
@@ -260,46 +268,46 @@ class _CapacityGrid:
 
     def _number_of(self, mask: Mask, column: int) -> int:
         key = column, mask.tobytes()
-        place = self._numbers.get(key)
-        if place is None:
+        number = self._numbers.get(key)
+        if number is None:
             same = self._masks.setdefault(column, [])
-            place = self._numbers[key] = len(same)
+            number = self._numbers[key] = len(same)
             same.append(mask)
-        return place
+        return number
 
     # --- limits of queues and arrays ------------------------------------------------------------------
 
     def _limits_of(self, gang: PendingGang) -> list[tuple[_LimitGrid, int]] | None:
-        """The limits and what the gang takes of each; None: its queue does not exist any more."""
-        rules = self._rules_of(gang.queue)
-        if rules is None:
+        """The limits and the amount that the gang takes of each; None: its queue does not exist any more."""
+        grids = self._queue_limits(gang.queue)
+        if grids is None:
             return None
-        found = [(left, asked) for name, left in rules if (asked := charge(gang.request, name))]
+        found = [(left, asked) for name, left in grids if (asked := charge(gang.request, name))]
         if gang.array_id and gang.array_limit:
-            found.append((self._left_in_array(gang), 1))
+            found.append((self._array_limit(gang), 1))
         return found
 
-    def _rules_of(self, queue: str) -> list[tuple[str, _LimitGrid]] | None:
+    def _queue_limits(self, queue: str) -> list[tuple[str, _LimitGrid]] | None:
         if queue not in self._of_queues:
             tree = self._cycle.usage.tree
             known = queue_named(self._cycle.snapshot.queues, queue) is not None and queue not in tree.faults
-            rules = [(name, self._left_in_queue(queue, name)) for name in tree.limited.get(queue, ())]
-            self._of_queues[queue] = rules if known else None
+            grids = [(name, self._queue_limit(queue, name)) for name in tree.limited.get(queue, ())]
+            self._of_queues[queue] = grids if known else None
         return self._of_queues[queue]
 
-    def _left_in_queue(self, queue: str, resource: str) -> _LimitGrid:
-        """Assumes that only releases of the queue's own gangs return to it."""
+    def _queue_limit(self, queue: str, resource: str) -> _LimitGrid:
+        """Remaining amount of a queue. Counts releases of its own gangs only, not of those in related queues."""
         now = available(self._cycle.usage, queue, resource) or 0
-        return self._left(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
+        return self._limit_grid(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
 
-    def _left_in_array(self, gang: PendingGang) -> _LimitGrid:
+    def _array_limit(self, gang: PendingGang) -> _LimitGrid:
         if gang.array_id not in self._of_arrays:
             now = gang.array_limit - self._cycle.arrays.get(gang.array_id, 0)
-            self._of_arrays[gang.array_id] = self._left(now, lambda run: int(run.array_id == gang.array_id))
+            self._of_arrays[gang.array_id] = self._limit_grid(now, lambda run: int(run.array_id == gang.array_id))
         return self._of_arrays[gang.array_id]
 
-    def _left(self, now: int, back: Callable[[RunningGang | PendingGang], int]) -> _LimitGrid:
-        amounts = now + self._ends.given_back(back)
+    def _limit_grid(self, now: int, amount: Callable[[RunningGang | PendingGang], int]) -> _LimitGrid:
+        amounts = now + self._ends.released(amount)
         return _LimitGrid(amounts, float(amounts[-1]))
 
 

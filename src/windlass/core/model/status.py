@@ -1,4 +1,4 @@
-"""The status of a job: everything about it that changes."""
+"""The status of a job: its phase, the history of its failures, and its placement."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FailureClass(StrEnum):
 
 
 class Target(StrEnum):
-    """Result of a stop of the gang, once its last process has ended."""
+    """The transition of a gang that is being stopped, due once its last process has ended."""
 
     RESTART = "restart"
     """Start again on the same nodes."""
@@ -60,6 +60,7 @@ class Failure:
     """One CamelCase word: "ExitCode", "Signal", "NodeLost", "Lost", "WalltimeExceeded", …"""
     message: str
     at: int
+    """In ms."""
     member: int | None = None
     exit_code: int | None = None
     signal: int | None = None
@@ -101,7 +102,7 @@ class Status:
     """Consecutive failures without a healthy run between them; sets the next backoff."""
     created_at: int = 0
     queued_at: int | None = None
-    """Start of the wait from which its age counts; kept over restarts and preemptions."""
+    """Time from which the job's age in the queue counts; kept over restarts and preemptions."""
     admitted_at: int | None = None
     """Start of the current allocation."""
     started_at: int | None = None
@@ -111,11 +112,11 @@ class Status:
     launched_at: int | None = None
     """Launch of the current generation: the start timeout counts from here."""
     running_since: int | None = None
-    """Start of the current generation."""
+    """Time since which all processes of the current generation run."""
     stopping_since: int | None = None
     finished_at: int | None = None
     not_before: int | None = None
-    """End of the backoff."""
+    """End of the backoff after a failure."""
     placement: Placement | None = None
     resize_to: Placement | None = None
     """Placement of the gang after its resize. While it grows, it already holds this."""
@@ -123,13 +124,13 @@ class Status:
     served: int = 0
     """Time, in ms, for which earlier allocations held nodes."""
     service: int = 0
-    """GPU time attained up to the last resize of this allocation, or in earlier ones, in milli-GPU-ms."""
+    """Attained GPU time in milli-GPU-ms: of earlier allocations, and of this one up to its last resize."""
     stopped_at: int = 0
-    """End, in ms, of the last of these allocations."""
+    """End, in ms, of the last earlier allocation; 0: there was none."""
     saved_at: int | None = None
-    """Time, in ms, at which this allocation last saved all of its work, if it reports it."""
+    """Time, in ms, of the last checkpoint of this allocation, if the job reports its checkpoints."""
     unevictable_until: int | None = None
-    """Until then, in ms, the gang is not preempted, as its last eviction was refused."""
+    """Time, in ms, until which the gang is not preempted, because its last eviction was refused."""
     target: Target | None = None
     """Set while the gang is being stopped."""
     killed: bool = False
@@ -143,7 +144,7 @@ class Status:
     restarting: int = 0
     """Bit set of the members of this generation that are to be restarted and do not run again yet."""
     gone: bool = True
-    """No process of any generation is alive."""
+    """Whether no process of any generation is alive."""
     avoid: tuple[str, ...] = ()
     """Nodes on which a member did not start in time; the gang is not placed there before `avoid_until`."""
     avoid_until: int | None = None

@@ -1,4 +1,7 @@
-"""Packing: places replicas in the tightest domain that takes all, and within it in the narrowest possible domains."""
+"""Packs replicas into the tightest topology domain that has room for all, within it into the narrowest possible ones.
+
+Room is the number of replicas that fit. `topology_placement` calls the two phases.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from windlass.core.nodes.topology_domains import Bounds, Span
 
 Counts = NDArray[np.int64]
 Parts = NDArray[np.int64]
-"""int64[K, 3]: rows from `start` up to, not including, `stop` take `number` replicas. No row twice, no part empty."""
+"""int64[K, 3]: rows `start` to `stop - 1` take `number` replicas. No row is in two parts, and no part is empty."""
 
 CLUSTER = -1
 """Number of the level above all others, at which the whole cluster is one domain."""
-_NOWHERE = np.iinfo(np.int64).max
-"""More than any domain has."""
+_EXCLUDED = np.iinfo(np.int64).max
+"""Room that marks a domain as excluded from a minimum: more than any domain has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +30,7 @@ class DomainCounts:
     room: Counts
     bounds: tuple[Bounds, ...]
     sums: tuple[Counts, ...]
-    """Per level, int64[D]."""
+    """Per level, int64[D] for its D domains."""
 
     @property
     def everything(self) -> Span:
@@ -46,23 +49,23 @@ class DomainCounts:
 
 
 def count_by_domain(room: Counts, bounds: Sequence[Bounds]) -> DomainCounts:
-    """Phase one: sums the room of at least one unit per domain."""
+    """Phase one: sums the room of the units, one at least, per domain."""
     return DomainCounts(room, tuple(bounds), tuple(np.add.reduceat(room, each[:-1]) for each in bounds))
 
 
 def tightest_domain(sums: Counts, wanted: int) -> int | None:
-    """Returns the domain with the least room that takes `wanted`, the first of equals; None: none does."""
-    able = np.where(sums >= wanted, sums, _NOWHERE)
+    """Returns the domain with the least room that still has `wanted`, the first of equals; None: none has."""
+    able = np.where(sums >= wanted, sums, _EXCLUDED)
     domain = int(able.argmin())
-    return domain if able[domain] < _NOWHERE else None
+    return domain if able[domain] < _EXCLUDED else None
 
 
 def pack_domains(found: DomainCounts, wanted: int, span: Span, level: int) -> Parts:
     """Phase two: descends from `span`, a domain of `level` that has room for all replicas; sorted by row.
 
-    It takes the narrowest level of which one domain takes all of them. Otherwise it fills the largest domains one level
-    below completely, and takes the tightest domain that holds the rest. If one unit takes all, the domain is not
-    divided.
+    Chooses the narrowest level at which one domain has room for all replicas. If there is none, fills the largest
+    domains one level below completely and packs the rest into the tightest domain with room for it. If one unit has
+    room for all replicas, the span is not divided.
     """
     deepest = len(found.bounds) - 1
     if level == deepest or int(found.room[span.start : span.stop].max()) >= wanted:
@@ -86,16 +89,17 @@ def pack_domains(found: DomainCounts, wanted: int, span: Span, level: int) -> Pa
 
 
 def fewest_domains(sums: Counts, wanted: int, left: Counts | None = None) -> tuple[NDArray[np.intp], Counts]:
-    """Returns domains and the number for each: the largest are filled, the last is the tightest that takes the rest.
+    """Returns domains and the number for each: the largest are filled, the last is the tightest with room for the rest.
 
-    Of equals the one with least `left`, then the first. Together they have room for `wanted`, which is at least one.
+    Of domains with equal room the one with the least `left` wins (room that `sums` does not count; int64[D], default
+    0), then the first. All domains together have room for `wanted`, which is at least one.
     """
     left = np.zeros_like(sums) if left is None else left
     falling = np.lexsort((left, -sums))
     whole = falling[: int(np.searchsorted(sums[falling].cumsum(), wanted))]
     rest = wanted - int(sums[whole].sum())
-    others = np.where(sums >= rest, sums, _NOWHERE)
-    others[whole] = _NOWHERE
+    others = np.where(sums >= rest, sums, _EXCLUDED)
+    others[whole] = _EXCLUDED
     equals = np.flatnonzero(others == others.min())
     return np.append(whole, equals[left[equals].argmin()]), np.append(sums[whole], rest)
 

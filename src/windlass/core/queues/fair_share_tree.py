@@ -1,10 +1,14 @@
 """Selects the next queue by weighted dominant share: at each level of the tree, the child that ranks first.
 
-A queue that stays within its own quota goes before one that would borrow, whatever their priorities: it could reclaim
-its quota anyway, so this keeps two gangs from taking the same nodes from each other in turns. Then follow, if the order
-has priority_first, the higher priority; then the lower share (`fair_share.Shares`); then the earlier turn of the next
-gang. Shares change as the plan starts gangs, so after each step the queues that it touched are ranked again, and no
-others.
+The first of these rules that tells two siblings apart decides:
+
+1. A queue that stays within its own quota goes before one that would borrow. It could reclaim its quota anyway, so
+   otherwise two gangs could preempt each other from the same nodes again and again.
+2. If the order has `priority_first`, the higher priority of the next gang.
+3. The lower share (`fair_share.Shares`).
+4. The earlier turn of the next gang (`Turn`, its sort key within a queue).
+
+Shares change as the plan starts gangs, so each step ranks the queues again whose usage it changed, and no others.
 """
 
 from __future__ import annotations
@@ -31,13 +35,13 @@ class ShareNode:
         self.queue = queue
         self.parent = parent
         self.heaps = heaps
-        """Its gangs; empty: its children have them."""
+        """Heaps of the node's gangs; empty: its children have them."""
         self.representative: ClassHeap | None = None
-        """The heap of those that go first."""
+        """The heap with the node's next gang."""
         self.own = own
-        """It is a queue with children, and this node stands for its own gangs alone."""
+        """Whether the queue has children, and this node has only the gangs of the queue itself."""
         self.children: list[ShareNode] = []
-        """The children that have gangs left."""
+        """The children with gangs left."""
         self.leader: tuple[NextGang, ShareNode] | None = None
         """The next gang below this node, and the node of its queue. None: no gang is left."""
         self.share: int | None = None
@@ -52,7 +56,11 @@ class FairShareTree:
     """
 
     def __init__(self, shares: Shares, heaps: Mapping[str, Sequence[ClassHeap]], *, priority_first: bool) -> None:
-        """`heaps`: by queue, its representative first, then a heap that counts only if the first exceeds the quota."""
+        """`heaps`: by queue, one or two.
+
+        The second one has the gangs that exceed both the quota and the amount that the queue could borrow. It counts
+        only if the first has no gang left, or its next gang exceeds the quota too.
+        """
         self._shares = shares
         self._priority_first = priority_first
         self._seen = len(shares.usage.changed)
@@ -108,7 +116,7 @@ class FairShareTree:
         parent.children.append(self._leaves[name])
 
     def _lowest(self, name: str) -> ShareNode | None:
-        """Returns the first node from a queue upwards; None: no queue of its tree has one."""
+        """Returns the node of a queue, or of its nearest ancestor that has one; None: there is none."""
         if name in self._leaves:
             return self._leaves[name]
         path = self._shares.tree.path.get(name, ())
@@ -146,15 +154,15 @@ class FairShareTree:
             head, node.representative = min(found, key=lambda each: each[0].turn)
         return head, node
 
-    def _rank(self, node: ShareNode, head: NextGang, of: ShareNode) -> Rank:
+    def _rank(self, node: ShareNode, head: NextGang, leaf: ShareNode) -> Rank:
         shares = self._shares
         if node.share is None:
             node.share = shares.own_share(node.queue) if node.own else shares.share(node.queue)
         rank = -head.gang.priority if self._priority_first else 0
-        if not shares.tree.limited.get(of.queue):
+        if not shares.tree.limited.get(leaf.queue):
             return False, rank, node.share, head.turn
         request = head.gang.request
-        stays = shares.own_within(of.queue, request) if node.own else shares.within(of.queue, node.queue, request)
+        stays = shares.own_within(leaf.queue, request) if node.own else shares.within(leaf.queue, node.queue, request)
         return not stays, rank, node.share, head.turn
 
 

@@ -2,7 +2,8 @@
 
 Clocks of different machines are never compared. A follower waits until the Lease has not changed for its whole duration
 by its own monotonic clock. The leader stops writing before the same time has passed since it sent its last successful
-renewal. Source: client-go's leaderelection, except for the leader's own deadline, which client-go leaves to its caller.
+renewal. Source: client-go's leaderelection, which stops renewals after a deadline but leaves it to its caller to stop
+writing; here `may_lead` tells.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from windlass.backends.port import BackendError
 ADDRESS = "windlass.dev/address"
 """Annotation of the Lease: the leader's address, for a leader outside of a pod."""
 _MARGIN = 0.2
-"""Fraction of the duration by which the leader stops early, because of requests that are under way."""
+"""Fraction of the duration by which the leader stops early, to leave time for requests in flight."""
 
 
 class LostError(BackendError):
@@ -42,7 +43,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """A version of the Lease, and the time of our clock (s) since when it has not changed."""
+    """A version of the Lease, and the time (s, local clock) since which this replica knows it."""
 
     version: str
     since: float
@@ -61,8 +62,8 @@ class Election:
         self._connection, self.settings, self._on_trouble, self._clock = connection, settings, on_trouble, clock
         self._until = 0.0
         self._observed = _Observation("", 0.0)
-        self._mine: Mapping[str, Any] | None = None
-        """The Lease as this replica wrote it last: a renewal needs no read."""
+        self._written: Mapping[str, Any] | None = None
+        """The Lease as this replica last wrote it, so that a renewal needs no read."""
         self.holder = ""
         """Identity of the leader as last read; empty if unknown."""
 
@@ -80,7 +81,7 @@ class Election:
             await asyncio.sleep(min(self.settings.duration / 30, self._remaining()))
 
     async def keep(self) -> None:
-        """Renew the Lease until renewals fail for too long. Raises LostError."""
+        """Renew the Lease until its time is over or another replica holds it; then raise LostError."""
         while True:
             await asyncio.sleep(self.settings.duration / 5)
             renewed = await self._attempt()
@@ -89,7 +90,7 @@ class Election:
                 raise LostError("the lease could not be renewed: another replica may lead now")
 
     async def resign(self) -> None:
-        """Release the Lease, so that the next leader need not wait for its end."""
+        """Release the Lease, so that the next leader need not wait until it expires."""
         if not self.may_lead():
             return
         self._until = 0.0
@@ -99,28 +100,28 @@ class Election:
                 spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
                 await self._connection.replace(LEASES, {**lease, "spec": spec}, within=2)
         except BackendError:
-            return  # the others wait for the end of the Lease
+            return  # the others wait until the Lease expires
 
     async def _attempt(self) -> bool:
         """Take or renew the Lease. Returns whether this replica holds it."""
         began = self._clock()
         try:
-            lease = self._mine or await self._look()
+            lease = self._written or await self._read()
             if lease is not None and not self._is_free(lease):
                 return False
             written = await self._write(lease)
         except BackendError as error:
-            self._mine = None  # another replica may have changed it
+            self._written = None  # another replica may have changed it
             if not (isinstance(error, ApiError) and error.status == 409):
                 self._on_trouble(f"lease {self.settings.namespace}/{self.settings.name}: {error}")
             return False
-        self._mine = written
+        self._written = written
         self._until = began + self.settings.duration * (1 - _MARGIN)
         self.holder = self.settings.identity
         self._observed = _Observation(written["metadata"]["resourceVersion"], began)
         return True
 
-    async def _look(self) -> Mapping[str, Any] | None:
+    async def _read(self) -> Mapping[str, Any] | None:
         try:
             lease = await self._connection.get(
                 LEASES, self.settings.namespace, self.settings.name, within=self.settings.duration / 5
@@ -142,7 +143,7 @@ class Election:
         return self._clock() - self._observed.since >= duration
 
     def _remaining(self) -> float:
-        """Seconds until the Lease ends unless it is renewed; 0.1 within a second after its end."""
+        """Seconds until the observed Lease expires, 0.1 at least; its duration if that is over 1 s ago or unknown."""
         left = self._observed.since + self.settings.duration - self._clock()
         return max(0.1, left) if self._observed.version and left > -1 else self.settings.duration
 
@@ -150,23 +151,23 @@ class Election:
         settings = self.settings
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = (lease or {}).get("spec") or {}
-        mine = before.get("holderIdentity") == settings.identity
+        is_ours = before.get("holderIdentity") == settings.identity
         spec = {
             "holderIdentity": settings.identity,
             "leaseDurationSeconds": max(1, round(settings.duration)),
             "renewTime": now,
-            "acquireTime": before["acquireTime"] if mine and "acquireTime" in before else now,
-            "leaseTransitions": (before.get("leaseTransitions") or 0) + (not mine and lease is not None),
+            "acquireTime": before["acquireTime"] if is_ours and "acquireTime" in before else now,
+            "leaseTransitions": (before.get("leaseTransitions") or 0) + (not is_ours and lease is not None),
         }
         within = settings.duration / 3
         if lease is None:
-            about: dict[str, Any] = {
+            metadata: dict[str, Any] = {
                 "name": settings.name,
                 "namespace": settings.namespace,
                 "annotations": {ADDRESS: settings.address},
             }
-            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about, "spec": spec}
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
             return await self._connection.create(LEASES, body, within=within)
-        about = lease["metadata"]
-        about = {**about, "annotations": {**(about.get("annotations") or {}), ADDRESS: settings.address}}
-        return await self._connection.replace(LEASES, {**lease, "metadata": about, "spec": spec}, within=within)
+        metadata = lease["metadata"]
+        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), ADDRESS: settings.address}}
+        return await self._connection.replace(LEASES, {**lease, "metadata": metadata, "spec": spec}, within=within)

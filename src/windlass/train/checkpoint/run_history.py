@@ -1,4 +1,4 @@
-"""The history of a run, kept in the facts of its checkpoints: training time and number of failures. Pure."""
+"""Training time and number of failures of a run over all its starts, kept in the manifests of its checkpoints. Pure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ class RunHistory:
     """Index of the job's start, from 1."""
 
     def facts(self, seconds: float, *, leaves: bool) -> dict[str, Any]:
-        """Return the facts of a save `seconds` after this start. `leaves`: whether the run ends cleanly after it."""
+        """Return the entry for the manifest of a save, `seconds` after this start.
+
+        `leaves`: whether the run ends cleanly after the save.
+        """
         entry = {"failures": self.failures, "trained": self.trained + seconds, "generation": self.generation}
         return {_KEY: {**entry, "leaves": leaves}}
 
 
 def continue_history(facts: Mapping[str, Any], generation: int) -> RunHistory:
-    """Return the history of a run that resumes from a checkpoint with these facts.
+    """Return the history of a run that resumes from a checkpoint; `facts`: of its manifest.
 
-    If the checkpoint was not saved before a clean exit, a failure followed it, and one more for each start of the job
-    since then that saved nothing.
+    Counts one failure for each start of the job since the one that saved the checkpoint, and at least one. A run that
+    ended cleanly after the save adds none.
     """
     entry = facts.get(_KEY)
     if not isinstance(entry, Mapping):

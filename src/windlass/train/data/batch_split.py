@@ -12,7 +12,7 @@ from windlass.train.errors import TrainError
 class MicroSlice:
     """One micro-batch of one rank: samples `first` to `first + count - 1` of the global batch.
 
-    `weight`: of its mean loss, chosen so that gradients averaged over the ranks are those of the whole batch.
+    `weight`: factor of its mean loss, such that gradients averaged over the ranks are those of the whole batch.
     """
 
     first: int
@@ -30,7 +30,7 @@ class BatchSplit:
 
     @property
     def micro_count(self) -> int:
-        """Number of micro-batches of a step, equal on every rank because each of them is a collective."""
+        """Number of micro-batches of a step; equal on every rank, because each micro-batch may run collectives."""
         largest = -(-self.global_batch // self.ranks)
         return -(-largest // self.micro_batch)
 
@@ -44,7 +44,7 @@ class BatchSplit:
 
 
 def split_batch(global_batch: int, ranks: int, micro_batch: int | None, samples: int | None) -> BatchSplit:
-    """Return a split in which each micro-batch of each rank has a sample. `samples`: of the dataset, None if unknown.
+    """Return a split with a sample at least in each micro-batch. `samples`: of the dataset, None if unknown.
 
     Raises TrainError.
     """

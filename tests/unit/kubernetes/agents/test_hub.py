@@ -83,7 +83,7 @@ def test_an_agent_that_is_known_may_send_longer_lines_than_a_stranger() -> None:
 
 
 def test_the_oldest_of_too_many_strangers_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_STRANGERS", 2)
+    monkeypatch.setattr(hub, "_MAX_UNIDENTIFIED", 2)
 
     async def story(_host: Host, call: Call) -> None:
         known, its = await call()
@@ -115,7 +115,7 @@ def test_a_malformed_line_closes_the_connection(fault: Exception) -> None:
 
 
 def test_an_agent_that_reads_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_PARTING", 0.01)
+    monkeypatch.setattr(hub, "_CLOSE_TIMEOUT_S", 0.01)
 
     async def story(host: Host, call: Call) -> None:
         before = asyncio.all_tasks()

@@ -1,4 +1,4 @@
-"""The server that agents connect to: one connection each, a line of JSON per message, no blocking."""
+"""Non-blocking TCP server for agents: one connection for each agent, one line of JSON for each message."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import orjson
 
 from windlass.backends.kubernetes.agents.messages import Message
 
-_MOST = 1 << 20
-"""Maximum bytes of one message, or of unsent messages: a peer beyond that is no agent, or is gone."""
-_FIRST = 1 << 16
-"""Maximum bytes of the first message, which identifies the caller."""
-_STRANGERS = 256
+_MAX_BYTES = 1 << 20
+"""Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
+_MAX_HELLO_BYTES = 1 << 16
+"""Maximum bytes of the first message, which identifies the agent."""
+_MAX_UNIDENTIFIED = 256
 """Maximum number of unidentified connections; beyond it the oldest is closed, and its agent may connect again."""
-_PATIENCE = 10.0
-"""Seconds for a caller to identify itself."""
-_SILENT = 30.0
-"""Seconds without a message after which a connection counts as dead; an agent sends one every two seconds."""
-_PARTING = 1.0
-"""Seconds for a closed connection to accept the last messages."""
-_LOOK = 1.0
-_NONSENSE = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
+_HELLO_TIMEOUT_S = 10.0
+"""Seconds in which the first message must arrive."""
+_IDLE_TIMEOUT_S = 30.0
+"""Seconds without a message after which a connection is closed; an agent sends one every two seconds."""
+_CLOSE_TIMEOUT_S = 1.0
+"""Seconds in which the peer of a closed connection must accept the last messages."""
+_LOOK_INTERVAL_S = 1.0
+"""Seconds between two calls of `Host.look`."""
+_INVALID_MESSAGE_ERRORS = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
 """Exceptions caused by invalid messages."""
 
 
@@ -37,29 +38,29 @@ class Caller:
         self._writer = writer
 
     def say(self, message: Message) -> None:
-        """Sends now, or as soon as the peer accepts it."""
+        """Sends a message without blocking; closes the connection if too much is unsent."""
         if not self._writer.is_closing():
             self._writer.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
-            if self._writer.transport.get_write_buffer_size() > _MOST:
+            if self._writer.transport.get_write_buffer_size() > _MAX_BYTES:
                 self._writer.transport.abort()
 
     def close(self) -> None:
-        """Closes after the pending messages were sent."""
+        """Closes the connection after the unsent messages."""
         self._writer.close()
 
     def hang_up(self) -> None:
-        """Closes at once."""
+        """Closes the connection at once, without the unsent messages."""
         self._writer.transport.abort()
 
 
 class Host(Protocol):
-    """The consumer of agents' messages. Invalid messages raise one of `_NONSENSE`."""
+    """The consumer of agents' messages. Invalid messages raise one of `_INVALID_MESSAGE_ERRORS`."""
 
     def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
-        """Returns the receiver of this caller's messages; None: the connection is refused."""
+        """Called with the first message. Returns the receiver of the next ones; None: the connection is refused."""
 
     def left(self, caller: Caller) -> None:
-        """Called when a connection has ended."""
+        """Called when a connection has ended, identified or not."""
 
     def look(self) -> None:
         """Called about once a second."""
@@ -67,61 +68,61 @@ class Host(Protocol):
 
 async def serve(listener: socket.socket, host: Host) -> None:
     """Serves agents until cancelled; then closes all connections."""
-    talking: set[asyncio.Task[None]] = set()
-    strangers: dict[Caller, None] = {}
+    connections: set[asyncio.Task[None]] = set()
+    unidentified: dict[Caller, None] = {}
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a server's callback is one
-        talking.add(task)
+        connections.add(task)
         try:
-            with contextlib.suppress(asyncio.CancelledError):  # the same as when nothing answers any more
-                await _talk(host, reader, writer, strangers)
+            with contextlib.suppress(asyncio.CancelledError):  # cancelled by `serve`, which closes all connections
+                await _serve_connection(host, reader, writer, unidentified)
         finally:
-            talking.discard(task)
+            connections.discard(task)
 
-    server = await asyncio.start_server(talk, sock=listener, limit=_FIRST)
+    server = await asyncio.start_server(accept, sock=listener, limit=_MAX_HELLO_BYTES)
     try:
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_LOOK_INTERVAL_S)
             host.look()
     finally:
         server.close()
-        for task in list(talking):
+        for task in list(connections):
             task.cancel()
-        await asyncio.gather(*talking, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
-async def _talk(
-    host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, strangers: dict[Caller, None]
+async def _serve_connection(
+    host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, unidentified: dict[Caller, None]
 ) -> None:
     caller = Caller(writer)
-    if len(strangers) >= _STRANGERS:
-        oldest = next(iter(strangers))
-        del strangers[oldest]
+    if len(unidentified) >= _MAX_UNIDENTIFIED:
+        oldest = next(iter(unidentified))
+        del unidentified[oldest]
         oldest.hang_up()
-    strangers[caller] = None
+    unidentified[caller] = None
     try:
-        hear = host.welcome(await _message(reader, _PATIENCE, _FIRST), caller)
-        strangers.pop(caller, None)
-        while hear is not None:
-            said = await _message(reader, _SILENT, _MOST)
-            hear(said)
-            if said["type"] == "beat":
+        receive = host.welcome(await _read_message(reader, _HELLO_TIMEOUT_S, _MAX_HELLO_BYTES), caller)
+        unidentified.pop(caller, None)
+        while receive is not None:
+            message = await _read_message(reader, _IDLE_TIMEOUT_S, _MAX_BYTES)
+            receive(message)
+            if message["type"] == "beat":
                 caller.say({"type": "beat"})
-    except (OSError, EOFError, *_NONSENSE):  # ended, or no agent
+    except (OSError, EOFError, *_INVALID_MESSAGE_ERRORS):  # the connection was lost, or the peer is no agent
         pass
     finally:
-        strangers.pop(caller, None)
+        unidentified.pop(caller, None)
         host.left(caller)
-        await _part(writer)
+        await _close(writer)
 
 
-async def _part(writer: asyncio.StreamWriter) -> None:
-    """Closes, even if the peer does not read."""
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Closes a connection, even if its peer does not read."""
     writer.close()
     try:
-        async with asyncio.timeout(_PARTING):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await writer.wait_closed()
     except OSError:  # includes TimeoutError
         pass
@@ -129,19 +130,19 @@ async def _part(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-async def _message(reader: asyncio.StreamReader, patience: float, most: int) -> Message:
-    async with asyncio.timeout(patience):
-        line = await _line(reader, most)
-    said = json.loads(line)
-    if not isinstance(said, dict) or not isinstance(said.get("type"), str):
-        raise ValueError(line[:80])  # noqa: TRY004 - whatever it is, it is no message
-    return said
+async def _read_message(reader: asyncio.StreamReader, timeout_s: float, max_bytes: int) -> Message:
+    async with asyncio.timeout(timeout_s):
+        line = await _read_line(reader, max_bytes)
+    message = json.loads(line)
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise ValueError(line[:80])  # noqa: TRY004 - any other JSON is an invalid message
+    return message
 
 
-async def _line(reader: asyncio.StreamReader, most: int) -> bytes:
-    """Reads a line, independent of the reader's limit. Raises ValueError beyond `most` bytes, EOFError."""
+async def _read_line(reader: asyncio.StreamReader, max_bytes: int) -> bytes:
+    """Reads a line, whatever the limit of the reader. Raises ValueError beyond `max_bytes`, EOFError at the end."""
     line = b""
-    while len(line) <= most:
+    while len(line) <= max_bytes:
         try:
             return line + await reader.readuntil()
         except asyncio.LimitOverrunError as overrun:

@@ -29,14 +29,15 @@ from windlass.launch import trainer
 from windlass.launch.replica_names import replica_name
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_TOLD = {"torch": trainer.torch, "jax": trainer.jax, "xgboost": trainer.xgboost}
+_VARIABLES = {"torch": trainer.torch, "jax": trainer.jax, "xgboost": trainer.xgboost}
+"""Variables of a trainer's pod, by framework."""
 _SSH, _HOSTS = "mpi-ssh-auth", "mpi-hostfile"
 _BACKOFF_LIMIT = 6
-"""batch/v1's, for a job of the runtime that names none."""
+"""Default `backoffLimit` of batch/v1, for a job of the runtime that sets none."""
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a TrainJob manifest. Raises Refused."""
     runtime = runtime_of(manifest, settings)
     _refuse_reserved(manifest, runtime)
     return parsed_job(
@@ -61,7 +62,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 
 def companions(parsed: ParsedJob) -> list[Manifest]:
-    """The service that names the pods; of an MPI job its keys, blank, and its hostfile."""
+    """The headless service of the pods; for MPI also the Secret of the SSH keys, without data, and the hostfile."""
     if parsed.policy.suspend:
         return []
     runtime = runtime_of(Spot(parsed.manifest), parsed.settings)
@@ -90,26 +91,26 @@ def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
 
 
 def _refuse_reserved(manifest: Spot, runtime: Runtime) -> None:
-    """Refuses variables that describe the pods to each other: the job may not set them. Raises Refused."""
-    told = _TOLD[runtime.framework](trainer.Nodes("", 0, ""), 0) if runtime.framework in _TOLD else {}
+    """Refuses a job that sets variables which Windlass sets in its pods. Raises Refused."""
+    variables = _VARIABLES[runtime.framework](trainer.Nodes("", 0, ""), 0) if runtime.framework in _VARIABLES else {}
     if runtime.framework == "mpi":
-        told = trainer.mpi_launcher(0)
+        variables = trainer.mpi_launcher(0)
     for variable in manifest["spec"]["trainer"]["env"].items():
-        if variable["name"].text() in told:
+        if variable["name"].text() in variables:
             variable["name"].refuse(f"{variable['name'].text()} is set for every pod; leave it out")
 
 
-def _trains(runtime: Runtime) -> Replicas:
-    """The pods that count as nodes."""
+def _trainer_replicas(runtime: Runtime) -> Replicas:
+    """The replicas that run ranks: those of the job `node`, or of the first job."""
     return next((each for each in runtime.replicas if each.type == NODE), runtime.replicas[0])
 
 
 def _procs(manifest: Spot, runtime: Runtime) -> str:
-    """Ranks of a pod: a number, or auto where it has GPUs."""
+    """Ranks of a pod: a number, or "auto" for torch on GPUs."""
     asked = manifest["spec"]["trainer"]["numProcPerNode"]
     if not isinstance(asked.value, str) and (number := asked.whole(1, 100_000)) is not None:
         return str(number)
-    requests = pod_requests(Spot(_trains(runtime).template, ("spec", "trainer"))["spec"])
+    requests = pod_requests(Spot(_trainer_replicas(runtime).template, ("spec", "trainer"))["spec"])
     gpus, cpus = requests.get(GPU, 0), requests.get("cpu", 0) // 1000
     if runtime.framework == "mpi":
         slots = runtime.policy["numProcPerNode"].whole(1) or 1
@@ -120,7 +121,7 @@ def _procs(manifest: Spot, runtime: Runtime) -> str:
 
 
 def _nodes(parsed: ParsedJob, runtime: Runtime) -> trainer.Nodes:
-    nodes = _trains(runtime)
+    nodes = _trainer_replicas(runtime)
     role = next(role for role in parsed.job.roles if role.name == nodes.role)
     procs = _procs(Spot(parsed.manifest), runtime)
     first = f"{replica_name(parsed.name, f'{NODE}-0', 0)}.{_subdomain(parsed, runtime)}"
@@ -148,25 +149,25 @@ def _member(
 
 
 def _spec(parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int) -> Manifest:
-    """Every container has a Job's variable; the one that trains has the others as well."""
-    told = {}
-    if runtime.framework in _TOLD and replicas is _trains(runtime):
-        told = _TOLD[runtime.framework](nodes, index)
+    """The pod's spec. Every container has `JOB_COMPLETION_INDEX`; the container `node` also those of its framework."""
+    variables = {}
+    if runtime.framework in _VARIABLES and replicas is _trainer_replicas(runtime):
+        variables = _VARIABLES[runtime.framework](nodes, index)
     elif runtime.framework == "mpi" and replicas.type == LAUNCHER:
-        told = trainer.mpi_launcher(int(nodes.procs))
+        variables = trainer.mpi_launcher(int(nodes.procs))
     spec = pod_spec(parsed, replicas)
     if runtime.framework == "mpi":
         spec = _with_mpi(parsed, runtime, spec, launcher=replicas.type == LAUNCHER)
     every = env_vars({"JOB_COMPLETION_INDEX": str(index)})
     containers = [
-        {**each, "env": upserted(each.get("env"), [*(env_vars(told) if each["name"] == NODE else []), *every])}
+        {**each, "env": upserted(each.get("env"), [*(env_vars(variables) if each["name"] == NODE else []), *every])}
         for each in spec["containers"]
     ]
     return {**spec, "containers": containers}
 
 
 def _with_mpi(parsed: ParsedJob, runtime: Runtime, spec: Manifest, *, launcher: bool) -> Manifest:
-    """With the keys mounted where the runtime says, and the hostfile for the launcher."""
+    """The spec with the SSH keys mounted at `sshAuthMountPath`, and in the launcher the hostfile."""
     modes = {"ssh-privatekey": ("id_rsa", 0o640), "ssh-publickey": ("id_rsa.pub", 0o644)}
     items = [{"key": key, "path": path, "mode": mode} for key, (path, mode) in modes.items()]
     items.append({"key": "ssh-publickey", "path": "authorized_keys", "mode": 0o644})
@@ -194,14 +195,14 @@ def _service(parsed: ParsedJob, runtime: Runtime) -> Manifest:
 
 
 def _secret(parsed: ParsedJob) -> Manifest:
-    """The secret without data: the backend fills in a new pair when it creates the object."""
+    """The Secret of the SSH keys, without data: the backend adds a new key pair when it creates the object."""
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}
     about = metadata(parsed, f"{parsed.name}-{_SSH}", {})
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}
 
 
 def _hostfile(parsed: ParsedJob, runtime: Runtime) -> Manifest:
-    """The pods in the order of the runtime's jobs; the launcher is one of them if it computes."""
+    """The config map with the hostfile: pods in the order of the runtime's jobs, the launcher if it runs as a node."""
     computes = runtime.policy["runLauncherAsNode"].flag()
     hosts = [
         f"{replica_name(parsed.name, each.stem, index)}.{_subdomain(parsed, runtime)}"

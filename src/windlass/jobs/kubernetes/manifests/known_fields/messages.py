@@ -13,9 +13,9 @@ from windlass.jobs.syntax.yaml_tree import compose
 
 
 def way_out() -> str:
-    """The hint for users whose field is valid all the same."""
-    newer = f"of another Kubernetes than {kubernetes_version()} for instance"
-    return f"if a field is right all the same, {newer}, --validate warn lets it pass"
+    """Returns the hint for users whose field is valid although this version does not know it."""
+    example = f"for example in another Kubernetes version than {kubernetes_version()}"
+    return f"if a field is valid nevertheless, {example}, --validate warn accepts it"
 
 
 def as_problems(text: Text, unknown: Iterable[Unknown]) -> list[Problem]:
