@@ -1,7 +1,7 @@
 """Candidates for preemption: the gangs that may be stopped for another, and their order by cost.
 
 By priority: gangs of lower priority in the same queue tree, but not what another queue holds within its own quota.
-By reclaim: gangs of queues above their own quota, for a queue below it (`fair_share.may_reclaim`).
+By reclaim: gangs of queues above their own quota, for a queue below it (`fair_share.can_reclaim`).
 Both only in line with the queue order: a stopped gang must not be the next to start. Between queues, a fair order
 without classes ignores priorities, and an order that is not fair has no reclaim.
 Never: gangs that are not preemptible, are already being stopped or resized, or have run for less than the minimum.
