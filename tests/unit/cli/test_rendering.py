@@ -30,7 +30,7 @@ def manifest(tmp_path):
 def test_the_objects_of_a_manifest_are_printed_for_kubectl(windlass, manifest):
     ran = windlass("render", "--for", "kubernetes", manifest)
     assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod"]
-    assert "sum: Worker: topologySpreadConstraints is not heeded by the scheduler" in ran.err
+    assert "sum: Worker: topologySpreadConstraints is ignored by the scheduler" in ran.err
     listed = json.loads(windlass("render", "--for", "kubernetes", "-f", manifest, "-o", "json").out)
     assert (listed["kind"], len(listed["items"])) == ("List", 2)
 
@@ -48,7 +48,7 @@ ANTI = """\
 def test_supported_anti_affinity_causes_no_warning(windlass, tmp_path, domain, is_heeded):
     file = tmp_path / "sum.yaml"
     file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", ANTI.format(domain)))
-    said = "sum: Worker: podAntiAffinity is not heeded by the scheduler"
+    said = "sum: Worker: podAntiAffinity is ignored by the scheduler"
     assert (said in windlass("render", "--for", "kubernetes", str(file)).err) is not is_heeded
 
 

@@ -1,8 +1,8 @@
 """The backend of a Kubernetes cluster: `backends.port.Backend` with pods.
 
-One turn: watches store changes and mark the gangs they concern; `wait` asks these gangs for events; the controller's
-new states are written into the jobs' objects (`commit`); then pods are bound or deleted (`perform`). All state is in
-objects: a controller that takes over compares the states in them with the pods that exist.
+One turn: watches store changes and mark the gangs they concern; `wait` collects the events of these gangs; the
+controller's new states are written into the jobs' objects (`commit`); then pods are bound or deleted (`perform`). All
+state is in objects: a controller that takes over compares the states in them with the pods that exist.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _DEFAULTS = BackendSettings()
 
 
 class KubernetesBackend:
-    """Empty until the watches (`watching`) have listed everything; then `recover`.
+    """Empty until the watches (`watches`) have listed everything; then `recover` may be called.
 
-    `on_trouble` receives messages for people that are about no single job.
+    `on_trouble` is called with messages for people that concern no single job.
     """
 
     def __init__(
@@ -136,11 +136,11 @@ class KubernetesBackend:
     # --- the port ------------------------------------------------------------------------------------
 
     def now(self) -> int:
-        """Milliseconds since the Unix epoch; never goes back, not even over a restart."""
+        """Returns milliseconds since the Unix epoch; they never go back, not even over a restart."""
         return self._time.now()
 
     def recover(self) -> Recovery:
-        """The states in the jobs' objects, and the gangs that should be alive."""
+        """Returns the states in the jobs' objects, and the gangs that should be alive."""
         states = [*self.jobs.recover(), *self.external.recover()]
         self._time.pass_by(latest(states))
         self.router.leads = True
@@ -151,12 +151,12 @@ class KubernetesBackend:
         return Recovery(self.cluster.changed(), tuple(states), remembered(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
-        """A job that has ended and whose object still exists."""
+        """Returns a job that has ended and whose object still exists."""
         gang = self.jobs.get(job_id)
         return gang.state if gang is not None and gang.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
-        """Events that follow from what the watches have seen."""
+        """Returns the events that follow from what the watches have seen."""
         while True:
             if self.router.leads:
                 self._look()
@@ -169,7 +169,7 @@ class KubernetesBackend:
             await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
-        """Write every state into its object. Returns the jobs whose write failed. Raises BackendError."""
+        """Writes every state into its object. Returns the jobs whose write failed. Raises BackendError."""
         jobs = [state.id for state in changes.states] + list(changes.forgotten)
         writes = [self._write(state) for state in changes.states]
         writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
@@ -182,7 +182,7 @@ class KubernetesBackend:
         return failures
 
     def perform(self, commands: Sequence[Command]) -> None:
-        """Bind or delete pods in the background. A `Forget` needs nothing: its object went with the commit."""
+        """Binds or deletes pods in the background. A `Forget` needs nothing: its object was deleted by the commit."""
         for command in commands:
             external = self.external.get(command.job_id) is not None
             match command:
@@ -196,16 +196,16 @@ class KubernetesBackend:
     # --- what watches and endpoints call -------------------------------------------------------------
 
     def inject(self, event: BackendEvent) -> None:
-        """Pass an event to the controller."""
+        """Passes an event to the controller."""
         self._inbox.put(event)
 
     def wake(self) -> None:
-        """Make `wait` return."""
+        """Makes `wait` return."""
         self._woken = True
         self._inbox.wake()
 
     async def close(self) -> None:
-        """Stop all work in the background; the cluster stays as it is."""
+        """Stops all work in the background; the cluster stays as it is."""
         for part in (self.external, self.pending, self._executor, self._refusals, self._events):
             await part.close()
         await self._usage.close()
@@ -247,8 +247,8 @@ class KubernetesBackend:
             self.external.commit(state)
 
     def _discard_stale_pods(self, gang: Gang) -> None:
-        """Delete standby pods of a gang that was changed, and all pods of one whose object is gone."""
-        if gang.run is None or gang.version.gone:  # those of a run are being bound
+        """Deletes standby pods of a gang that was changed, and all pods of one whose object is gone."""
+        if gang.run is None or gang.version.gone:  # the pods of a run are being bound
             self._standby.discard(gang)
         if gang.version.gone:
             self._executor.deletion.delete(self.pods.owned(gang.home.uid), 0)

@@ -30,7 +30,7 @@ class EventRouter:
     leads: bool = False
 
     def see_pod(self, pod: Pod, *, there: bool) -> None:
-        """Take in a pod as it is now, or as it was when it was deleted."""
+        """Records a pod as it is now, or as it was when it was deleted."""
         self.external.see_pod(pod, there=there)
         if not self.leads:
             return
@@ -44,7 +44,7 @@ class EventRouter:
         self.monitor.check()
 
     def see_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
-        """Take in changes of batch Jobs, which may be launchers or groups of external pods."""
+        """Records changes of batch Jobs, which may be launchers or groups of external pods."""
         for change in changes:
             job, there = change.object, change.kind != "deleted"
             self.external.see_object(JOBS, job, there=there)
@@ -53,7 +53,7 @@ class EventRouter:
                 self.gangs.see_launcher(gang)
 
     def count(self, pod: Pod) -> None:
-        """Count a pod's resources on its node, unless the controller accounts for them."""
+        """Counts a pod's resources on its node, unless the controller accounts for them."""
         gang = self.gangs.owner(pod)
         ours = gang is not None and gang.run is not None and not gang.run.gone
         self.monitor.count(pod, ours=ours or self.external.holds(pod))

@@ -1,4 +1,4 @@
-"""Time that goes on from leader to leader, whatever their clocks say."""
+"""Clock that never goes back from leader to leader, whatever the clocks of their nodes show."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from windlass.core.model.status import JobState
 class ForwardClock:
     """Milliseconds since the Unix epoch that never go back.
 
-    What `source` has gone back, or is behind of an earlier leader's, is added from then on: time that stood still until
-    it had caught up would hold up everything that waits for a time.
+    If `source` goes back, or is behind an earlier leader's clock, the difference is added from then on: a clock that
+    stood still until `source` had caught up would delay everything that waits for a time.
     """
 
     def __init__(self, source: Callable[[], int]) -> None:
@@ -19,19 +19,19 @@ class ForwardClock:
         self._lead = self._last = 0
 
     def now(self) -> int:
-        """What time it is."""
+        """Returns the present time."""
         read = self._source()
         self._lead = max(self._lead, self._last - read)
         self._last = read + self._lead
         return self._last
 
     def pass_by(self, moment: int) -> None:
-        """It is later than this, by another's clock."""
+        """Advances the clock to a moment of another clock."""
         self._last = max(self._last, moment)
 
 
 def latest(states: Iterable[JobState]) -> int:
-    """The last moment that any of these speaks of."""
+    """Returns the latest time in any of these states."""
     times = (
         getattr(state.status, name)
         for state in states

@@ -19,7 +19,7 @@ WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
 
 
 async def served_kinds(connection: Connection) -> tuple[Resource, ...]:
-    """The watched kinds that are not built in and that the cluster serves. Raises ApiError, Unreachable."""
+    """Returns the watched kinds that are not built in and that the cluster serves. Raises ApiError, Unreachable."""
     versions = sorted({kind.api_version for kind in WATCHED})
     lists = await asyncio.gather(*(_plurals(connection, version) for version in versions))
     there = dict(zip(versions, lists, strict=True))
@@ -29,7 +29,7 @@ async def served_kinds(connection: Connection) -> tuple[Resource, ...]:
 
 
 async def _plurals(connection: Connection, version: str) -> frozenset[str]:
-    """The resources of one group and version."""
+    """Returns the resources of one group and version."""
     try:
         found = orjson.loads(await connection.request("GET", f"/apis/{version}"))
     except ApiError as error:

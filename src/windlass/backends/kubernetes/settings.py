@@ -1,4 +1,4 @@
-"""What an installation sets for the world."""
+"""Settings of an installation for the Kubernetes backend."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class BackendSettings:
 
     kinds: Settings = field(default_factory=Settings)
     image_patience: int = 300_000
-    """For so long an image may fail to be pulled before its pod counts as one that cannot start."""
+    """Time for which image pulls may fail before the pod counts as one that cannot start."""
     eviction_patience: float = EVICTION_PATIENCE_S
     """Seconds for which a disruption budget may forbid an eviction before a preemption is given up."""
     settling: int = SETTLING_MS
-    """The first failure of a run waits for so long for earlier failures (`MemberTracker`)."""
+    """Time for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
     at_once: int = 64
-    """Requests in flight that make, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
+    """Requests in flight that create, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
     settle: int = 20
-    """For so long changes of nodes are gathered before the controller hears of them."""
+    """Time for which changes of nodes are collected before the controller is told."""

@@ -1,4 +1,4 @@
-"""The watches of a world: one for each kind of object that means something to it."""
+"""The watches of a backend: one for each kind of object that it uses."""
 
 from __future__ import annotations
 
@@ -27,62 +27,62 @@ T = TypeVar("T")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 
 
-async def watch_all(world: KubernetesBackend, served: Sequence[Resource], ready: Callable[[], None]) -> Never:
-    """Keep a world informed until cancelled.
+async def watch_all(backend: KubernetesBackend, served: Sequence[Resource], ready: Callable[[], None]) -> Never:
+    """Keeps a backend up to date until cancelled.
 
-    `served`: which of the kinds the cluster has. `ready` is called once, when everything has been listed.
+    `served`: the kinds that the cluster serves. `ready` is called once, when everything has been listed.
     """
-    watches = Watches(world, ready)
+    watches = Watches(backend, ready)
     wanted = [
-        watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
+        watches.of(r.PODS, objects.pod, backend.pods.apply, backend.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
-        watches.of(r.JOBS, dialects.group_object, world.router.see_jobs, world.job_objects[r.JOBS]),
-        watches.of(r.NAMESPACES, objects.namespace, world.monitor.lookups.see_namespaces),
-        watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.monitor.lookups.see_priorities),
-        watches.of(r.CLAIMS, objects.claim, world.monitor.lookups.see_claims),
-        watches.of(r.VOLUMES, objects.volume, world.monitor.lookups.see_volumes),
-        watches.of(STORAGE_CLASSES, orjson.loads, world.monitor.lookups.see_classes),
+        watches.of(r.JOBS, dialects.group_object, backend.router.see_jobs, backend.job_objects[r.JOBS]),
+        watches.of(r.NAMESPACES, objects.namespace, backend.monitor.lookups.see_namespaces),
+        watches.of(r.PRIORITY_CLASSES, objects.priority_class, backend.monitor.lookups.see_priorities),
+        watches.of(r.CLAIMS, objects.claim, backend.monitor.lookups.see_claims),
+        watches.of(r.VOLUMES, objects.volume, backend.monitor.lookups.see_volumes),
+        watches.of(STORAGE_CLASSES, orjson.loads, backend.monitor.lookups.see_classes),
         *(watches.optional(kind) for kind in WATCHED if kind in served),
     ]
     await asyncio.gather(*wanted)
     raise AssertionError("unreachable: watches do not end")
 
 
-async def watch_more(world: KubernetesBackend, served: Sequence[Resource]) -> Never:
-    """The same for kinds that came later."""
-    watches = Watches(world, lambda: None)
+async def watch_more(backend: KubernetesBackend, served: Sequence[Resource]) -> Never:
+    """Does the same for kinds that the cluster began to serve later."""
+    watches = Watches(backend, lambda: None)
     await asyncio.gather(*(watches.optional(kind) for kind in served))
     raise AssertionError("unreachable: watches do not end")
 
 
-async def catch_up(world: KubernetesBackend) -> None:
-    """Hear at once what watches may not have told yet: jobs and pods of ours, as they are now.
+async def catch_up(backend: KubernetesBackend) -> None:
+    """Lists our jobs and pods at once, to learn what the watches may not have reported yet.
 
-    A follower's watch may hang while its leader works on, and the states in the objects are all that the next leader
-    knows. Raises WorldError.
+    A follower's watch may hang while its leader continues, and the states in the objects are all that the next leader
+    knows. Raises BackendError.
     """
-    await asyncio.gather(_pods(world), *(_jobs(world, kind) for kind in list(world.job_objects)))
+    await asyncio.gather(_pods(backend), *(_jobs(backend, kind) for kind in list(backend.job_objects)))
 
 
-async def _pods(world: KubernetesBackend) -> None:
-    fresh = world.pods.fresh
+async def _pods(backend: KubernetesBackend) -> None:
+    fresh = backend.pods.fresh
     mirror = Mirror(objects.pod, _told_by_the_watch, fresh)
-    listed = await world.connection.listed(r.PODS, mirror.decoded, fields=f"spec.schedulerName={SCHEDULER}")
+    listed = await backend.connection.listed(r.PODS, mirror.decoded, fields=f"spec.schedulerName={SCHEDULER}")
     mirror.spared = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
-    world.pods.apply(mirror.listed(listed))
+    backend.pods.apply(mirror.listed(listed))
 
 
-async def _jobs(world: KubernetesBackend, kind: Resource) -> None:
+async def _jobs(backend: KubernetesBackend, kind: Resource) -> None:
     decode, apply = (
-        (dialects.group_object, world.router.see_jobs) if kind == r.JOBS else (orjson.loads, jobs(world, kind))
+        (dialects.group_object, backend.router.see_jobs) if kind == r.JOBS else (orjson.loads, jobs(backend, kind))
     )
-    mirror = Mirror(decode, _told_by_the_watch, world.job_objects[kind])
+    mirror = Mirror(decode, _told_by_the_watch, backend.job_objects[kind])
     try:
-        listed = await world.connection.listed(kind, mirror.decoded)
+        listed = await backend.connection.listed(kind, mirror.decoded)
     except ApiError as error:
         if not error.is_missing:
             raise
-        return  # the kind is not served any more
+        return  # the kind is no longer served
     apply(mirror.listed(listed))
 
 
@@ -90,24 +90,24 @@ def _told_by_the_watch(_: Malformed) -> None:
     pass
 
 
-def jobs(world: KubernetesBackend, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
-    """For changes of jobs of one kind."""
+def jobs(backend: KubernetesBackend, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
+    """Returns the function that applies changes of jobs of one kind."""
 
     def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
         for change in changes:
             if change.kind == "deleted":
-                world.jobs.lose(change.object["metadata"]["uid"])
+                backend.jobs.lose(change.object["metadata"]["uid"])
             else:
-                world.jobs.see(resource, change.object)
+                backend.jobs.see(resource, change.object)
 
     return apply
 
 
 class Watches:
-    """What the watches of one world share: who has listed everything, and what is out of order."""
+    """Shared state of the watches of one backend: how many have not listed yet, and errors."""
 
-    def __init__(self, world: KubernetesBackend, ready: Callable[[], None]) -> None:
-        self._world, self._ready = world, ready
+    def __init__(self, backend: KubernetesBackend, ready: Callable[[], None]) -> None:
+        self._backend, self._ready = backend, ready
         self._behind = 0
 
     def of(
@@ -117,10 +117,10 @@ class Watches:
         apply: Callable[[Sequence[Change[T]]], None],
         fresh: ObjectCache[T] | None = None,
     ) -> Coroutine[Any, Any, Never]:
-        """One watch, to be run."""
+        """Returns one watch to be run."""
         self._behind += 1
         return reflect(
-            self._world.connection,
+            self._backend.connection,
             resource,
             decode=decode,
             apply=apply,
@@ -131,43 +131,43 @@ class Watches:
         )
 
     def optional(self, kind: Resource) -> Coroutine[Any, Any, Never]:
-        """The watch of one of WATCHED."""
-        cluster = self._world.cluster
+        """Returns the watch of one of WATCHED."""
+        cluster = self._backend.cluster
         held = {QUEUES: cluster.queues, POLICIES: cluster.policies, RESERVATIONS: cluster.reservations}
         if kind in held:
             return self.of(kind, orjson.loads, self.declared(held[kind]))
         if kind in dialects.OPTIONAL:
             return self.of(kind, dialects.group_object, self.groups(kind))
-        return self.of(kind, orjson.loads, jobs(self._world, kind), self._world.job_objects[kind])
+        return self.of(kind, orjson.loads, jobs(self._backend, kind), self._backend.job_objects[kind])
 
     def nodes(self, changes: Sequence[Change[objects.Node]]) -> None:
-        """Nodes have come, changed or gone."""
+        """Applies changes of nodes."""
         for change in changes:
             if change.kind == "deleted":
-                self._world.cluster.lose_node(change.object.metadata.name)
+                self._backend.cluster.lose_node(change.object.metadata.name)
             else:
-                self._world.cluster.see_node(change.object)
-        self._world.monitor.check()
+                self._backend.cluster.see_node(change.object)
+        self._backend.monitor.check()
 
     def groups(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
-        """For objects that say what gangs of others need."""
+        """Returns the function that applies changes of objects that describe external gangs."""
 
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
             for change in changes:
-                self._world.external.see_object(resource, change.object, there=change.kind != "deleted")
+                self._backend.external.see_object(resource, change.object, there=change.kind != "deleted")
 
         return apply
 
     def declared(self, held: Manifests) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
-        """For what is declared for the whole cluster."""
+        """Returns the function that applies changes of cluster-wide configuration objects."""
 
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
             for change in changes:
                 held.pop(change.object["metadata"]["name"], None)
                 if change.kind != "deleted":
                     held[change.object["metadata"]["name"]] = change.object
-            self._world.cluster.declare()
-            self._world.monitor.check()
+            self._backend.cluster.declare()
+            self._backend.monitor.check()
 
         return apply
 
@@ -178,8 +178,8 @@ class Watches:
 
     def _malformed(self, resource: Resource, found: Malformed) -> None:
         name = f"{found.marks.namespace}/{found.marks.name}" if found.marks else "without a name"
-        self._world.on_trouble(f"{resource.kind} {name} cannot be read, and is left out: {found.why}")
+        self._backend.on_trouble(f"{resource.kind} {name} cannot be read and is ignored: {found.why}")
 
     def _trouble(self, error: BackendError | None) -> None:
         if error is not None:
-            self._world.on_trouble(f"the API server: {error}")
+            self._backend.on_trouble(f"the API server: {error}")

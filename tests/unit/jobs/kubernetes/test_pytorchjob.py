@@ -399,6 +399,6 @@ def test_fields_without_effect_are_reported():
     manifest["spec"]["runPolicy"] = {"schedulingPolicy": {"scheduleTimeoutSeconds": 5}}
     assert read(manifest).warnings == (
         "schedulingPolicy: scheduleTimeoutSeconds has no effect",
-        "Worker: topologySpreadConstraints is not heeded by the scheduler",
+        "Worker: topologySpreadConstraints is ignored by the scheduler",
         "Worker: the template's restartPolicy gives way to the one beside its replicas",
     )

@@ -140,7 +140,7 @@ def test_a_state_that_cannot_be_read_starts_nothing() -> None:
     desk.roster.recover()
     desk.roster.see(TRAINING, {**training(), "status": {stored_state.FIELD: {"state": "?"}}})
     assert desk.heard() == []
-    assert "is not as Windlass wrote it" in desk.refused[0].message
+    assert "was not written by Windlass" in desk.refused[0].message
     assert not desk.refused[0].state
 
 
@@ -245,7 +245,7 @@ def test_deleting_cancels_and_a_namesake_waits_for_the_end() -> None:
     desk.heard()
     desk.roster.lose("u1")
     desk.roster.see(TRAINING, training(uid="u2", version=9))
-    assert desk.heard() == [JobEvent("ml/digits", Cancel("whoever deleted it"))]
+    assert desk.heard() == [JobEvent("ml/digits", Cancel("the deletion of its object"))]
     commit(gang, Status(phase=Phase.FAILED))
     desk.roster.close(gang)
     assert [type(event) for event in desk.heard()] == [JobArrived]

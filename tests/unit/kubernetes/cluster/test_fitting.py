@@ -94,7 +94,7 @@ def test_a_priority_class_by_name():
 def test_a_class_that_would_not_preempt_is_told_that_it_may():
     meek = {"meek": priority("meek", 1000, preemptionPolicy="Never")}
     (warning,) = fitted(job("priorityClassName: meek"), Surroundings(priorities=meek)).warnings
-    assert warning == "priorityClassName meek: preemptionPolicy Never is not heeded by the scheduler"
+    assert warning == "priorityClassName meek: preemptionPolicy Never is ignored by the scheduler"
 
 
 DATA = "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]"
@@ -156,7 +156,7 @@ def test_a_lone_pod_that_is_avoided_asks_for_the_same():
 def test_other_anti_affinity_is_not_heeded_and_told_so(worker):
     found = fitted(job(worker), Surroundings())
     assert not exclusives(found.job)
-    assert found.warnings == ("Worker: podAntiAffinity is not heeded by the scheduler",)
+    assert found.warnings == ("Worker: podAntiAffinity is ignored by the scheduler",)
 
 
 def test_a_level_may_be_asked_for_by_its_label():

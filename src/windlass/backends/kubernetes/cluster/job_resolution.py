@@ -166,7 +166,7 @@ def _warnings(parsed: ParsedJob, around: Surroundings, pairs: Sequence[tuple[Rol
     """Yields settings that may not have the intended effect in this cluster."""
     known = around.priorities.get(parsed.priority_class)
     if known and known.preemption_policy == "Never":
-        yield f"priorityClassName {parsed.priority_class}: preemptionPolicy Never is not heeded by the scheduler"
+        yield f"priorityClassName {parsed.priority_class}: preemptionPolicy Never is ignored by the scheduler"
     for role, wish in pairs:
         for name in wish.claims if role.replicas > 1 else ():
             claim = around.stock.claims.get((parsed.namespace, name))

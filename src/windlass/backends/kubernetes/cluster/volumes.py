@@ -159,7 +159,7 @@ def _unbound(name: str, class_name: str, stock: Stock) -> Storage:
         return Storage(trouble=f"PersistentVolumeClaim {name} is not bound to a volume yet")
     if not known.provisions:
         return Storage(
-            trouble=f"PersistentVolumeClaim {name}: nobody chooses among the volumes of class {class_name}; name one "
-            "in its volumeName, or use a class that makes them"
+            trouble=f"PersistentVolumeClaim {name}: class {class_name} has no provisioner; set its volumeName, "
+            "or use a class with a provisioner"
         )
     return Storage(known.terms, (name,))

@@ -87,7 +87,9 @@ class Allocation:
         elif self.whole and not self.tracker.alive:
             self.tracker.conclude(Exit(code=0))
         events = self.tracker.take_events(0)
-        return [*events, Cancel("its pods are gone")] if any(isinstance(each, GangGone) for each in events) else events
+        return (
+            [*events, Cancel("the end of its pods")] if any(isinstance(each, GangGone) for each in events) else events
+        )
 
     def _is_here(self, number: int, pod: Pod | None) -> bool:
         """Tells whether a pod is on the node that was chosen for it, and has not ended."""
@@ -172,7 +174,7 @@ class ExternalGang:
         if self.cancelled or not self._not_waiting:
             return []
         self.cancelled = True
-        return [Cancel("its pods have changed")]
+        return [Cancel("a change of its pods")]
 
     @property
     def is_leaving(self) -> bool:

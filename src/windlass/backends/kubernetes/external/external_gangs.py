@@ -192,7 +192,7 @@ class ExternalGangs:
         gang = self._index.get(job_id)
         if gang is None or gang.allocation is None:
             self._outlet.tell(JobEvent(job_id, GangGone(generation)))
-            self._outlet.tell(JobEvent(job_id, Cancel("its pods are gone")))
+            self._outlet.tell(JobEvent(job_id, Cancel("the end of its pods")))
             return
         gang.allocation.tracker.stop()
         gang.allocation.left_alone = gang.allocation.whole and gang.status.reason in _LEFT_ALONE

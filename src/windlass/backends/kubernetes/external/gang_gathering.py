@@ -169,5 +169,5 @@ class GangGathering:
         waiting = [gang for gang in gangs if gang.allocation is None and not gang.cancelled]
         for gang in waiting:
             gang.cancelled = True
-            self.tell(JobEvent(gang.id, Cancel("its PodGroup has changed")))
+            self.tell(JobEvent(gang.id, Cancel("a change of its PodGroup")))
         return bool(waiting)

@@ -20,7 +20,7 @@ from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 WAITING = "Waiting"
-"""The reason of a job that waits for something else in the cluster before it may queue."""
+"""Reason of a job that waits for another change in the cluster before it may queue."""
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class ObjectVersion:
     """Versions of a job's object. Written by the job store and by status writes."""
 
     known: int = 0
-    """Resource version of the object as it is known."""
+    """Latest known resource version of the object."""
     read: int = 0
     """Resource version at which the owner's request was last read."""
     read_generation: int | None = None
     """Generation of the object at `read`: it changes with the spec only."""
     gone: bool = False
-    """The object is deleted: nothing can be written into it."""
+    """The object is deleted: it cannot be written."""
     unsure: list[Stored] = field(default_factory=list)
     """States whose write has failed, and may have been carried out all the same."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -82,7 +82,7 @@ class StatusNotes:
     training: Mapping[str, Any] = field(default_factory=dict)
     """`status.training`, as agents reported it."""
     waits: str = ""
-    """Why the job waits in the queue, as a sentence."""
+    """Reason for which the job waits in the queue, as a sentence."""
     waits_reason: str = ""
     """The same as a reason in one word."""
     trouble: str = ""
@@ -108,10 +108,10 @@ class Gang:
     home: ObjectReference
     parsed: ParsedJob
     job: Job
-    """The job as the controller is told it."""
+    """The job as the controller knows it."""
     number: int
     wanted: tuple[ParsedJob, Job] | None = None
-    """What its object requests by now, if that applies to the next start only."""
+    """Spec that its object requests, if it applies to the next start only."""
     stored: Stored | None = None
     run: Run | None = None
     deleted: bool = False
@@ -125,12 +125,12 @@ class Gang:
 
     @property
     def id(self) -> str:
-        """The id of the job in the controller."""
+        """Id of the job in the controller."""
         return self.home.job_id
 
     @property
     def status(self) -> Status:
-        """The status that was last committed; of a job the controller does not know yet, why not."""
+        """Status that was last committed; for a job that the controller does not know yet, the reason why not."""
         if self.stored:
             return self.stored.status
         if not self.fit.held:
@@ -155,11 +155,11 @@ class Gang:
 
     @property
     def elastic(self) -> bool:
-        """Whether its size is known only at its start."""
+        """Whether its size is decided only at its start."""
         return any(role.elastic for role in self.job.roles)
 
     def learn(self, manifest: Mapping[str, Any]) -> bool:
-        """Take over the object as it is now; False if a newer version is known, or it is another object of that name.
+        """Stores the object as it is now; returns False if a newer version is known, or if it is another object.
 
         An object with a state that was not committed here is ignored: the next write to it must be a conflict.
         """
@@ -173,13 +173,13 @@ class Gang:
         return True
 
     def respecify(self, parsed: ParsedJob, job: Job) -> None:
-        """Be another job from now on, in the object as it is known."""
+        """Replaces the job by another one, also in the known object."""
         self.wanted, self.job = None, job
         manifest = {**self.parsed.manifest, "spec": parsed.manifest["spec"]}
         self.parsed, self._names.made_for = replace(parsed, manifest=manifest), (0, ())
 
     def members(self, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
-        """The pods of a generation of these replicas by role: by name, in the order of ranks, deterministic."""
+        """Returns the pods of a generation with these replicas by role: by name, in the order of ranks."""
         sizes = {**dict.fromkeys((each.role for each in self.parsed.replicas), 0), **sizes}
         cache, wanted = self._names, (generation, tuple(sizes.items()))
         if cache.made_for != wanted:
@@ -188,11 +188,11 @@ class Gang:
         return cache.members
 
     def is_member(self, name: str) -> bool:
-        """Whether a pod of this name is one that the backend creates for the latest generation it was asked for."""
+        """Tells whether the backend creates a pod of this name for the latest generation that it computed."""
         return name in self._names.members
 
     def pod_names(self, run: Run) -> Mapping[str, int]:
-        """The member numbers of a run by the names of their pods."""
+        """Returns the member numbers of a run by the names of their pods."""
         cache = self._names
         if cache.numbered_for is not run:
             places = {(slot.role, slot.index): slot.number for slot in run.slots}

@@ -1,4 +1,4 @@
-"""One start of a gang as pods: the members, their pods, and what was done for them."""
+"""One start of a gang as pods: its members, their pods, and the requests made for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.core.model.status import Placement
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of one member: `number` counts over the gang, `index` within the role."""
+    """Slot of one member: `number` counts over the gang, `index` within the role."""
 
     number: int
     role: str
@@ -28,7 +28,7 @@ class Slot:
 
 
 def slots(job: Job, placement: Placement) -> Sequence[Slot]:
-    """Every member of the gang, in the order of ranks."""
+    """Returns the slot of every member of the gang, in the order of ranks."""
     places = [(role.name, *each) for role in job.roles for each in enumerate(placement.nodes.get(role.name, ()))]
     return tuple(Slot(number, role, index, node) for number, (role, index, node) in enumerate(places))
 
@@ -45,11 +45,11 @@ class Run:
     ordered: bool = False
     """This controller has received the command to launch it."""
     launched: bool = False
-    """Every pod has existed: one that is missing from now on is lost."""
+    """Whether every pod has existed: one that is missing from now on is lost."""
     checked: bool = False
-    """Members without a pod were looked for since `launched`."""
+    """Whether members without a pod were looked for since `launched`."""
     failed: dict[int, Exit] = field(default_factory=dict)
-    """Members that could not be bound, or would have to go on where nothing may start any more."""
+    """Members that could not be bound, or would have to restart on a node where no pod may start any more."""
     made_by_others: frozenset[int] = frozenset()
     """Members whose pods a launcher's Job creates, some time after the others."""
     bound: set[str] = field(default_factory=set)
@@ -61,17 +61,17 @@ class Run:
     container_restarts: int = 0
     """Number of container restarts that was reported last."""
     strays: dict[str, Pod] = field(default_factory=dict)
-    """Living pods of earlier generations by uid: a node that was thought lost may come back and bring them."""
+    """Living pods of earlier generations by uid: a node that was considered lost may return with them."""
     image_due: int = 0
-    """Time in ms at which an image has failed to be pulled for too long; 0 if none fails."""
+    """Time in ms at which an image pull has failed for too long; 0 if none fails."""
     grace: int = 30
     """Seconds that its pods have to end."""
     emptied: bool = False
     """Every pod that existed when the run was stopped was deleted."""
     busy: bool = False
-    """Requests are under way that could still create one of its pods."""
+    """Whether requests are under way that could still create one of its pods."""
     accompanying: bool = False
-    """Dependent objects are being created: a launcher's Job would create more pods."""
+    """Whether dependent objects are being created: a launcher's Job would create more pods."""
     pods: RunPods = field(init=False)
     tracker: MemberTracker = field(init=False)
 
@@ -80,7 +80,7 @@ class Run:
         self.track()
 
     def track(self, *, started: bool = False, ended: Sequence[int] = ()) -> None:
-        """Begin to follow the members. `ended`: those whose end was reported before."""
+        """Creates the tracker of the members. `ended`: those whose end was reported before."""
         self.tracker = MemberTracker(
             self.generation, len(self.slots), settling=self.settling, alone=self.alone, started=started, ended=ended
         )

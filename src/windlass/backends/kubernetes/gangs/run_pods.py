@@ -30,15 +30,15 @@ class RunPods:
         """Numbers of pods that have changed since the backend last acted on them."""
 
     def get(self, number: int) -> Pod | None:
-        """The pod of a member, or of an extra number."""
+        """Returns the pod of a member, or of an extra number."""
         return self._pods.get(number)
 
     def number(self, uid: str) -> int | None:
-        """The number of a pod."""
+        """Returns the number of a pod."""
         return self._numbers.get(uid)
 
     def all(self) -> Iterable[Pod]:
-        """Every pod of the run."""
+        """Returns every pod of the run."""
         return self._pods.values()
 
     @property
@@ -56,7 +56,7 @@ class RunPods:
         return self._phases.get(role, {})
 
     def put(self, pod: Pod, member: int | None) -> int:
-        """Take in a pod as it is now, and return its number. `member`: the one it is to be; None: an extra pod."""
+        """Records a pod as it is now, and returns its number. `member`: its member number; None: an extra pod."""
         uid = pod.metadata.uid
         before = self._numbers.get(uid)
         if member is not None and (held := self._pods.get(member)) is not None and held.metadata.uid != uid:
@@ -71,7 +71,7 @@ class RunPods:
         return member
 
     def remove(self, uid: str) -> int | None:
-        """Forget a pod; returns the number that it had."""
+        """Forgets a pod; returns the number that it had."""
         number = self._numbers.pop(uid, None)
         if number is not None:
             self._count(number, self._pods.pop(number), None)
@@ -80,11 +80,11 @@ class RunPods:
         return number
 
     def mark_all(self) -> None:
-        """Have the backend act on every pod."""
+        """Marks every pod as changed."""
         self.changed.update(self._pods)
 
     def take_changed(self) -> Mapping[int, Pod]:
-        """The pods that have changed since the last call, and are there."""
+        """Returns the pods that have changed since the last call and still exist."""
         changed, self.changed = self.changed, set()
         return {number: pod for number in changed if (pod := self._pods.get(number)) is not None}
 
@@ -117,12 +117,12 @@ def _is_failing(pod: Pod) -> bool:
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Whether a pod is being deleted while it runs."""
+    """Tells whether a pod is being deleted while it runs."""
     return pod.status.phase == "Running" and bool(pod.metadata.deletion_timestamp)
 
 
 def _restarts(pod: Pod | None) -> int:
-    """Restarts of the containers of a pod that runs."""
+    """Returns the number of container restarts of a pod that runs."""
     if pod is None or pod.status.phase != "Running":
         return 0
     return sum(each.restart_count for each in (*pod.status.init_container_statuses, *pod.status.container_statuses))

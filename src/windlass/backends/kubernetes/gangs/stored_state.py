@@ -1,8 +1,9 @@
-"""The state of a job as it stands in the job's own object, below `status.windlass`.
+"""Format of a job's state in the job's own object, below `status.windlass`.
 
 `state` is one text, so that a merge of two objects cannot mix two states and no number is too long for a client. The
 placements, which grow with the gang, are a text of their own: it is written only when they change, and both texts name
-the revision that wrote it. Phase and generation stand beside them for users. The job itself is in the object's spec.
+the revision that wrote it. Phase and generation are repeated beside them for users. The job itself is in the object's
+spec.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FIELD = "windlass"
 STATE = "state"
 """Below `status`: the job's state as `windlass queue` shows it, for users who list objects."""
 TRAINING = "training"
-"""Below `status`: the progress that agents report."""
+"""Below `status`: the training progress that agents report."""
 ANNOTATION = "windlass.dev/state"
 """Name of the annotation with the state, on objects whose status belongs to other controllers."""
 
@@ -30,16 +31,16 @@ _PLACEMENTS = ("placement", "resize_to")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A job's state as it was committed last. `revision` counts commits: a writer that has another one is behind."""
+    """State of a job as it was last committed. `revision` counts commits: a writer with another one is outdated."""
 
     number: int
     revision: int
     status: Status
     placed: int | None = field(default=None, compare=False)
-    """The revision that wrote the placements; None: this one."""
+    """Revision that wrote the placements; None: this one."""
 
     def followed_by(self, status: Status) -> Stored:
-        """The next state to commit."""
+        """Returns the next state to commit."""
         same = all(getattr(self.status, each) == getattr(status, each) for each in _PLACEMENTS)
         placed = self.revision if self.placed is None else self.placed
         return Stored(self.number, self.revision + 1, status, placed if same else None)
@@ -64,7 +65,7 @@ _decode_placements = msgspec.json.Decoder(_Placements).decode
 
 
 def written(stored: Stored) -> dict[str, Any]:
-    """A merge patch of `status.windlass`. It holds the placements only if this revision changes them."""
+    """Returns a merge patch of `status.windlass`. It contains the placements only if this revision changes them."""
     status, placed = stored.status, stored.revision if stored.placed is None else stored.placed
     is_placed = status.placement is not None or status.resize_to is not None
     changed = to_fields(status, without=_PLACEMENTS)
@@ -79,11 +80,11 @@ def written(stored: Stored) -> dict[str, Any]:
 
 
 class UnreadableError(ValueError):
-    """A state is there, and not as it was written: starting the job afresh could make two of it."""
+    """A state exists and cannot be read as written. A fresh start could run the job twice."""
 
 
 def read(found: Any) -> Stored | None:
-    """The state from `status.windlass`; None if nothing is there. Fields of later versions are passed over.
+    """Reads the state from `status.windlass`; returns None if there is none. Fields of later versions are ignored.
 
     Raises UnreadableError.
     """
@@ -108,7 +109,7 @@ def _with_placements(status: Status, placements: _Placements, placed: int) -> St
 
 
 def revision_of(manifest: Mapping[str, Any]) -> int:
-    """The revision of an object's state; 0 where there is none that can be read."""
+    """Returns the revision of an object's state; 0 if there is none that can be read."""
     found = (manifest.get("status") or {}).get(FIELD)
     revision = found.get("revision") if isinstance(found, Mapping) else None
     return revision if isinstance(revision, int) else 0

@@ -1,4 +1,4 @@
-"""Gangs to be looked at: because something has changed, or because a time has come."""
+"""Set of gangs to be processed: because something has changed, or at a given time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 
 
 class ChangedGangs:
-    """`wake` is called for each gang that is marked."""
+    """Gangs that `take` returns when they are due. `wake` is called for each gang that is marked."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -16,21 +16,21 @@ class ChangedGangs:
         self._alarms: dict[str, tuple[int, Gang]] = {}
 
     def mark(self, gang: Gang) -> None:
-        """Have a gang looked at."""
+        """Marks a gang to be processed."""
         self._changed[gang.id] = gang
         self._wake()
 
     def mark_at(self, gang: Gang, at: int) -> None:
-        """Have a gang looked at at a time, in ms; this replaces an earlier request."""
+        """Marks a gang to be processed at a time in ms; this replaces an earlier request."""
         self._alarms[gang.id] = at, gang
 
     @property
     def due(self) -> int | None:
-        """Time of the next look that no change triggers."""
+        """Returns the next time at which a gang is due without a change."""
         return min((at for at, _ in self._alarms.values()), default=None)
 
     def take(self, now: int) -> Iterable[Gang]:
-        """The gangs to be looked at; each is returned once."""
+        """Returns the gangs that are due, each once."""
         due = [gang for at, gang in self._alarms.values() if at <= now]
         for gang in due:
             del self._alarms[gang.id]

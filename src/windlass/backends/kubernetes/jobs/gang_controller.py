@@ -1,6 +1,6 @@
 """Controls the gangs of our own kinds: turns pod events into events for the controller, and its commands into pods.
 
-The events of one gang are gathered until `look`, which tells the run of the gang what its pods have come to.
+Changes of one gang are collected until `look`, which reports the states of its pods to the gang's run.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ class GangController:
     # --- events and commands --------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Take over the runs that an earlier controller has left."""
+        """Takes over the runs that an earlier controller has left."""
         for gang in self._store:
             if gang.stored is not None and not gang.status.gone:
                 gang.run = self._recovered(gang)
             self._changed.mark(gang)
 
     def see_pod(self, gang: Gang, pod: Pod, *, there: bool) -> None:
-        """Take in a pod of a gang, as it is now or was when it was deleted."""
+        """Records a pod of a gang, as it is now or was when it was deleted."""
         if gang.run is not None:
             self._parts.gang_pods.see(gang, gang.run, pod, there=there)
         self._changed.mark(gang)
 
     def see_dead_nodes(self, nodes: Collection[str]) -> None:
-        """Take in that nothing can run on these nodes any more."""
+        """Records that nothing can run on these nodes any more."""
         for gang in self._store if nodes else ():
             if gang.run is not None and any(slot.node in nodes for slot in gang.run.slots):
                 self._parts.gang_pods.see_all(gang, gang.run)
                 self._changed.mark(gang)
 
     def see_launcher(self, gang: Gang) -> None:
-        """Take in that the launcher's Job of a gang has changed."""
+        """Records that the launcher's Job of a gang has changed."""
         if gang.run is not None:
             self._parts.gang_pods.see_launcher(gang, gang.run)
         self._changed.mark(gang)
 
     def owner(self, pod: Pod) -> Gang | None:
-        """The gang that a pod belongs to."""
+        """Returns the gang that a pod belongs to."""
         uid = controller_of(pod)
         return self._store.owner(self._parts.gang_pods.launchers.owner(uid) or uid)
 
     def launch(self, job_id: str, generation: int, placement: Placement) -> None:
-        """Create and bind the pods of a generation."""
+        """Creates and binds the pods of a generation."""
         gang = self._store.get(job_id)
         if gang is None or (gang.run is not None and gang.run.generation >= generation and gang.run.ordered):
             return
@@ -77,7 +77,7 @@ class GangController:
         self._changed.mark(gang)
 
     def stop(self, job_id: str, generation: int, grace: int) -> None:
-        """Delete the pods of a generation. `grace` in ms."""
+        """Deletes the pods of a generation. `grace` in ms."""
         gang = self._store.get(job_id)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.generation != generation:
@@ -89,7 +89,7 @@ class GangController:
         self._changed.mark(gang)
 
     def restart_member(self, job_id: str, generation: int, member: int) -> None:
-        """Replace the pod of one member, unless a new one lives already."""
+        """Replaces the pod of one member, unless a new one lives already."""
         gang = self._store.get(job_id)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.generation != generation or run.stopping:
@@ -106,9 +106,9 @@ class GangController:
         self._changed.mark(gang)
 
     def look(self, now: int) -> None:
-        """Act on everything that has changed."""
+        """Processes every gang that is due."""
         for gang in self._changed.take(now):
-            if self._store.get(gang.id) is not gang:  # its object is gone, and perhaps another one has its name
+            if self._store.get(gang.id) is not gang:  # its object is gone, and another one may have its name
                 continue
             if gang.run is None:
                 self._standby.prepare(gang)
@@ -117,7 +117,7 @@ class GangController:
                 self._runs.look(gang, gang.run, now)
 
     def clean_up(self, gang: Gang) -> tuple[Pod, ...]:
-        """Delete what its policy says of a gang that has ended; the pods that the controller lets go of."""
+        """Deletes the pods of an ended gang that its policy names; returns those that are no longer counted."""
         if gang.run is None:
             return ()
         pods, gang.run = tuple(gang.run.pods.all()), None
@@ -128,14 +128,14 @@ class GangController:
         return pods
 
     def delete_pods(self, gang: Gang) -> None:
-        """Delete every pod of a gang that was suspended."""
+        """Deletes every pod of a gang that was suspended."""
         if gang.run is not None:
             self._executor.deletion.delete(gang.run.pods.all(), 0)
 
     # --- looking --------------------------------------------------------------------------------------
 
     def _recovered(self, gang: Gang) -> Run:
-        """The run of a gang as an earlier controller left it."""
+        """Returns the run of a gang as an earlier controller left it."""
         status = gang.status
         assert status.placement is not None  # noqa: S101 - a gang that is not gone has a placement
         run = self._new_run(gang, status.generation, status.placement)

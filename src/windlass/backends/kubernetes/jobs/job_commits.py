@@ -1,4 +1,4 @@
-"""Commits the controller's states into the objects of jobs, and does what follows from a state that is written."""
+"""Commits the controller's states into the objects of jobs, and carries out what follows from a written state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
 
-_NOT_WRITTEN_NOTE = "its state cannot be written, and nothing is done for it meanwhile"
+_NOT_WRITTEN_NOTE = "its state cannot be written, and no command for it is carried out until then"
 
 
 @dataclass(frozen=True, slots=True)
 class JobCommits:
-    """`recount`: counts a pod anew that the controller has let go of."""
+    """Writes and deletes job objects. `recount` counts a pod that the controller no longer accounts for."""
 
     connection: Connection
     store: JobStore
@@ -35,7 +35,7 @@ class JobCommits:
     on_trouble: Callable[[str], None]
 
     async def write(self, gang: Gang, state: JobState) -> None:
-        """Write a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
+        """Writes a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
         phase = state.status.phase
         if gang.notes.trouble.startswith(_NOT_WRITTEN_NOTE):
             gang.notes.trouble = ""
@@ -55,15 +55,15 @@ class JobCommits:
         self.changed.mark(gang)
 
     async def remove(self, job_id: str) -> None:
-        """Delete the object of a job whose time to live is over, and its dependents. Raises ApiError, Unreachable."""
+        """Deletes the object of a job whose time to live is over, and its dependents. Raises ApiError, Unreachable."""
         gang = self.store.get(job_id)
-        if gang is None or gang.status.phase not in TERMINAL:  # another job of that name by now
+        if gang is None or gang.status.phase not in TERMINAL:  # another job has that name by now
             return
         if await state_writes.remove(self.connection, gang, self.on_trouble):
             self.store.close(gang)
 
     def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:
-        """Have each job whose state could not be written say so, in an Event and in its conditions."""
+        """Reports for each job that its state could not be written, in an Event and in its conditions."""
         for job_id, error in failures.items():
             gang = self.store.get(job_id)
             note = f"{_NOT_WRITTEN_NOTE}: {error}"
@@ -73,7 +73,7 @@ class JobCommits:
                 events.tell(News(gang.home, NOT_WRITTEN, "Commit", note, self.now()))
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
-        """Record an Event for the last transition of each job."""
+        """Records an Event for the last transition of each job."""
         for last in {each.job_id: each for each in transitions}.values():
             if (gang := self.store.get(last.job_id)) is not None:
                 reason = last.event if last.event == RECOVERED else last.after

@@ -1,4 +1,4 @@
-"""Resolves a job of our kinds in its cluster, as the controller is told it."""
+"""Resolves a job of our kinds in its cluster for the controller."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 
 def fit_job(parsed: ParsedJob, around: Surroundings) -> Fitted:
-    """The job with resolved names."""
+    """Returns the job with resolved names."""
     found = fitted(parsed, around)
     if other := foreign_scheduler(parsed):
-        found = replace(found, trouble=f"its pods name the scheduler {other}: leave schedulerName out, or windlass")
+        found = replace(found, trouble=f"its pods name the scheduler {other}: remove schedulerName or set windlass")
     after = tuple(replace(each, job_id=meant(each.job_id, parsed.namespace)) for each in found.job.after)
     return replace(found, job=replace(found.job, after=after))
 
 
 def foreign_scheduler(parsed: ParsedJob) -> str:
-    """The scheduler that its pods name, if it is not Windlass; else ""."""
+    """Returns the scheduler that its pods name, if it is not Windlass; else ""."""
     named = ((each.template.get("spec") or {}).get("schedulerName") or SCHEDULER for each in parsed.replicas)
     return next((name for name in named if name != SCHEDULER), "")

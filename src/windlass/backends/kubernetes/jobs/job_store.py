@@ -1,7 +1,7 @@
-"""Every job of our kinds in the cluster: those the controller holds, those that ended, those it is yet to hear of.
+"""Store of every job of our kinds in the cluster: those the controller holds, ended ones, and those not reported yet.
 
-An object becomes a job when it is read without a fault. Of two objects that bear one name, one after the other, the
-second is not heard of before nothing of the first is left.
+An object becomes a job when it is read without a fault. Of two objects with one name, one after the other, the second
+is reported only after nothing of the first is left.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from windlass.jobs.kubernetes.settings import Settings
 
 Manifest = Mapping[str, Any]
 CANCEL = "windlass.dev/cancel"
-"""An annotation: who wants the job ended. Its object stays, and says so."""
+"""Annotation that ends a job; its value names the user. The object stays, and its status shows it."""
 
 
 class JobStore:
-    """`finish` fits what was read to the cluster. `tell` hears what comes of what is seen.
+    """Jobs by id and by the uid of their object. `finish` resolves a parsed job in the cluster.
 
-    `refuse` hears of what can be no job, or not yet; `changed` of what is another one.
+    `tell` is called with events for the controller, `refuse` with objects that can be no job, or not yet, and `changed`
+    with each gang that has changed.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class JobStore:
         self._gangs: dict[str, Gang] = {}
         self._by_uid: dict[str, Gang] = {}
         self._next: dict[str, tuple[Resource, Manifest]] = {}
-        """By job id: who comes after a namesake that has yet to end."""
+        """By job id: the object that follows one of the same name that has not ended yet."""
         self._refused: dict[str, int] = {}
-        """By uid: the generation of the object that was told its fault."""
+        """By uid: the generation of the object for which its fault was reported."""
         self.left: frozenset[str] = frozenset()
-        """Kinds that are somebody else's."""
+        """Kinds that another operator handles."""
         self._ignored: dict[str, tuple[Resource, Manifest]] = {}
-        """By uid: objects that are left to others."""
+        """By uid: objects that are left to other operators."""
         self._number = 1
         self._recovered = False
 
@@ -66,23 +67,23 @@ class JobStore:
         return iter(self._gangs.values())
 
     def get(self, job_id: str) -> Gang | None:
-        """The gang of this id, ended or not."""
+        """Returns the gang of this id, ended or not."""
         return self._gangs.get(job_id)
 
     def owner(self, uid: str) -> Gang | None:
-        """The gang whose object this is."""
+        """Returns the gang of the object with this uid."""
         return self._by_uid.get(uid)
 
     def next_number(self) -> int:
-        """Of the next job that arrives, whoever it belongs to."""
+        """Returns the number of the next job that arrives, of our kinds or external."""
         self._number += 1
         return self._number - 1
 
     def recover(self) -> list[JobState]:
-        """What was committed of those that have not ended, or whose time to live runs yet; the rest arrives now."""
+        """Returns the committed states of jobs that run or have time to live; reports jobs without a state as new."""
         self._recovered = True
         for gang in self._gangs.values():
-            self._fit(gang)  # what its names stand for may have been listed after it
+            self._fit(gang)  # the objects that its names refer to may have been listed after it
         gangs = sorted(self._gangs.values(), key=lambda gang: gang.number or 2**63)
         known = [gang for gang in gangs if gang.stored is not None]
         self._number = max((gang.number for gang in known), default=0) + 1
@@ -94,7 +95,7 @@ class JobStore:
         return [gang.state for gang in kept]
 
     def _catch_up_with_owner(self, gang: Gang) -> None:
-        """What its owner has asked for while nobody led."""
+        """Reports a request that the owner made while no controller led."""
         asked, status = gang.wanted[1] if gang.wanted else gang.job, gang.status
         if status.phase in TERMINAL:
             return
@@ -106,7 +107,7 @@ class JobStore:
             self._tell(JobEvent(gang.id, event))
 
     def see(self, resource: Resource, manifest: Manifest) -> None:
-        """An object as it is now."""
+        """Records an object as it is now."""
         home = home_of(resource, manifest)
         gang = self._by_uid.get(home.uid)
         if gang is not None and not self._recovered:
@@ -125,14 +126,14 @@ class JobStore:
             self._read(home, manifest)
 
     def leave(self, kinds: Collection[str]) -> None:
-        """These kinds are somebody else's, but for jobs that name us; all others are ours."""
+        """Leaves these kinds to another operator, except for jobs that name Windlass; all other kinds are ours."""
         self.left = frozenset(kinds)
         ignored, self._ignored = self._ignored, {}
         for resource, manifest in ignored.values():
             self.see(resource, manifest)
 
     def lose(self, uid: str) -> None:
-        """An object is gone."""
+        """Records that an object is gone."""
         self._refused.pop(uid, None)
         self._ignored.pop(uid, None)
         gang = self._by_uid.get(uid)
@@ -146,7 +147,7 @@ class JobStore:
             self.close(gang)
 
     def close(self, gang: Gang) -> None:
-        """Nothing more will be heard of a gang whose object is gone: its namesake may come."""
+        """Closes a gang whose object is gone and that has ended; an object of the same name may follow."""
         self._gangs.pop(gang.id, None)
         self._by_uid.pop(gang.home.uid, None)
         if gang.version.gone:
@@ -167,7 +168,7 @@ class JobStore:
         try:
             known = stored_state.read((manifest.get("status") or {}).get(stored_state.FIELD))
         except stored_state.UnreadableError as error:
-            self._fault(home, manifest, f"status.{stored_state.FIELD} is not as Windlass wrote it: {error}")
+            self._fault(home, manifest, f"status.{stored_state.FIELD} was not written by Windlass: {error}")
             return
         if self._recovered and known is not None:
             raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
@@ -176,20 +177,20 @@ class JobStore:
         version = version_of(manifest)
         gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
-        if self._recovered:  # else whoever recovers fits it: a follower reads a job anew at each of its writes
+        if self._recovered:  # else `recover` fits it: a follower reads a job again at each of its writes
             self._fit(gang)
             self._arrive(gang)
 
     def _fit(self, gang: Gang) -> None:
-        """The job as it is for the controller, of what its manifest asks for."""
+        """Resolves the job of its manifest for the controller."""
         found = self._finish(gang.parsed)
         gang.job = job_as_placed(found.job, gang.stored.status.placement if gang.stored else None)
         gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
-        gang.fit.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
+        gang.fit.held = "" if gang.stored else found.trouble  # the controller knows every job that has a state
         gang.fit.to_choose = found.to_choose
 
     def look_around(self, changed: ChangedNames) -> None:
-        """What names stand for is another now: whoever was held back may come."""
+        """Resolves names again after the cluster has changed: jobs that were held may arrive."""
         for gang in [gang for gang in self._gangs.values() if gang.fit.held]:
             self._fit(gang)
             self._arrive(gang)
@@ -201,7 +202,7 @@ class JobStore:
                 self._resolve_again(gang)
 
     def _resolve_again(self, gang: Gang) -> None:
-        """Take over what names in a job resolve to by now: the queue of its namespace, a level of the network."""
+        """Resolves the names in a job again: the queue of its namespace, a level of the network."""
         parsed, asked = gang.wanted or (gang.parsed, gang.job)
         found = self._finish(parsed)
         if not found.trouble and found.job != asked:
@@ -209,7 +210,7 @@ class JobStore:
             self.catch_up(gang)
 
     def _look_at_volumes(self, gang: Gang) -> None:
-        """Volumes that waited for the first pod have their place by now: the next start is to be near them."""
+        """Resolves again a job whose volumes were provisioned: its next start is to be near them."""
         parsed, asked = gang.wanted or (gang.parsed, gang.job)
         found = self._finish(parsed)
         if found.trouble or found.to_choose == gang.fit.to_choose:
@@ -236,7 +237,7 @@ class JobStore:
         self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.held == why))
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
-        # our own writes may have learnt of this version already, and not of what its owner wants
+        # replies to our own writes may have brought this version already, without a look at its request
         if version_of(manifest) <= gang.version.read:
             return
         labels = gang.parsed.manifest["metadata"].get("labels")
@@ -249,12 +250,12 @@ class JobStore:
             return
         parsed = registry.read(manifest, self._settings)
         if isinstance(parsed, Fault):
-            self._fault(gang.home, manifest, f"{parsed}; it goes on as it was")
+            self._fault(gang.home, manifest, f"{parsed}; the job continues unchanged")
             return
         self._respecify(gang, parsed)
 
     def _respecify(self, gang: Gang, parsed: ParsedJob) -> None:
-        """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
+        """Applies a changed spec: suspends or resumes the job, or changes it for its next start."""
         found = self._finish(parsed)
         before = gang.wanted[1] if gang.wanted else gang.job
         was_held = bool(gang.fit.held)
@@ -264,11 +265,11 @@ class JobStore:
             self._tell(JobEvent(gang.id, event))
         gang.wanted = parsed, found.job
         self.catch_up(gang)
-        if was_held:  # the controller has not heard of it
+        if was_held:  # the controller does not know it yet
             self._arrive(gang)
 
     def catch_up(self, gang: Gang) -> None:
-        """Have the controller know what is asked for by now, if the gang can be that already."""
+        """Changes the job in the controller to what its object requests, if the gang can change already."""
         if gang.wanted is None or not can_change(gang.state, gang.wanted[1]):
             return
         gang.respecify(*gang.wanted)
@@ -283,7 +284,7 @@ class JobStore:
                 self.close(gang)
         elif not gang.deleted:
             gang.deleted = True
-            by = (gang.parsed.manifest["metadata"].get("annotations") or {}).get(CANCEL) or "whoever deleted it"
+            by = (gang.parsed.manifest["metadata"].get("annotations") or {}).get(CANCEL) or "the deletion of its object"
             self._tell(JobEvent(gang.id, Cancel(by)))
 
     def _fault(self, home: ObjectReference, manifest: Manifest, message: str) -> None:
@@ -295,11 +296,11 @@ class JobStore:
 
 
 def _is_to_end(manifest: Manifest) -> bool:
-    """Whether somebody has said so."""
+    """Tells whether the object has the annotation that ends the job."""
     return CANCEL in (manifest["metadata"].get("annotations") or {})
 
 
 def _age(gang: Gang) -> tuple[str, str]:
-    """In the order in which they were made, as far as the API server tells."""
+    """Returns the sort key for the order of creation, as exact as the API server reports it."""
     metadata = gang.parsed.manifest["metadata"]
     return str(metadata.get("creationTimestamp")), gang.id

@@ -1,4 +1,4 @@
-"""Acts on what the pods of one run have come to: binds, replaces and deletes pods, and reports events."""
+"""Acts on the pods of one run: binds, replaces and deletes them, and reports events."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Surroundings:
     monitor: ClusterMonitor
     inject: Callable[[BackendEvent], None]
     settling: int
-    """Ms for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
+    """Milliseconds for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunControl:
-    """`report`: writes the status of a gang that has changed. The costs of a look depend on the pods that changed."""
+    """Controls runs. `report` writes the status of a changed gang. A call of `look` costs by the pods that changed."""
 
     changed: ChangedGangs
     executor: PodExecutor
@@ -43,7 +43,7 @@ class RunControl:
     report: Callable[[Gang], None]
 
     def look(self, gang: Gang, run: Run, now: int) -> None:
-        """Act on the pods that have changed, and report what follows."""
+        """Acts on the pods that have changed, and reports the events that follow."""
         changed = run.pods.take_changed()
         gang.notes.stale |= run.alone and bool(changed)
         if run.launched and not run.checked:
@@ -61,7 +61,7 @@ class RunControl:
         self._set_alarm(gang, run, changed, now)
 
     def _keep_running(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> None:
-        """Bind late pods, and see to the rest of a run that has been launched."""
+        """Binds late pods, and maintains the rest of a run that has been launched."""
         if run.ordered:
             self.executor.bind(gang, run, _to_be_bound(gang, run, changed))
         if run.launched:
@@ -70,7 +70,7 @@ class RunControl:
             run.tracker.fail(number, exit)
 
     def _keep_whole(self, gang: Gang, run: Run) -> None:
-        """Delete pods of earlier generations, create dependent objects, restart pods one by one."""
+        """Deletes pods of earlier generations, creates dependent objects, restarts single pods."""
         if run.strays and not run.busy:
             self.executor.deletion.delete(run.strays.values(), run.grace)
             run.strays.clear()
@@ -79,7 +79,7 @@ class RunControl:
             self._restart_members(gang, run)
 
     def _restart_members(self, gang: Gang, run: Run) -> None:
-        """Delete the pods that are replaced and those beyond the replicas; create the next ones on the same nodes."""
+        """Deletes replaced pods and those beyond the replicas; creates the next ones on the same nodes."""
         self.executor.deletion.delete((pod for pod in run.pods.extra if controller_of(pod) == gang.home.uid), run.grace)
         names = {number: name for name, number in gang.pod_names(run).items()} if run.restarting else {}
         missing = []
@@ -88,7 +88,7 @@ class RunControl:
             if pod is not None:
                 self.executor.deletion.delete([] if pod.metadata.deletion_timestamp else [pod], run.grace)
             elif self.parts.monitor.is_closed(slot.node):
-                detail = f"{names[number]} cannot go on: nothing may start on {slot.node} any more"
+                detail = f"{names[number]} cannot restart: no pod may start on {slot.node} any more"
                 run.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)
             else:
                 missing.append(names[number])
@@ -103,7 +103,7 @@ class RunControl:
             self.parts.inject(JobEvent(gang.id, ContainersRestarted(run.generation, count)))
 
     def _stop(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> tuple[dict[str, Any], ...]:
-        """Delete the living pods of a run, and the launchers' Jobs that could create more of them, which it returns."""
+        """Deletes the living pods of a run, and the launchers' Jobs that could create more; returns these Jobs."""
         succeeds = gang.status.target is Target.SUCCEED
         makers = () if succeeds else self.parts.gang_pods.launchers.unended(gang.home.uid)
         pods = changed if run.emptied else run.pods.by_number
@@ -114,7 +114,7 @@ class RunControl:
         return makers
 
     def _is_left_to_end(self, gang: Gang, run: Run) -> bool:
-        """Whether living pods of a job that its own pods have ended may end by themselves (cleanPodPolicy None)."""
+        """Tells whether living pods of a job that its pods have ended are left alone (cleanPodPolicy None)."""
         return run.alone and leaves_pods(gang.parsed, gang.status) and not gang.deleted
 
     def _set_alarm(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
@@ -132,7 +132,7 @@ class RunControl:
 
 
 def _to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
-    """Members that a launcher's Job has created, and their places."""
+    """Yields members that a launcher's Job has created, and their slots."""
     for number, pod in pods.items():
         if number < len(run.slots) and not pod.spec.node_name and not gang.is_member(pod.metadata.name):
             yield pod, run.slots[number]

@@ -1,7 +1,7 @@
 """Separates failed writes of single jobs from failures of the whole API server.
 
-A webhook or policy that refuses one object, or an internal error for it, is the fault of that job: it is deferred and
-all others go on. A server that answers nothing, or too late, concerns every job: the turn is repeated.
+A webhook or policy that refuses one object, or an internal error for it, concerns that job: it is deferred, and all
+others continue. A server that does not answer, or answers too late, concerns every job: the turn is repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INTERNAL_ERROR = 500
 
 
 def failures_of_jobs(outcomes: Sequence[tuple[str, BaseException | None]]) -> Mapping[str, str]:
-    """The jobs whose write failed, each with the reason. `outcomes`: of each job, the error of its write.
+    """Returns the jobs whose write failed, each with the reason. `outcomes`: of each job, the error of its write.
 
     Raises the first error that concerns every job.
     """

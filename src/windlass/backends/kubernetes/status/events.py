@@ -19,9 +19,9 @@ _MOST = 1_000
 """Maximum of events that wait to be written; more are dropped, since they only inform users."""
 _AT_ONCE = 4
 _BEHIND = 0.5
-"""Seconds that an event is held back while gangs start."""
+"""Seconds that an Event may wait while gangs are being started."""
 _LONGEST = 1_024
-"""Bytes of a note, by the API."""
+"""Maximum length of a note in bytes, set by the API."""
 RECOVERED, NOT_WRITTEN = "Recovered", "StateNotWritten"
 _BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED, NOT_WRITTEN)
 REPORTER = "windlass.dev/operator"
@@ -55,7 +55,7 @@ class EventRecorder:
             self._news.put_nowait(news)
 
     async def close(self) -> None:
-        """Leave the rest unwritten."""
+        """Stops; pending writes are dropped."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -69,13 +69,13 @@ class EventRecorder:
             except ApiError as error:
                 # The name is unique: an existing event was written by an attempt whose answer was lost.
                 if not (error.is_missing or error.is_terminating or error.is_exists):
-                    self._on_trouble(f"an event of {news.about.job_id} could not be told: {error}")
+                    self._on_trouble(f"an event of {news.about.job_id} could not be recorded: {error}")
             except BackendError:
                 continue  # the API server is not reachable now
 
 
 def event(news: News) -> dict[str, object]:
-    """The API object (events.k8s.io/v1)."""
+    """Returns the API object of an Event (events.k8s.io/v1)."""
     home = news.about
     at = datetime.fromtimestamp(news.at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     regarding = {

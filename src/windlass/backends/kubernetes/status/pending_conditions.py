@@ -1,7 +1,7 @@
 """Writes the pending reason of a gang into the condition PodScheduled of its pods, for autoscalers and users.
 
 A pod is written when it has no such condition yet, when the reason changes, or when a count changes materially
-(`changes_materially`). Pods that say something already are written at most `REWRITES_PER_S` times a second, all gangs
+(`changes_materially`). Pods that have a reason already are written at most `REWRITES_PER_S` times a second, all gangs
 together: several thousand pending pods must not occupy the API server.
 
 Source: k8s.io/kubernetes v1.36, pkg/scheduler/schedule_one.go (handleSchedulingFailure): False, Unschedulable.
@@ -40,7 +40,7 @@ Pods: TypeAlias = Callable[[], Iterable[Pod]]
 
 @lru_cache(maxsize=65_536)
 def changes_materially(before: str, after: str) -> bool:
-    """Whether two sentences differ in more than small changes of their numbers.
+    """Tells whether two sentences differ in more than small changes of their numbers.
 
     A number changes materially from or to zero, and by a factor of two; a difference in the words always counts.
     """
@@ -68,7 +68,7 @@ class PendingConditions:
         """Time of the event loop before which no pod is written again."""
 
     def say(self, job_id: str, sentence: str, pods: Pods) -> None:
-        """Note why a gang is pending. `pods` are looked up when it is written; bound pods are left alone."""
+        """Notes why a gang is pending. `pods` is called when it is written; bound pods are left alone."""
         self._reasons[job_id] = sentence, pods
         pending = [pod for pod in pods() if _is_pending(pod)]
         if not pending or any(_message(pod) is None for pod in pending):
@@ -77,25 +77,25 @@ class PendingConditions:
             self._again.mark(job_id)
 
     def forget(self, job_id: str) -> None:
-        """Drop a gang that is no longer pending."""
+        """Removes a gang that is no longer pending."""
         self._reasons.pop(job_id, None)
         self._first.forget(job_id)
         self._again.forget(job_id)
 
     async def close(self) -> None:
-        """Leave the rest unwritten."""
+        """Stops; pending writes are dropped."""
         await self._first.close()
         await self._again.close()
 
     async def _write_new(self, job_id: str) -> None:
-        """Write the pods that have no reason yet, one after the other: the writer counts gangs."""
+        """Writes the pods that have no reason yet, one after the other: the writer limits gangs, not pods."""
         sentence, pods = self._reasons.get(job_id, ("", tuple))
         for pod in [pod for pod in pods() if _is_pending(pod) and _message(pod) is None]:
             await self._patch(pod, sentence)
             await asyncio.sleep(0)
 
     async def _rewrite(self, job_id: str) -> None:
-        """Write the pods that say something else, until the gang is forgotten."""
+        """Writes the pods that show another reason, until the gang is forgotten."""
         _, pods = self._reasons.get(job_id, ("", tuple))
         for pod in list(pods()):
             if job_id not in self._reasons:
@@ -139,7 +139,7 @@ def _has_other_reason(pod: Pod, sentence: str) -> bool:
 
 
 def _message(pod: Pod) -> str | None:
-    """The reason that a pod says; None if it says none."""
+    """Returns the reason that a pod shows; None if it shows none."""
     found = _condition(pod)
     return found.message if found is not None and (found.status, found.reason) == ("False", _REASON) else None
 

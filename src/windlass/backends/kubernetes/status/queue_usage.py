@@ -14,9 +14,9 @@ from windlass.backends.kubernetes.cluster.cluster_state import QUEUES, Manifests
 from windlass.core.model.snapshot import PastUsage
 
 FIELD = "pastUse"
-"""Below `status`: one text."""
+"""Field below `status`; its value is one text."""
 _EVERY = 30.0
-"""Seconds: half-lives are hours and days."""
+"""Seconds between two writes of a queue: half-lives are hours and days."""
 _decode = msgspec.json.Decoder(PastUsage).decode
 
 
@@ -39,20 +39,20 @@ class QueueUsageWriter:
     def __init__(self, connection: Connection, queues: Manifests, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._queues = connection, queues
         self._past: Mapping[str, PastUsage] = {}
-        self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_EVERY)
+        self._writer: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_EVERY)
 
     def note(self, past: Mapping[str, PastUsage]) -> None:
-        """Note the past usage of all queues with a half-life; an empty mapping changes nothing."""
+        """Notes the past usage of all queues with a half-life; an empty mapping changes nothing."""
         if not past:
             return
         changed = [name for name, use in past.items() if use.amounts != self._amounts(name) and name in self._queues]
         self._past = past
         for name in changed:
-            self._scribe.mark(name)
+            self._writer.mark(name)
 
     async def close(self) -> None:
-        """Leave the rest unwritten."""
-        await self._scribe.close()
+        """Stops; pending writes are dropped."""
+        await self._writer.close()
 
     def _amounts(self, name: str) -> Mapping[str, int] | None:
         known = self._past.get(name)

@@ -39,16 +39,16 @@ class Refusals:
     def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
         self._connection, self._now = connection, now
         self._refused: dict[str, Refusal] = {}
-        self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
+        self._writer: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
 
     def tell(self, refusal: Refusal) -> None:
         """Queue a refusal for its object."""
         self._refused[refusal.home.uid] = refusal
-        self._scribe.mark(refusal.home.uid)
+        self._writer.mark(refusal.home.uid)
 
     async def close(self) -> None:
-        """Leave the rest unwritten."""
-        await self._scribe.close()
+        """Stops; pending writes are dropped."""
+        await self._writer.close()
 
     async def _write(self, uid: str) -> None:
         refusal = self._refused.get(uid)
@@ -63,7 +63,7 @@ class Refusals:
         before = conditions_of(dict(refusal.manifest))
         told = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
         if not refusal.message:
-            told = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is heeded"}
+            told = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
         conditions = merge_conditions(before, [told], rfc3339(self._now()), updates=True)
         status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
         if status.items() <= (refusal.manifest.get("status") or {}).items():

@@ -24,14 +24,14 @@ class DeposedError(Exception):
 
 
 async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
-    """Write a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
+    """Writes a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
     async with gang.version.writing:
         if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
             await _write(connection, gang, state, said)
 
 
 async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
-    """Write only the rest of the status. Raises ApiError, Unreachable."""
+    """Writes only the rest of the status. Raises ApiError, Unreachable."""
     async with gang.version.writing:
         home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
         body = {"metadata": about, "status": _changes(gang, said)}
@@ -50,7 +50,7 @@ async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> No
 
 
 async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str], None]) -> bool:
-    """Delete the object and all that it owns; False if that is not allowed. Raises ApiError, Unreachable."""
+    """Deletes the object and all that it owns; returns False if that is not allowed. Raises ApiError, Unreachable."""
     home = gang.home
     try:
         await connection.delete(home.resource, home.namespace, home.name, uid=home.uid, propagation="Background")
@@ -58,7 +58,7 @@ async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str],
         if error.outcome is not Outcome.REFUSED or error.is_unauthorized:
             raise
         if not (error.is_missing or error.is_conflict):
-            on_trouble(f"{gang.id} stays beyond its time to live: {error}")
+            on_trouble(f"{gang.id} cannot be deleted after its time to live: {error}")
             return False
     gang.version.gone = True
     return True
@@ -103,7 +103,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
 
 
 async def _look_again(connection: Connection, gang: Gang, new: Stored) -> bool:
-    """Read the object as it is by now. True: `new` is there, written by an attempt whose answer was lost.
+    """Reads the present object. Returns True if it contains `new`, written by an attempt whose answer was lost.
 
     An earlier state of this controller, whose write has failed without a clear answer, may be there as well.
     """

@@ -23,7 +23,7 @@ from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 
 _OFTEN = 2.0
-"""Seconds between two writes of one job's status that the controller does not wait for."""
+"""Seconds between two writes of one job's status that no commit waits for."""
 _AT_ONCE = 16
 _COUNTED = ("replicaStatuses", "jobsStatus")
 """Fields of a status with numbers of pods."""
@@ -35,7 +35,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     waits, reason = gang.notes.trouble or gang.notes.waits, gang.notes.waits_reason
     counts, failing = _counts(gang), _failing(gang)
     said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
-    if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
+    if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may be gone by now
         said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
     says: dict[str, Any] = {**said, "conditions": conditions, STATE: state_name(life)}
@@ -45,7 +45,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
 
 
 def _counts(gang: Gang) -> Mapping[str, Counts]:
-    """Replicas of a run by role and phase."""
+    """Returns the replicas of a run by role and phase."""
     run = gang.run
     if run is None:
         return {}
@@ -83,7 +83,7 @@ class StatusWriter:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def look(self, gang: Gang) -> None:
-        """Write the gang's status if it says something new, now or soon. `gang.notes.stale`: it may."""
+        """Writes the gang's status if it has changed, now or soon. `gang.notes.stale`: it may have changed."""
         if not gang.notes.stale or gang.stored is None or gang.version.gone or gang.home.uid in self._under_way:
             return
         gang.notes.stale = False
@@ -94,7 +94,7 @@ class StatusWriter:
         task.add_done_callback(lambda _: self._under_way.pop(gang.home.uid, None))
 
     async def close(self) -> None:
-        """Leave the rest unwritten."""
+        """Stops; pending writes are dropped."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()

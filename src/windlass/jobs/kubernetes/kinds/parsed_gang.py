@@ -98,7 +98,7 @@ def warnings_of_templates(templates: Mapping[str, Spot]) -> list[str]:
     """Warnings for fields of the pods' specs, by replica type, that have no effect. Raises Refused."""
     found = []
     for kind, spec in templates.items():
-        found += [f"{kind}: {wish} is not heeded by the scheduler" for wish in unheeded(spec)]
+        found += [f"{kind}: {wish} is ignored by the scheduler" for wish in unheeded(spec)]
         if spec["restartPolicy"].text():
             found.append(f"{kind}: the template's restartPolicy gives way to the one beside its replicas")
     return found

@@ -147,7 +147,7 @@ def _unheeded(parsed: ParsedJob) -> list[str]:
     """Warnings for anti-affinity that has no effect, or not its whole effect."""
     heeded = separated(parsed).heeded
     left = (each for each in parsed.replicas if each.count and parsed.avoids[each.role] and each.role not in heeded)
-    return [f"{each.type}: podAntiAffinity is not heeded by the scheduler" for each in left]
+    return [f"{each.type}: podAntiAffinity is ignored by the scheduler" for each in left]
 
 
 def _kind(api_version: Spot, kind: Spot) -> Kind:
