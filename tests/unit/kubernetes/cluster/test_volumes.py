@@ -83,7 +83,7 @@ def test_a_class_makes_volumes_only_where_it_may():
                 claim("data", "{storageClassName: x}", "Pending"),
                 classes=[a_class("x", provisioner="kubernetes.io/no-provisioner")],
             ),
-            "name one in its volumeName",
+            "set its volumeName",
         ),
     ],
 )
