@@ -37,7 +37,7 @@ class ClusterMonitor:
         self._lookups_changed = False
 
     def begin(self) -> None:
-        """Report from now on."""
+        """Reports from now on."""
         self._begun = True
 
     @property
@@ -51,12 +51,12 @@ class ClusterMonitor:
             self._mark()
 
     def report(self) -> None:
-        """Report the cluster at once, before any other event that follows, if it has changed."""
+        """Reports the cluster at once, before any other event that follows, if it has changed."""
         if self.state.has_news:
             self._inject(self.state.changed())
 
     def take(self, now: int) -> Settled:
-        """Report changes that have settled by now."""
+        """Reports changes that have settled by now."""
         if self.due is None or now < self.due:
             return Settled.NOTHING
         self._since, changed, self._lookups_changed = None, self._lookups_changed, False
@@ -64,16 +64,16 @@ class ClusterMonitor:
         return Settled.LOOKUPS if changed or self.lookups.has_other_levels() else Settled.CLUSTER
 
     def count(self, pod: Pod, *, ours: bool) -> None:
-        """Count the resources of a pod on its node. `ours`: the controller accounts for it itself."""
+        """Counts the resources of a pod on its node. `ours`: the controller accounts for it itself."""
         self.state.see_pod(pod, ours=ours)
 
     def is_closed(self, node: str) -> bool:
-        """Whether no pod may be started on a node."""
+        """Tells whether no pod may be started on a node."""
         found = self.state.picture.objects.get(node)
         return found is None or found.spec.unschedulable or not is_ready(found)
 
     def is_dead(self, node: str) -> bool:
-        """Whether nothing can run on a node any more: it was deleted, or declared out of service."""
+        """Tells whether nothing can run on a node any more: it was deleted, or declared out of service."""
         found = self.state.picture.objects.get(node)
         return found is None or is_dead(found)
 

@@ -28,7 +28,7 @@ class ChangedNames:
     namespaces: frozenset[str] = frozenset()
 
     def concern(self, namespace: str) -> bool:
-        """Whether jobs of a namespace are concerned."""
+        """Tells whether jobs of a namespace are concerned."""
         return self.everywhere or namespace in self.namespaces
 
 
@@ -54,7 +54,7 @@ class ClusterLookups:
         return Surroundings(self._namespaces.get(namespace, NONE), self._priorities, stock, self._levels())
 
     def has_other_levels(self) -> bool:
-        """Whether the levels of the network have changed since `take_changed`."""
+        """Tells whether the levels of the network have changed since `take_changed`."""
         return self._levels() != self._seen_levels
 
     def take_changed(self) -> ChangedNames:

@@ -115,7 +115,7 @@ class ExternalGangs:
         self._outlet.wake()
 
     def resolve_again(self, changed: ChangedNames) -> None:
-        """Take over what names in waiting gangs resolve to by now."""
+        """Takes over what names in waiting gangs resolve to by now."""
         for gang in self._index:
             if gang.allocation is None and gang.gathered is not None and changed.concern(gang.member.namespace):
                 job = fitted_job(gang.gathered, self._outlet.around(gang.member.namespace))
@@ -199,7 +199,7 @@ class ExternalGangs:
         self._mark(gang)
 
     def _take_back_stop(self, pod: Pod, why: str) -> None:
-        """Let a gang go on that is preempted, and of which a disruption budget forbids the eviction of every pod."""
+        """Lets a gang go on that is preempted, and of which a disruption budget forbids the eviction of every pod."""
         gang = self._index.of_pod(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
         if gang is None or allocation is None or not (allocation.stopping and _is_preempted(gang)):
@@ -253,6 +253,6 @@ class ExternalGangs:
 
 
 def _is_preempted(gang: ExternalGang) -> bool:
-    """Whether a gang is being stopped for the sake of another one."""
+    """Tells whether a gang is being stopped for the sake of another one."""
     failure = gang.status.last_failure
     return gang.status.target is Target.REQUEUE and failure is not None and failure.kind is FailureClass.PREEMPTION
