@@ -13,11 +13,11 @@ import strays
 
 PROGRAM = """
 import asyncio, sys
-from windlass.server.operator.process import Replica, serve
+from windlass.server.operator.process import OperatorOptions, run_operator
 from windlass.backends.kubernetes.client.access import find
 here = {"host": "127.0.0.1", "port": 0, "address": "http://127.0.0.1:0"}
-replica = Replica(find(None), "sqlite:///:memory:", namespace="default", lease_name=sys.argv[1], **here)
-asyncio.run(serve(replica, lambda text: print(text, flush=True)))
+options = OperatorOptions(find(None), "sqlite:///:memory:", namespace="default", lease_name=sys.argv[1], **here)
+asyncio.run(run_operator(options, lambda text: print(text, flush=True)))
 """
 
 

@@ -142,7 +142,7 @@ def test_the_command_line_ships_the_code_and_ends_with_the_job(user: User, tmp_p
 
 def test_the_operator_passes_its_own_check(user: User) -> None:
     found = json.loads(user.windlass("operator", "check", "-o", "json"))
-    assert not [row for row in found if row["verdict"] == "wrong"], found
+    assert not [row for row in found if row["severity"] == "error"], found
     pods = json.loads(user.kubectl("get", "pods", "-n", "windlass-system", "-o", "json"))["items"]
     assert [pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods] == [0] * len(pods)
     assert "Traceback" not in user.kubectl("logs", "-n", "windlass-system", "deployment/windlass-operator")
