@@ -28,7 +28,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 def one_or_two_nodes() -> dict[str, Any]:
     """A replica takes all devices of a node. The second generation ends well."""
     command = ["sh", "-c", '[ "$WINDLASS_GENERATION" != 1 ] || sleep 3000']
-    spec = {"elastic": {"min": 1, "max": 2}, "gpus": 2, "procs": 1, "image": IMAGE, "command": command, "grace": "2s"}
+    spec = {"elastic": {"min": 1, "max": 2}, "gpus": 2, "procs": 1, "image": IMAGE, "command": command}
+    spec |= {"grace": "2s", "unreachable_grace": "1s"}
     return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "split"}, "spec": spec}
 
 
