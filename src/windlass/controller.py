@@ -102,7 +102,7 @@ def _earliest(*times: int | None) -> int | None:
     return min((at for at in times if at is not None), default=None)
 
 
-class Decision(NamedTuple):
+class PlanRecord(NamedTuple):
     """A plan and the snapshot on which it was made."""
 
     snapshot: Snapshot
@@ -124,7 +124,7 @@ class Controller:
             cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past
         )
         self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
-        self.decision: Decision | None = None
+        self.decision: PlanRecord | None = None
         """The last plan as it was made, with its snapshot; `plan` has the version after it was applied."""
         self._finished = finished
         self.uncommitted: Callable[[str], JobState | None] = lambda _job_id: None
@@ -285,7 +285,7 @@ class Controller:
             self._update_ledger()
             snapshot = self.ledger.snapshot()
             self.plan = schedule(snapshot, now)
-            self.decision = Decision(snapshot, self.plan)
+            self.decision = PlanRecord(snapshot, self.plan)
             for preemption in self.plan.preemptions:
                 self._apply(preemption.job_id, Preempt(_describe_preemption(preemption)), now)
             for resize in self.plan.resizes:
