@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 
 
 class Console:
@@ -20,7 +20,7 @@ class Console:
     @property
     def is_full(self) -> bool:
         """Whether so much is unwritten that the agent should read no more output of ranks."""
-        return self._size > _MOST_BYTES
+        return self._size > _MAX_BYTES
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Queues bytes to be written."""

@@ -33,7 +33,7 @@ def test_names_of_options_and_of_fields_do():
     [
         ("", "says nothing; write for example gpus=4"),
         ("gpu=2", "'gpu' is nothing that could be asked for otherwise; did you mean 'gpus'?"),
-        ("gpus=2 gpus=3", "gpus is said twice"),
+        ("gpus=2 gpus=3", "gpus is given twice"),
         ("gpus", "'gpus' is no change; write for example gpus=2"),
         ("gpus=many", "gpus is a number, not 'many'"),
         ("preemptible=no", "preemptible is true or false, not 'no'"),

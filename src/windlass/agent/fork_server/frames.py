@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 _HEAD = struct.Struct("!I")
-_MOST_FILES = 8
+_MAX_FILES = 8
 
 
 class Frame(NamedTuple):
@@ -29,7 +29,7 @@ def send(link: socket.socket, message: dict[str, Any], files: Sequence[int] = ()
 def receive(link: socket.socket) -> Frame | None:
     """Waits for one frame; None when the other side is gone."""
     try:
-        head, files, _, _ = socket.recv_fds(link, _HEAD.size, _MOST_FILES)
+        head, files, _, _ = socket.recv_fds(link, _HEAD.size, _MAX_FILES)
         head += _read_exactly(link, _HEAD.size - len(head)) if head else b""
         body = _read_exactly(link, _HEAD.unpack(head)[0]) if head else b""
     except (OSError, EOFError):

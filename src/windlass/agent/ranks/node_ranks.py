@@ -35,8 +35,8 @@ from windlass.agent.ranks.status_file import RankStatusFile
 
 _FAILURE_GRACE_S = 1.0
 """Time from SIGTERM to SIGKILL for ranks whose gang is broken: they can do nothing that takes longer."""
-_MOST_FORK_SERVERS = 3
-"""The run ends when this many fork servers have ended without being asked to."""
+_MAX_LOST_FORK_SERVERS = 3
+"""Number of unexpected ends of fork servers after which the run ends."""
 
 
 class _Rank:
@@ -354,7 +354,7 @@ class NodeRanks:
         """Treats all ranks as killed: they die with the fork server."""
         self._lost_fork_servers += 1
         self._torch = None
-        code = wire.RankExitCode.RETRY if self._lost_fork_servers < _MOST_FORK_SERVERS else wire.RankExitCode.FATAL
+        code = wire.RankExitCode.RETRY if self._lost_fork_servers < _MAX_LOST_FORK_SERVERS else wire.RankExitCode.FATAL
         for rank in self._ranks.values():
             rank.code = -signal.SIGKILL if rank.code is None else rank.code
         self._store = 0

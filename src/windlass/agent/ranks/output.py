@@ -18,8 +18,8 @@ _CHUNK = 65536
 _RETRY_S = 0.05
 _LINE_TIMEOUT_S = 0.02
 """Wait for the rest of a line before its beginning is shown."""
-_MOST_STACK_LINES = 40
-"""Lines of one rank's stacks on the console; the file has all of them."""
+_MAX_STACK_LINES = 40
+"""Maximum lines of one rank's stacks on the console; the log file has all of them."""
 _NAMES = {OUT: "stdout.log", ERR: "stderr.log"}
 _SUFFIXES = {OUT: ".out", ERR: ".err"}
 
@@ -81,7 +81,7 @@ class RankOutput:
             return ""
         with contextlib.suppress(OSError):
             lines = (self.attempt(generation) / str(local) / "stacks.txt").read_text(errors="replace").splitlines()
-            return "\n".join(lines[:_MOST_STACK_LINES])
+            return "\n".join(lines[:_MAX_STACK_LINES])
         return ""
 
     def silent(self) -> float:

@@ -9,8 +9,8 @@ from typing import Any, Callable
 
 from windlass.agent.event_loop import READ, WRITE, EventLoop
 
-_MOST_BYTES = 1 << 20
-"""Largest message, and most bytes that wait to be sent; a peer beyond that is no agent, or is gone."""
+_MAX_BYTES = 1 << 20
+"""Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
 Message = dict[str, Any]
 
 
@@ -73,7 +73,7 @@ class AgentConnection:
         except OSError:
             self._loop.after(0, self.lose)
             return
-        if len(self._unsent) > _MOST_BYTES:
+        if len(self._unsent) > _MAX_BYTES:
             self._loop.after(0, self.lose)
         self._loop.watch(self._link, self._on_event, READ | WRITE if self._unsent else READ)
 
@@ -86,7 +86,7 @@ class AgentConnection:
             data = b""
         self.last_received = time.monotonic()
         *lines, self._unread = (self._unread + data).split(b"\n")
-        is_sound = bool(data) and len(self._unread) <= _MOST_BYTES
+        is_sound = bool(data) and len(self._unread) <= _MAX_BYTES
         for line in lines:
             message = _parse(line)
             if message is None:

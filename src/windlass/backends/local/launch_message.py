@@ -31,7 +31,7 @@ _BOOT = (
 _PYTHON_OF_RANKS = "PYTHON_EXEC"
 """torchrun's variable for the interpreter of the ranks, where it differs from the agent's."""
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
-"""Seconds that ranks have when their agent is told to end; the supervisor gives agents a little more."""
+"""Seconds that ranks have when their agent is asked to end; the supervisor gives agents a little more."""
 _RENDEZVOUS_SETTINGS = "PET_RDZV_CONF"
 """torchrun's variable for the settings of the rendezvous; a value of the job or of its client takes precedence."""
 _KEEP_ALIVE_S = 1

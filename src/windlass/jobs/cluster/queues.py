@@ -155,7 +155,7 @@ def _declared(written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
 
 def _with_half_lives(queues: dict[str, Queue], written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
     """A queue without a half-life has that of the nearest queue above it that has one."""
-    said = {each["name"]: each["half_life"] for each in written if "half_life" in each}
+    half_lives = {each["name"]: each["half_life"] for each in written if "half_life" in each}
     path = tree_of(queues).path
-    above = {name: next((said[level] for level in path[name] if level in said), 0) for name in queues}
+    above = {name: next((half_lives[level] for level in path[name] if level in half_lives), 0) for name in queues}
     return {name: replace(queue, half_life=above[name]) for name, queue in queues.items()}

@@ -44,7 +44,7 @@ def _options(words: str) -> RunOptions:
         if not equals or not text:
             raise ValueError(f"{word[:40]!r} is no change; write for example {field}=2")
         if field in given:
-            raise ValueError(f"{name} is said twice")
+            raise ValueError(f"{name} is given twice")
         given[field] = _typed(field, text)
     if not given:
         raise ValueError("says nothing; write for example gpus=4 or 'replicas=2 time=1h'")

@@ -34,9 +34,9 @@ def unequal(mesh: str, replicas: int, procs: int) -> str:
     degrees = [part.partition("=")[2] for part in mesh.split(",")]
     known = math.prod(int(degree) for degree in degrees if degree != "*")
     ranks = replicas * procs
-    said = f"{mesh} makes {known} ranks" if "*" not in degrees else f"{mesh} makes {known} ranks or a multiple"
+    text = f"{mesh} makes {known} ranks" if "*" not in degrees else f"{mesh} makes {known} ranks or a multiple"
     if known == ranks or ("*" in degrees and ranks % known == 0):
         return ""
     return (
-        f"{said}, and there are {ranks}: {replicas} × {procs}; change the mesh, the nodes or the ranks on each (procs)"
+        f"{text}, and there are {ranks}: {replicas} × {procs}; change the mesh, the nodes or the ranks on each (procs)"
     )

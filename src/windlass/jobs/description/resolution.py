@@ -199,8 +199,8 @@ def _procs(role: Values, launcher: Launcher | None = None) -> int:
     """Ranks of each replica: as written, by torchrun's own command line, or one for each GPU."""
     words = words_of(role["command"]) if role.get("command") else ()
     by_torchrun = words and (launcher or launcher_of(words)) is not Launcher.PLAIN
-    told = procs_of(words) if by_torchrun else None
-    return role.get("procs") or told or max(1, role.get("gpus", 0))
+    by_option = procs_of(words) if by_torchrun else None
+    return role.get("procs") or by_option or max(1, role.get("gpus", 0))
 
 
 def _devices(role: Values) -> dict[str, int]:

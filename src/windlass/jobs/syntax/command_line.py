@@ -68,5 +68,5 @@ def procs_of(words: Sequence[str]) -> int | None:
 
 
 def is_standalone(words: Sequence[str]) -> bool:
-    """Whether torchrun is told to stay alone on its node."""
+    """Whether torchrun has the option for a run on a single node."""
     return "--standalone" in words

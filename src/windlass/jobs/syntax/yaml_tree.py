@@ -107,14 +107,14 @@ def compose(text: Text) -> list[Node]:
 
 def _syntax_problem(text: Text, error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    said = str(getattr(error, "problem", None) or "not valid YAML")
+    problem = str(getattr(error, "problem", None) or "not valid YAML")
     if mark is None:
-        return Problem(text.source, said)
+        return Problem(text.source, problem)
     place = Place(mark.line + 1, mark.column + 1)
     line = text.problem("", place).excerpt
-    if "cannot start any token" in said and line[mark.column : mark.column + 1] == "\t":
+    if "cannot start any token" in problem and line[mark.column : mark.column + 1] == "\t":
         return text.problem("a tab; YAML is indented with spaces", place)
-    return text.problem(_PLAINLY.get(said, said), place)
+    return text.problem(_PLAINLY.get(problem, problem), place)
 
 
 _PLAINLY = {

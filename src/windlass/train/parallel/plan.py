@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Style = Literal["colwise", "rowwise", "sequence", "embedding", "head"]
-"""How one module is split over `tp`. With sequence parallelism, activations between blocks are split by sequence.
+"""Split of one module over `tp`. With sequence parallelism, activations between blocks are split by sequence.
 
 colwise: a Linear by its outputs; takes the whole sequence. rowwise: by its inputs; returns its part of the sequence.
 sequence: a norm or a dropout on each rank's part of the sequence. embedding: returns its part of the sequence. head:

@@ -49,7 +49,7 @@ class Supervisor:
         self._poll.watch(lifeline, self._end)
 
     def run(self) -> None:
-        """Runs until told to end, or without a controller for too long. No process started here lives afterwards."""
+        """Runs until asked to end, or without a controller for too long. No process started here lives afterwards."""
         while not self._ended:
             self._poll.wait(self._next())
             self._gangs.tick(time.monotonic())

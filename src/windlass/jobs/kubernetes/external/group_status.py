@@ -117,8 +117,8 @@ def _volcano(before: Status, counts: PodCounts, minimum: int, waits: str, now: s
         "message": "" if placed else waits,
         "transitionID": now,
     }
-    told = [condition] if placed or waits else []
-    conditions = merge_conditions(_conditions(before), told, now)
+    changed = [condition] if placed or waits else []
+    conditions = merge_conditions(_conditions(before), changed, now)
     numbers = {"running": counts.running, "succeeded": counts.succeeded, "failed": counts.failed}
     return {"phase": phase, "conditions": conditions, **numbers}
 

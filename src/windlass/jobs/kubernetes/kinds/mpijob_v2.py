@@ -166,9 +166,9 @@ def _launcher(parsed: ParsedJob) -> Manifest:
 
 def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     computes = _computes(parsed.spec)
-    told = mpi.launcher_environment(_implementation(parsed.spec), _slots(parsed.spec), computes=computes)
+    variables = mpi.launcher_environment(_implementation(parsed.spec), _slots(parsed.spec), computes=computes)
     spec = _reachable(parsed, pod_spec(parsed, launcher))
-    container = extended(spec["containers"][0], env=env_vars(told))
+    container = extended(spec["containers"][0], env=env_vars(variables))
     spec = _with_keys(parsed, spec, container)
     container = extended(spec["containers"][0], volumeMounts=[mount(VOLUME, mpi.CONFIG)])
     volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})

@@ -39,17 +39,17 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     port = port_of(parsed.replicas[0], PORT)
 
     def one(replicas: Replicas, index: int) -> Manifest:
-        told = environment(parsed.name, replicas.role, index, pods=parsed.pods, port=port, has_master=has_master)
-        return pod(parsed, replicas, index, generation=generation, env=_env(told), lead=replicas.type == MASTER)
+        variables = environment(parsed.name, replicas.role, index, pods=parsed.pods, port=port, has_master=has_master)
+        return pod(parsed, replicas, index, generation=generation, env=_env(variables), lead=replicas.type == MASTER)
 
     return each_member(parsed, one)
 
 
-def _env(told: dict[str, str]) -> list[EnvVar]:
+def _env(variables: dict[str, str]) -> list[EnvVar]:
     """The variables, and before them the pod's own address where one of them means it."""
-    needs_address = any(f"$({POD_IP})" in value for value in told.values())
+    needs_address = any(f"$({POD_IP})" in value for value in variables.values())
     address = [{"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}] if needs_address else []
-    return [*address, *env_vars(told)]
+    return [*address, *env_vars(variables)]
 
 
 def member_policy(_parsed: ParsedJob) -> MemberPolicy:

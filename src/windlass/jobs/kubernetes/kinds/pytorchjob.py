@@ -55,11 +55,11 @@ def _with_agents(manifest: Spot, replicas: tuple[Replicas, ...], settings: Setti
     if not way:
         return replicas
     spec = manifest["spec"]
-    said = spec["nprocPerNode"].value or spec["elasticPolicy"]["nProcPerNode"].value
+    nproc = spec["nprocPerNode"].value or spec["elasticPolicy"]["nProcPerNode"].value
     made = []
     for each in replicas:
         where = spec[TYPES.specs][each.written]["template"]["spec"]["containers"]
-        template = with_agent(each.template, PORT.container, way, settings, where, procs="" if said else "1")
+        template = with_agent(each.template, PORT.container, way, settings, where, procs="" if nproc else "1")
         made.append(replace(each, template=template))
     return tuple(made)
 

@@ -86,5 +86,5 @@ def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, M
 
 
 def _gang_restart(manifest: Spot, written: Spot) -> bool:
-    said = [written["restartMode"], manifest["metadata"]["annotations"][RESTART_MODE]]
-    return "gang" in [spot.choice(("gang", "pod"), "pod") for spot in said]
+    modes = [written["restartMode"], manifest["metadata"]["annotations"][RESTART_MODE]]
+    return "gang" in [spot.choice(("gang", "pod"), "pod") for spot in modes]

@@ -56,9 +56,9 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     def one(replicas: Replicas, index: int) -> Manifest:
         lead = replicas.type in leads or (not leads and replicas.type == WORKER and index == 0)
         # A job of one pod has no TF_CONFIG: TensorFlow would wait for others.
-        told = {VARIABLE: tf_config(cluster, replicas.role, index, dynamic=dynamic)} if parsed.pods != 1 else {}
+        variables = {VARIABLE: tf_config(cluster, replicas.role, index, dynamic=dynamic)} if parsed.pods != 1 else {}
         return pod(
-            parsed, replicas, index, generation=generation, env=env_vars(told), only_in=PORT.container, lead=lead
+            parsed, replicas, index, generation=generation, env=env_vars(variables), only_in=PORT.container, lead=lead
         )
 
     return each_member(parsed, one)

@@ -94,10 +94,10 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     for rank in ranks_of(job):
         name = replica_name(parsed.name, rank.role, rank.replica)
         env = _env(parsed, rank, specs[rank.role], generation, meeting)
-        told = with_env(specs[rank.role], env, CONTAINER)
+        template = with_env(specs[rank.role], env, CONTAINER)
         if _agent(job):
-            told = with_membership(told, parsed, CONTAINER, name)
-        spec = {**told, "hostname": name, "subdomain": parsed.name}
+            template = with_membership(template, parsed, CONTAINER, name)
+        spec = {**template, "hostname": name, "subdomain": parsed.name}
         labels = {JOB_NAME: parsed.name, ROLE: rank.role, REPLICA_INDEX: str(rank.replica)}
         pod = pod_object(parsed, replicas[rank.role], name, labels, spec, generation)
         made.append(Member(name, rank.role, rank.replica, pod))
@@ -207,8 +207,8 @@ def _as_pods(job: Job, role: Role, spots: Mapping[str, Spot]) -> Role:
 
 
 def _grace(job: Job, spots: Mapping[str, Spot]) -> int:
-    said = [grace_of(spots[role.name]["spec"]) for role in job.roles if "terminationGracePeriodSeconds" in role.pod]
-    return max(said, default=job.grace)
+    graces = [grace_of(spots[role.name]["spec"]) for role in job.roles if "terminationGracePeriodSeconds" in role.pod]
+    return max(graces, default=job.grace)
 
 
 def _refuse_without_image(manifest: Spot, role: Role, whole: Spot) -> None:
@@ -258,7 +258,7 @@ def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting
     role = role_named(parsed.job, rank.role)
     main = next(each for each in spec["containers"] if each["name"] == CONTAINER)
     devices = gpus(role)
-    told = environment(
+    variables = environment(
         parsed.job,
         rank,
         job_id=parsed.name,
@@ -269,6 +269,6 @@ def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting
         inherited=dict.fromkeys((each.get("name", "") for each in main.get("env") or []), ""),
     )
     if devices is None:
-        del told["CUDA_VISIBLE_DEVICES"]
-    del told[wire.NODE]
-    return [{"name": wire.NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}, *env_vars(told)]
+        del variables["CUDA_VISIBLE_DEVICES"]
+    del variables[wire.NODE]
+    return [{"name": wire.NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}, *env_vars(variables)]

@@ -125,23 +125,25 @@ def _laid_over(manifest: Spot, name: str, template: Spot) -> Manifest:
 
 def _with_trainer(template: Mapping[str, Any], trainer: Spot, *, runs: bool) -> Manifest:
     """The template whose container `node` is as the job's trainer says; `runs`: this one runs the program."""
-    said: Manifest = {}
+    changes: Manifest = {}
     if runs:
-        said = {part: trainer[part].text() for part in ("image",) if trainer[part].value is not None}
-        said |= {part: list(trainer[part].words()) for part in ("command", "args") if trainer[part].value is not None}
+        changes = {part: trainer[part].text() for part in ("image",) if trainer[part].value is not None}
+        changes |= {
+            part: list(trainer[part].words()) for part in ("command", "args") if trainer[part].value is not None
+        }
     if trainer["resourcesPerNode"].value is not None:
-        said["resources"] = trainer["resourcesPerNode"].mapping()
+        changes["resources"] = trainer["resourcesPerNode"].mapping()
     env = [{**item.mapping(), "name": item["name"].text()} for item in trainer["env"].items()]
     spec = Spot(template)["spec"]
     containers = [
-        _one(each.mapping(), said, env) if each["name"].text() == NODE else each.value
+        _one(each.mapping(), changes, env) if each["name"].text() == NODE else each.value
         for each in spec["containers"].items()
     ]
     return {**template, "spec": {**spec.mapping(), "containers": containers}}
 
 
-def _one(container: Manifest, said: Manifest, env: Sequence[Manifest]) -> Manifest:
-    changed = merged(container, said)
+def _one(container: Manifest, changes: Manifest, env: Sequence[Manifest]) -> Manifest:
+    changed = merged(container, changes)
     return {**changed, "env": upserted(changed.get("env"), env)} if env else changed
 
 

@@ -28,8 +28,8 @@ def training_job(job: Job, name: str, namespace: str = "") -> Manifest:
     about: Manifest = {"name": name, **({"namespace": namespace} if namespace else {})}
     if job.array:
         about["labels"] = _array(job.array)
-    said = {CALLED: job.name if job.name != name else "", USER: job.user}
-    if annotations := {word: text for word, text in said.items() if text}:
+    texts = {CALLED: job.name if job.name != name else "", USER: job.user}
+    if annotations := {word: text for word, text in texts.items() if text}:
         about["annotations"] = annotations
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": about, "spec": _without_idle(fields)}
 

@@ -31,8 +31,8 @@ _TERMINATION_LOG = "/dev/termination-log"
 
 def asked_by_annotation(manifest: Spot) -> str:
     """Source of the agent that an annotation requests, on kinds that are not ours; "" without one. Raises Refused."""
-    said = manifest["metadata"]["annotations"][AGENT]
-    return said.choice(WAYS, "") if said.text() else ""
+    source = manifest["metadata"]["annotations"][AGENT]
+    return source.choice(WAYS, "") if source.text() else ""
 
 
 def with_agent(
@@ -98,12 +98,12 @@ def _packer(settings: Settings) -> Manifest:
 
 def _membership(parsed: ParsedJob, container: str, spec: Manifest, pod: str) -> Sequence[EnvVar]:
     main = next(each for each in spec["containers"] if each["name"] == container)
-    told = {
+    variables = {
         wire.CONTROLLER: parsed.settings.agents,
         wire.AGENT_NAME: f"{parsed.namespace}/{pod}",
         wire.TERMINATION_MESSAGE_PATH: main.get("terminationMessagePath") or _TERMINATION_LOG,
     }
-    return env_vars(told)
+    return env_vars(variables)
 
 
 def _token() -> EnvVar:

@@ -40,12 +40,12 @@ def ended(conditions: Sequence[Condition]) -> str:
 
 def settled(conditions: Conditions, kind: str, reason: str, message: str, *, status: bool = True) -> Conditions:
     """The conditions after a change of one. An ended job keeps its conditions."""
-    told = "True" if status else "False"
+    value = "True" if status else "False"
     before = next((each for each in conditions if each["type"] == kind), None)
-    same_status = before is not None and before.get("status") == told
+    same_status = before is not None and before.get("status") == value
     if ended(conditions) or (before is not None and same_status and before.get("reason") == reason):
         return conditions
-    now = {"type": kind, "status": told, "reason": reason, "message": message}
+    now = {"type": kind, "status": value, "reason": reason, "message": message}
     if before is not None and same_status and "lastTransitionTime" in before:
         now["lastTransitionTime"] = before["lastTransitionTime"]
     kept = (each for each in conditions if each["type"] not in (kind, _EXCLUDED.get(kind) if status else None))

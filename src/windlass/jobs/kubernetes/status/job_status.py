@@ -14,7 +14,7 @@ from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
-from windlass.jobs.kubernetes.status import conditions as told
+from windlass.jobs.kubernetes.status import conditions as job_conditions
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
 from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, member_conditions, outcome_of
 from windlass.jobs.kubernetes.status.status_times import rfc3339, stamped
@@ -74,7 +74,7 @@ def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
     """Start of the gang; where pods restart one by one, the creation of the first pods, and again after a resume."""
     if parsed.policy.gang_restart:
         return life.started_at
-    resumed = told.holds(_listed(before), told.SUSPENDED)
+    resumed = job_conditions.holds(_listed(before), job_conditions.SUSPENDED)
     if life.phase is Phase.QUEUED:
         return life.queued_at if resumed else None
     return life.admitted_at or life.started_at if resumed or "startTime" not in before else None
@@ -104,7 +104,7 @@ def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts
 
 
 def _listed(before: Status) -> Conditions:
-    return told.conditions_of({"status": dict(before)})
+    return job_conditions.conditions_of({"status": dict(before)})
 
 
 def _settled(before: Status, wanted: Status, now: int) -> Manifest:
@@ -122,38 +122,38 @@ def _replica_status(parsed: ParsedJob, role: str, count: Counts) -> dict[str, An
 _CURRENT = {
     Phase.QUEUED: QUEUED,
     Phase.ADMITTED: ADMITTED,
-    Phase.RUNNING: told.RUNNING,
-    Phase.RESTARTING: told.RESTARTING,
-    Phase.SUSPENDED: told.SUSPENDED,
-    Phase.SUCCEEDED: told.SUCCEEDED,
-    Phase.FAILED: told.FAILED,
+    Phase.RUNNING: job_conditions.RUNNING,
+    Phase.RESTARTING: job_conditions.RESTARTING,
+    Phase.SUSPENDED: job_conditions.SUSPENDED,
+    Phase.SUCCEEDED: job_conditions.SUCCEEDED,
+    Phase.FAILED: job_conditions.FAILED,
 }
 _WHAT = {
     QUEUED: "waits in the queue",
     ADMITTED: "is being started",
-    told.RUNNING: "is running",
-    told.RESTARTING: "is restarting",
-    told.SUSPENDED: "is suspended",
-    told.SUCCEEDED: "is successfully completed",
-    told.FAILED: "has failed",
+    job_conditions.RUNNING: "is running",
+    job_conditions.RESTARTING: "is restarting",
+    job_conditions.SUSPENDED: "is suspended",
+    job_conditions.SUCCEEDED: "is successfully completed",
+    job_conditions.FAILED: "has failed",
 }
 
 
 def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
     """The last condition is the current one, and true; earlier ones are false. Created comes first."""
-    if told.ended(before):
+    if job_conditions.ended(before):
         return list(before)
-    created = _condition(parsed, told.CREATED, "", f"{parsed.kind} {parsed.name} is created.")
+    created = _condition(parsed, job_conditions.CREATED, "", f"{parsed.kind} {parsed.name} is created.")
     current = _CURRENT.get(life.phase)
     if current is None:
         return [created]
     why = waits if current == QUEUED else life.message
     word = (reason if current == QUEUED else "") or life.reason
     ends = "" if why.endswith(".") else "."
-    because = f" because {why}" if current == told.FAILED else f": {why}"
+    because = f" because {why}" if current == job_conditions.FAILED else f": {why}"
     message = f"{parsed.kind} {parsed.name} {_WHAT[current]}{because if why else ''}{ends}"
     now = _condition(parsed, current, word, message)
-    earlier = [_no_more(parsed, each, now) for each in before if each["type"] not in (told.CREATED, current)]
+    earlier = [_no_more(parsed, each, now) for each in before if each["type"] not in (job_conditions.CREATED, current)]
     return [created, *earlier, now]
 
 
@@ -166,9 +166,14 @@ def _condition(parsed: ParsedJob, kind: str, word: str, message: str) -> Conditi
 def _no_more(parsed: ParsedJob, earlier: Condition, now: Condition) -> Condition:
     if earlier.get("status") != "True":
         return earlier
-    if earlier["type"] == told.SUSPENDED and not parsed.api_version.startswith(OURS):
+    if earlier["type"] == job_conditions.SUSPENDED and not parsed.api_version.startswith(OURS):
         message = f"{parsed.kind} {parsed.name} is resumed."
-        return {"type": told.SUSPENDED, "status": "False", "reason": f"{parsed.kind}Resumed", "message": message}
+        return {
+            "type": job_conditions.SUSPENDED,
+            "status": "False",
+            "reason": f"{parsed.kind}Resumed",
+            "message": message,
+        }
     return {"type": earlier["type"], "status": "False", "reason": now["reason"], "message": now["message"]}
 
 
@@ -181,8 +186,8 @@ def _attempts(life: Life) -> dict[str, Any]:
     }
     recovered = {"recoveries": life.recoveries} if life.recoveries else {}
     last = {"lastFailure": _failure(life.last_failure)} if life.last_failure else {}
-    told = {"attempts": life.attempts, **recovered, "failures": failures, **last}
-    return told if life.attempts or life.phase in TERMINAL else {}
+    history = {"attempts": life.attempts, **recovered, "failures": failures, **last}
+    return history if life.attempts or life.phase in TERMINAL else {}
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
@@ -206,7 +211,7 @@ def _merged_train_conditions(
     parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
 ) -> list[Condition]:
     """Conditions of a TrainJob: suspended, pending, ended. An end is never changed."""
-    if told.holds(before, _COMPLETE) or told.holds(before, told.FAILED):
+    if job_conditions.holds(before, _COMPLETE) or job_conditions.holds(before, job_conditions.FAILED):
         return list(before)
     new = {each["type"]: each for each in _train_conditions(parsed, life, before, waits, reason)}
     kept = [new.pop(each["type"], each) for each in before]
@@ -217,17 +222,17 @@ def _train_conditions(
     parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
 ) -> Iterator[Condition]:
     if life.phase is Phase.SUSPENDED:
-        yield _train_condition(told.SUSPENDED, True, "Suspended", "TrainJob is suspended")
-    elif told.holds(before, told.SUSPENDED):
-        yield _train_condition(told.SUSPENDED, False, "Resumed", "TrainJob is resumed")
+        yield _train_condition(job_conditions.SUSPENDED, True, "Suspended", "TrainJob is suspended")
+    elif job_conditions.holds(before, job_conditions.SUSPENDED):
+        yield _train_condition(job_conditions.SUSPENDED, False, "Resumed", "TrainJob is resumed")
     if life.phase is Phase.QUEUED:
         yield _train_condition(QUEUED, True, reason or life.reason or QUEUED, waits)
-    elif told.holds(before, QUEUED):
+    elif job_conditions.holds(before, QUEUED):
         yield _train_condition(QUEUED, False, life.reason or str(life.phase), life.message)
     if life.phase is Phase.SUCCEEDED:
         yield _train_condition(_COMPLETE, True, "AllJobsCompleted", f"TrainJob {parsed.name} is successfully completed")
     if life.phase is Phase.FAILED:
-        yield _train_condition(told.FAILED, True, life.reason or "FailedJobs", life.message)
+        yield _train_condition(job_conditions.FAILED, True, life.reason or "FailedJobs", life.message)
 
 
 def _train_condition(kind: str, holds_now: bool, reason: str, message: str) -> Condition:  # noqa: FBT001 - private, one use

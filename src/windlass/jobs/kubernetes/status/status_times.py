@@ -41,10 +41,10 @@ def stamped(
 
 
 def merge_conditions(
-    before: Sequence[Condition], told: Sequence[Condition], now: str, *, updates: bool = False
+    before: Sequence[Condition], changed: Sequence[Condition], now: str, *, updates: bool = False
 ) -> list[dict[str, Any]]:
     """The earlier conditions with new ones in their places or at the end, each with its times."""
-    new = {each["type"]: each for each in told}
+    new = {each["type"]: each for each in changed}
     kept = [new.pop(kind, each) for each in before if isinstance(kind := each.get("type"), str)]
     return stamped(before, [*kept, *new.values()], now, updates=updates)
 

@@ -75,8 +75,8 @@ def _of_type(node: MapNode, of: Type, path: FieldPath, around: _Around) -> Itera
         if key.text in of.fields:
             yield from _below(value, of.fields[key.text], (*path, key.text), (*around, (path, of)))
         else:
-            meant, told = _meant(key.text, path, of, around)
-            yield Unknown((*path, key.text), key.place, meant, f"unknown field{told}")
+            meant, hint = _meant(key.text, path, of, around)
+            yield Unknown((*path, key.text), key.place, meant, f"unknown field{hint}")
             if meant[:-1] == path and meant:  # its content is checked as if the name were right
                 yield from _below(value, of.fields[str(meant[-1])], (*path, key.text), (*around, (path, of)))
 
