@@ -38,7 +38,6 @@ NOT_YET = {
     "tests/kubernetes/jobs",
     "tests/kubernetes/scenarios",
     "tests/kubernetes/test_controlplane",
-    "tests/properties",
     "tests/train",
     "tests/unit/cli",
     "tests/unit/jobs",

@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by Playwright. Where there is none, these tests say so and are skipped."""
+"""Debian's chromium, driven by Playwright; without it these tests are skipped."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless browser; one for all tests of a file, each of which opens a context of its own.
+    """Starts a headless browser for all tests of a file; each test opens a context of its own.
 
-    Not one for all files: while Playwright runs, its event loop does, and no other test could start one.
+    Not for all files: while Playwright runs, so does its event loop, and no other test could start one.
     """
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
@@ -32,7 +32,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a file; whatever the page complains of, or asks the network for, fails the test at its end."""
+    """Returns a function that opens a file; an error or a network request of the page fails the test at its end."""
     contexts: list[Any] = []
     trouble: list[str] = []
 
@@ -41,8 +41,8 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("console", lambda said: trouble.append(said.text))
-        page.on("request", lambda asked: None if asked.url == url else trouble.append(asked.url))
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("request", lambda request: None if request.url == url else trouble.append(request.url))
         page.goto(url)
         return page
 

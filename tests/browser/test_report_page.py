@@ -1,4 +1,4 @@
-"""The report of a simulation in a browser: wide and narrow, light and dark, by mouse and by keyboard."""
+"""The report of a simulation in a browser: widths, colour schemes, mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(build(experiment, runs), tmp_path_factory.mktemp("report")).as_uri()
 
 
-def test_it_draws_every_chart_and_the_gantt(url: str, opened: Callable[..., Any]):
+def test_the_page_draws_every_chart_and_the_gantt_chart(url: str, opened: Callable[..., Any]):
     page = opened(url)
     assert page.title().startswith("drawn on 6 nodes with 8 GPUs each")
     assert page.locator("figure canvas").count() == 6
@@ -42,7 +42,7 @@ def test_it_draws_every_chart_and_the_gantt(url: str, opened: Callable[..., Any]
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_is_cut_off_at_any_width(url: str, opened: Callable[..., Any], width: int, dark: bool):
+def test_the_page_fits_any_width(url: str, opened: Callable[..., Any], width: int, dark: bool):
     page = opened(url, width=width, dark=dark)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for figure in page.locator("figure").all():
@@ -63,7 +63,7 @@ def test_a_policy_is_hidden_and_shown_in_all_charts(url: str, opened: Callable[.
     assert page.locator("figure .u-series.u-off").count() == 0
 
 
-def test_a_chart_tells_the_values_under_the_cursor(url: str, opened: Callable[..., Any]):
+def test_a_chart_shows_the_values_under_the_cursor(url: str, opened: Callable[..., Any]):
     page = opened(url)
     page.locator("#utilisation .u-over").hover()
     said = page.locator("#utilisation .u-legend").inner_text()
@@ -73,19 +73,19 @@ def test_a_chart_tells_the_values_under_the_cursor(url: str, opened: Callable[..
     assert page.locator("#wait .u-legend .u-value").first.inner_text() in ("2", "4", "8", "2–3", "4–7", "8–15")
 
 
-def test_a_chart_has_other_views_and_its_numbers_as_a_table(url: str, opened: Callable[..., Any]):
+def test_a_chart_has_several_views_and_a_table_of_its_numbers(url: str, opened: Callable[..., Any]):
     page = opened(url)
     wait = page.locator("#wait")
     wait.get_by_role("button", name="99th percentile").click()
     assert wait.get_by_role("button", name="average").get_attribute("aria-pressed") == "false"
     wait.locator("summary").click()
     rows = wait.locator("details tbody tr")
-    rows.first.wait_for()  # it is filled when it has been opened, which the click does not wait for
+    rows.first.wait_for()  # the table is filled after it was opened, and the click does not wait for that
     assert rows.count() == len(data_of(page)["charts"][4]["categories"])
     assert wait.locator("details thead th").all_inner_texts() == ["GPUs", *NAMES]
 
 
-def test_the_gantt_is_moved_and_zoomed_by_keys(url: str, opened: Callable[..., Any]):
+def test_the_gantt_chart_is_moved_and_zoomed_by_keys(url: str, opened: Callable[..., Any]):
     page = opened(url)
     canvas = page.locator("#gantt canvas")
     canvas.focus()
@@ -98,7 +98,7 @@ def test_the_gantt_is_moved_and_zoomed_by_keys(url: str, opened: Callable[..., A
     assert canvas.evaluate("e => e.toDataURL()") == whole
 
 
-def test_the_gantt_says_whose_bar_is_under_the_mouse(url: str, opened: Callable[..., Any]):
+def test_the_gantt_chart_names_the_job_under_the_mouse(url: str, opened: Callable[..., Any]):
     page = opened(url)
     canvas = page.locator("#gantt canvas")
     canvas.scroll_into_view_if_needed()
@@ -115,7 +115,7 @@ def test_the_gantt_says_whose_bar_is_under_the_mouse(url: str, opened: Callable[
     assert page.locator("#gantt .queues li").all_inner_texts() == ["q1", "q2", "q3"]
 
 
-def test_everything_has_a_name_and_can_be_reached_by_keyboard(url: str, opened: Callable[..., Any]):
+def test_all_controls_have_a_name_and_can_be_reached_by_keyboard(url: str, opened: Callable[..., Any]):
     page = opened(url)
     assert page.locator("[role=img]:not([aria-label])").count() == 0
     assert all(button.inner_text() for button in page.get_by_role("button").all())
@@ -125,7 +125,7 @@ def test_everything_has_a_name_and_can_be_reached_by_keyboard(url: str, opened: 
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_stands_out_from_its_ground(url: str, opened: Callable[..., Any], dark: bool):
+def test_text_has_enough_contrast(url: str, opened: Callable[..., Any], dark: bool):
     """WCAG 2 AA: 4.5 to 1 for text, 3 to 1 for lines."""
     page = opened(url, dark=dark)
     for ink, ground, least in (
@@ -137,7 +137,7 @@ def test_text_stands_out_from_its_ground(url: str, opened: Callable[..., Any], d
         assert contrast(page, ink, ground) >= least, (ink, ground)
 
 
-# --- looking ------------------------------------------------------------------------------------------
+# --- reading the page ------------------------------------------------------------------------------------------
 
 
 def data_of(page: Any) -> Any:
@@ -154,7 +154,7 @@ def colours_of(canvas: Any) -> int:
 
 
 def contrast(page: Any, *names: str) -> float:
-    """Of two colours of the style, as WCAG 2 reckons it."""
+    """Returns the contrast of two colours of the style, as WCAG 2 defines it."""
     values = [
         page.evaluate("n => getComputedStyle(document.documentElement).getPropertyValue(n).trim()", n) for n in names
     ]

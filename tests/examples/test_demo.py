@@ -1,4 +1,4 @@
-"""`make demo` is the first thing a newcomer sees."""
+"""`make demo`: its output, and the removal of its processes."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(300)
-def test_the_demo_shows_what_it_promises_and_clears_up(tmp_path):
+def test_the_demo_prints_its_steps_and_leaves_no_process(tmp_path):
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "examples/demo.py"]
     ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -22,7 +22,7 @@ def test_the_demo_shows_what_it_promises_and_clears_up(tmp_path):
     assert not list(tmp_path.glob("windlass*"))
 
 
-def test_the_demo_on_kubernetes_says_what_it_needs_and_starts_nothing(monkeypatch, capsys):
+def test_the_demo_on_kubernetes_names_missing_tools_and_starts_no_process(monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "examples")
     demo = importlib.import_module("demo_kubernetes")
     monkeypatch.setattr(demo.real_nodes, "why_not", lambda: "real nodes need runc: sh tools/install_nodes.sh")

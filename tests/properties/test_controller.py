@@ -37,7 +37,7 @@ POLICY = Policy(min_runtime=2_000, resize_interval=3_000)
 
 
 @dataclass
-class MemoryWorld:
+class MemoryBackend:
     """A backend in memory: what is stored and alive, and events that were not delivered yet."""
 
     nodes: tuple[Node, ...] = NODES
@@ -45,7 +45,7 @@ class MemoryWorld:
     stored: dict[str, JobState] = field(default_factory=dict)
     alive: dict[str, int] = field(default_factory=dict)
     running: dict[str, set[int]] = field(default_factory=dict)
-    redeliver_all: list[BackendEvent] = field(default_factory=list)
+    undelivered: list[BackendEvent] = field(default_factory=list)
 
     def recovery(self) -> Recovery:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL)
@@ -57,28 +57,28 @@ class MemoryWorld:
     def commit(self, changes: Changes) -> None:
         self.stored.update({state.id: state for state in changes.states})
 
-    def obey(self, command: Command) -> None:
+    def perform(self, command: Command) -> None:
         if isinstance(command, Launch) and self.alive.get(command.job_id) != command.generation:
             assert command.job_id not in self.alive, "two generations of a gang alive"
             closed = {node.name for node in self.nodes if node.cordoned or not node.ready}
             open_nodes = {node.name for node in self.nodes} - closed
-            assert set(command.placement.distinct()) <= open_nodes, "a start where nothing may start"
+            assert set(command.placement.distinct()) <= open_nodes, "a start on a closed node"
             self.alive[command.job_id] = command.generation
             self.running[command.job_id] = set(range(sum(map(len, command.placement.nodes.values()))))
-            self._tell(command.job_id, e.Started(command.generation))
+            self._report(command.job_id, e.Started(command.generation))
         if isinstance(command, Stop):
             if self.alive.get(command.job_id) == command.generation:
                 del self.alive[command.job_id]
-            self._tell(command.job_id, e.GangGone(command.generation))
+            self._report(command.job_id, e.GangGone(command.generation))
 
-    def end_member(self, job_id: str, rng: random.Random, *, kindly: bool) -> None:
+    def end_member(self, job_id: str, rng: random.Random, *, calm: bool) -> None:
         member = rng.choice(sorted(self.running[job_id]))
         self.running[job_id].discard(member)
-        kinds = [e.Exit(code=0)] if kindly else [e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83)]
-        self._tell(job_id, e.MemberExited(self.alive[job_id], member, rng.choice(kinds)))
+        kinds = [e.Exit(code=0)] if calm else [e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83)]
+        self._report(job_id, e.MemberExited(self.alive[job_id], member, rng.choice(kinds)))
 
-    def _tell(self, job_id: str, event: e.Event) -> None:
-        self.redeliver_all.append(JobEvent(job_id, event))
+    def _report(self, job_id: str, event: e.Event) -> None:
+        self.undelivered.append(JobEvent(job_id, event))
 
 
 jobs = st.builds(
@@ -103,101 +103,101 @@ jobs = st.builds(
 
 
 def _bounds(replicas: int, least: int | None) -> dict[str, int]:
-    """Of an elastic role, as people's files give them: it asks for its most."""
+    """Returns the bounds of an elastic role as in job files: it requests its maximum."""
     return {} if least is None or least > replicas else {"min_replicas": least, "max_replicas": replicas}
 
 
 @depth(60)
 @given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.booleans())
-def test_every_job_ends_whole_whatever_happens(wanted: list[Job], seed: int, after_one_another: bool) -> None:
-    rng, world = random.Random(seed), MemoryWorld()  # noqa: S311 - not for secrets
-    controller = Controller(world.recovery(), partial(_ended, world))
+def test_every_job_ends_and_releases_its_nodes(wanted: list[Job], seed: int, in_sequence: bool) -> None:
+    rng, backend = random.Random(seed), MemoryBackend()  # noqa: S311 - not for secrets
+    controller = Controller(backend.recovery(), partial(_ended, backend))
     for number, job in enumerate(wanted, start=1):
-        after = (Dependency(f"j-{number - 1}"),) if after_one_another and number > 1 else ()
-        world.redeliver_all.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
+        after = (Dependency(f"j-{number - 1}"),) if in_sequence and number > 1 else ()
+        backend.undelivered.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
     for _ in range(60):
-        controller = _round(controller, world, rng, kindly=False)
-    for job_id in list(world.stored):
-        world.redeliver_all.append(JobEvent(job_id, e.Resume()))
+        controller = _play_turn(controller, backend, rng, calm=False)
+    for job_id in list(backend.stored):
+        backend.undelivered.append(JobEvent(job_id, e.Resume()))
     for _ in range(600):
-        controller = _round(controller, world, rng, kindly=True)
-    assert {state.status.phase for state in world.stored.values()} <= TERMINAL
-    assert not world.alive
-    for state in world.stored.values():
-        met = all(world.stored[d.job_id].status.phase is Phase.SUCCEEDED for d in state.job.after)
+        controller = _play_turn(controller, backend, rng, calm=True)
+    assert {state.status.phase for state in backend.stored.values()} <= TERMINAL
+    assert not backend.alive
+    for state in backend.stored.values():
+        met = all(backend.stored[d.job_id].status.phase is Phase.SUCCEEDED for d in state.job.after)
         assert not (met and state.status.reason == "DependencyFailed")
     assert (controller.snapshot().free == controller.snapshot().table.capacity).all()
 
 
-def _ended(world: MemoryWorld, job_id: str) -> JobState | None:
-    state = world.stored.get(job_id)
+def _ended(backend: MemoryBackend, job_id: str) -> JobState | None:
+    state = backend.stored.get(job_id)
     return state if state is not None and state.status.phase in TERMINAL else None
 
 
-def _round(controller: Controller, world: MemoryWorld, rng: random.Random, *, kindly: bool) -> Controller:
-    """Something happens; the controller may die before it has heard, after its commit, or after its commands."""
-    _happen(world, rng, kindly=kindly)
-    heard, world.redeliver_all = world.redeliver_all, []
-    changes = controller.turn(heard, world.now)
-    dies = None if kindly else rng.choice([None] * 6 + ["redeliver_all", "committed", "performed"])
-    if dies == "redeliver_all":
-        world.redeliver_all = heard + world.redeliver_all
-        return _recovered(world)
-    world.commit(changes)
+def _play_turn(controller: Controller, backend: MemoryBackend, rng: random.Random, *, calm: bool) -> Controller:
+    """Plays one turn; the controller may die before its commit, after its commit, or after its commands."""
+    _disturb(backend, rng, calm=calm)
+    events, backend.undelivered = backend.undelivered, []
+    changes = controller.turn(events, backend.now)
+    death = None if calm else rng.choice([None] * 6 + ["undelivered", "committed", "performed"])
+    if death == "undelivered":
+        backend.undelivered = events + backend.undelivered
+        return _recover(backend)
+    backend.commit(changes)
     assert snapshot_violations(controller.snapshot(), controller.states) == []
-    for command in changes.commands if dies != "committed" else ():
-        world.obey(command)
-    return _recovered(world) if dies else controller
+    for command in changes.commands if death != "committed" else ():
+        backend.perform(command)
+    return _recover(backend) if death else controller
 
 
-def _recovered(world: MemoryWorld) -> Controller:
-    controller = Controller(world.recovery(), partial(_ended, world))
-    changes = controller.take_over(world.now)
-    world.commit(changes)
+def _recover(backend: MemoryBackend) -> Controller:
+    controller = Controller(backend.recovery(), partial(_ended, backend))
+    changes = controller.take_over(backend.now)
+    backend.commit(changes)
     assert snapshot_violations(controller.snapshot(), controller.states) == []
     for command in changes.commands:
-        world.obey(command)
+        backend.perform(command)
     return controller
 
 
-def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
-    world.now += rng.choice([0, 1, 500, 5_000])
-    busy = [job_id for job_id in sorted(world.alive) if world.running[job_id]]
-    if busy and (kindly or rng.random() < 0.7):
-        world.end_member(rng.choice(busy), rng, kindly=kindly)
-    if not kindly and world.stored:
-        known = sorted(world.stored)
+def _disturb(backend: MemoryBackend, rng: random.Random, *, calm: bool) -> None:
+    backend.now += rng.choice([0, 1, 500, 5_000])
+    busy = [job_id for job_id in sorted(backend.alive) if backend.running[job_id]]
+    if busy and (calm or rng.random() < 0.7):
+        backend.end_member(rng.choice(busy), rng, calm=calm)
+    if not calm and backend.stored:
+        known = sorted(backend.stored)
         for event in (e.Cancel(), e.Kill(), e.Suspend(), e.Resume(), e.Preempt("for another")):
             if rng.random() < 0.06:
-                world.redeliver_all.append(JobEvent(rng.choice(known), event))
-        if world.alive and rng.random() < 0.2:
-            job_id = rng.choice(sorted(world.alive))
-            world.redeliver_all.append(JobEvent(job_id, e.Saved(world.alive[job_id], world.now)))
-    if not kindly and rng.random() < 0.15:
+                backend.undelivered.append(JobEvent(rng.choice(known), event))
+        if backend.alive and rng.random() < 0.2:
+            job_id = rng.choice(sorted(backend.alive))
+            backend.undelivered.append(JobEvent(job_id, e.Saved(backend.alive[job_id], backend.now)))
+    if not calm and rng.random() < 0.15:
         first = NODES[0]
-        troubled = [
+        faulty = [
             NODES[1:],
             (replace(first, ready=False), *NODES[1:]),
             (replace(first, cordoned="Xid 79"), *NODES[1:]),
         ]
-        world.nodes = NODES if world.nodes != NODES else rng.choice(troubled)
-        world.redeliver_all.append(world.cluster())
-    if kindly and world.nodes != NODES:
-        world.nodes = NODES
-        world.redeliver_all.append(world.cluster())
+        backend.nodes = NODES if backend.nodes != NODES else rng.choice(faulty)
+        backend.undelivered.append(backend.cluster())
+    if calm and backend.nodes != NODES:
+        backend.nodes = NODES
+        backend.undelivered.append(backend.cluster())
 
 
 def test_a_refused_job_never_queues() -> None:
-    world = MemoryWorld()
-    controller = Controller(world.recovery(), partial(_ended, world))
+    backend = MemoryBackend()
+    controller = Controller(backend.recovery(), partial(_ended, backend))
     big = Job("big", (Role(replicas=4, resources={"gpu": 4}),))
-    world.commit(controller.turn([JobArrived("big-1", 1, big)], 0))
-    status = world.stored["big-1"].status
+    backend.commit(controller.turn([JobArrived("big-1", 1, big)], 0))
+    status = backend.stored["big-1"].status
     assert (status.phase, status.reason) == (Phase.FAILED, "Misconfigured")
     assert "largest gang that fits: 3 replicas of 4 gpu" in status.message
 
 
-def test_a_start_that_is_taken_back_in_the_same_turn_does_not_happen() -> None:
+def test_a_start_withdrawn_in_the_same_turn_is_not_performed() -> None:
     controller = Controller(Recovery(ClusterChanged(NODES, QUEUES)), lambda _job_id: None)
     job = Job("j", (Role(resources={"gpu": 1}),), restart=RestartPolicy(infrastructure_limit=3))
     (launch,) = controller.turn([JobArrived("j-1", 1, job)], 0).commands
@@ -209,7 +209,7 @@ def test_a_start_that_is_taken_back_in_the_same_turn_does_not_happen() -> None:
     assert [type(command) for command in commands] == [Stop]
 
 
-def test_a_save_alone_is_no_reason_for_a_new_plan() -> None:
+def test_a_checkpoint_alone_causes_no_new_plan() -> None:
     controller = Controller(Recovery(ClusterChanged(NODES, QUEUES)), lambda _job_id: None)
     controller.turn([JobArrived("j-1", 1, Job("j", (Role(resources={"gpu": 1}),)))], 0)
     controller.turn([JobEvent("j-1", e.Started(1))], 1)

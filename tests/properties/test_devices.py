@@ -103,7 +103,7 @@ def scenes(draw):
 # --- by hand --------------------------------------------------------------------------------------------
 
 
-def left(node: Node, runs: list[RunningGang]):
+def free_of(node: Node, runs: list[RunningGang]):
     """(cpu, GPUs: whole ones, thousandths, or masks of slices; by number, or sorted if they have none)."""
     whole = 255 if node.sharing == "mig" else 1000
     cpu, gpus, taken = node.capacity["cpu"], [whole] * node.capacity["gpu"], 0
@@ -135,9 +135,9 @@ def _take(gpus, demand, device):
         assert gpus[device] >= 0, "a GPU is given twice"
 
 
-def room(node: Node, runs: list[RunningGang], demand: Demand) -> int:
+def capacity_for(node: Node, runs: list[RunningGang], demand: Demand) -> int:
     """Number of replicas that the node could take, by trying everything."""
-    cpu, gpus = left(node, runs)
+    cpu, gpus = free_of(node, runs)
     asked = dict(demand.resources)
     if node.name in demand.avoid or (demand.affinity and node.labels["gpu-type"] == "T4"):
         return 0
@@ -187,7 +187,8 @@ def test_a_gang_of_equal_members_is_placed_exactly_if_it_fits(scene, demand):
     possible = [
         model
         for model in models
-        if sum(room(node, runs, demand) for node in nodes if model in (None, node.labels["gpu-type"])) >= demand.count
+        if sum(capacity_for(node, runs, demand) for node in nodes if model in (None, node.labels["gpu-type"]))
+        >= demand.count
     ]
     found = run(ledger, demand, 99, policy)
     assert (found is not None) == bool(possible) == fits(before.free, before.table, (demand,))
@@ -196,7 +197,7 @@ def test_a_gang_of_equal_members_is_placed_exactly_if_it_fits(scene, demand):
         used = {before.table.nodes[before.table.row[name]].labels["gpu-type"] for name in found.placement.distinct()}
         assert models == (None,) or used == {possible[0]}, "the first model of those that have room"
         for node in nodes:
-            left(node, list(ledger.snapshot().running.values()))
+            free_of(node, list(ledger.snapshot().running.values()))
 
 
 @given(st.integers(0, MASKS - 1))
@@ -216,7 +217,7 @@ def test_all_releases_together_restore_the_whole(scene):
     assert (snapshot.free == snapshot.table.capacity).all()
 
 
-# --- what must not matter, and what must not hurt -------------------------------------------------------
+# --- irrelevant differences, and additions that must not harm -------------------------------------------------------
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Job files: what is printed reads back, what is not a job is one clear error, and editors agree with the parser."""
+"""Job files: printed jobs read back, other texts are one clear error, and the schema agrees with the parser."""
 
 import json
 import re
@@ -98,7 +98,7 @@ roles = st.builds(
 
 @st.composite
 def gangs(draw):
-    """Some roles, of which one may be elastic."""
+    """Draws some roles, of which one may be elastic."""
     chosen = draw(st.lists(roles, min_size=1, max_size=3, unique_by=lambda role: role.name))
     if draw(st.booleans()):
         chosen[-1] = replace(chosen[-1], **draw(elastic_sizes))
@@ -151,13 +151,13 @@ def submissions(draw):
 
 
 @given(submissions(), st.sampled_from(["yaml", "json"]))
-def test_what_render_prints_reads_back_as_the_identical_job(submission, form):
+def test_a_rendered_job_reads_back_as_the_identical_job(submission, form):
     assert loads(render(submission, form), user="ada") == [submission]
 
 
 @st.composite
 def jobs_for_pods(draw):
-    """Jobs that can be pods: one process each, an image, whole devices, names that fit."""
+    """Draws jobs that can be pods: one process each, an image, whole devices, valid names."""
     job = draw(jobs)
     roles = tuple(
         replace(
@@ -177,7 +177,7 @@ def jobs_for_pods(draw):
 
 @given(jobs_for_pods(), st.sampled_from(["team", ""]))
 def test_a_resource_reads_back_as_the_identical_job(job, namespace):
-    # As an API server keeps it.
+    # as an API server stores it
     manifest = json.loads(json.dumps(training_job(job, "some-7", namespace)))
     parsed = read_manifest(manifest)
     assert not isinstance(parsed, Fault), parsed
@@ -229,7 +229,7 @@ def test_a_mutated_file_is_jobs_or_a_clear_error(data):
 
 
 def read(data):
-    """Jobs, or the text of an error whose every line stays short."""
+    """Returns jobs, or the text of an error, all of whose lines are short."""
     try:
         return loads(data)
     except JobError as error:
@@ -288,7 +288,7 @@ examples = {field.name: schema()["properties"][field.name]["examples"][0] for fi
 
 @st.composite
 def near_jobs(draw):
-    """A job of some examples, a few of them replaced by something else."""
+    """Draws a job of example values, a few of them replaced by others."""
     document = {name: examples[name] for name in draw(st.sets(st.sampled_from(sorted(examples)), max_size=6))}
     document.setdefault("command", "python train.py")
     document.update(draw(st.dictionaries(keys, anything, max_size=2)))
@@ -314,7 +314,7 @@ def test_the_schema_accepts_what_the_parser_accepts(document):
 
 
 def beyond_a_schema(document):
-    """Elastic sizes the wrong way round, more than one elastic role, and what an agent can start."""
+    """Tells whether a document violates rules that the schema cannot state: elastic bounds, and agents' commands."""
     if not isinstance(document, dict):
         return False
     started = document.get("command") == "python train.py" and "roles" not in document
@@ -337,7 +337,7 @@ def test_every_example_is_accepted(name):
 
 
 def valid(value, rules):
-    """The part of JSON Schema 2020-12 that `schema` uses."""
+    """Validates by the part of JSON Schema 2020-12 that `schema` uses."""
     return all(CHECKS[word](value, argument, rules) for word, argument in rules.items() if word in CHECKS)
 
 

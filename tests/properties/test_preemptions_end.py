@@ -1,4 +1,4 @@
-"""No sequence of preemptions, reclaims and resizes comes back to where it began: with nobody new, all comes to rest."""
+"""No sequence of preemptions, reclaims and resizes is a cycle: without new jobs, the cluster comes to rest."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TREE = (
     Queue("d", {}, "all"),
 )
 ROUNDS = 60
-"""Far more than it takes; a cycle goes on for ever."""
+"""Many more than are needed; a cycle would not end."""
 
 
 @dataclass
-class Stubborn:
-    """A world where jobs start and stop as they are told, and never end by themselves."""
+class EndlessJobs:
+    """A backend where jobs start and stop as commanded, and never end by themselves."""
 
     controller: Controller
     now: int = 0
@@ -44,8 +44,8 @@ class Stubborn:
         self.now += 1_000
         snapshot = self.controller.snapshot()
         assert plan_violations(snapshot, schedule(snapshot, self.now)) == []
-        heard, self.events = self.events, []
-        changes = self.controller.turn(heard, self.now)
+        events, self.events = self.events, []
+        changes = self.controller.turn(events, self.now)
         assert snapshot_violations(self.controller.snapshot(), self.controller.states) == []
         for command in changes.commands:
             started = isinstance(command, Launch)
@@ -72,12 +72,12 @@ def _role(replicas: int, gpu: int, least: int | None) -> Role:
 
 @depth(30)
 @given(st.lists(jobs, min_size=2, max_size=9), st.sampled_from(["windlass", "fair", "priority"]), st.integers(1, 4))
-def test_with_nobody_new_and_nobody_done_all_comes_to_rest(wanted: list[Job], order: str, every: int) -> None:
+def test_a_cluster_without_new_or_ended_jobs_comes_to_rest(wanted: list[Job], order: str, every: int) -> None:
     policy = Policy(order=order, min_runtime=0, resize_interval=0)
-    world = Stubborn(Controller(Recovery(ClusterChanged(NODES, TREE, policy=policy)), lambda _: None))
+    backend = EndlessJobs(Controller(Recovery(ClusterChanged(NODES, TREE, policy=policy)), lambda _: None))
     for number, job in enumerate(wanted, start=1):
-        world.events.append(JobArrived(f"j-{number}", number, job))
+        backend.events.append(JobArrived(f"j-{number}", number, job))
         for _ in range(number % every):
-            world.turn()
-    changed = [bool(world.turn().states) for _ in range(ROUNDS)]
+            backend.turn()
+    changed = [bool(backend.turn().states) for _ in range(ROUNDS)]
     assert not any(changed[-10:])

@@ -49,18 +49,18 @@ def usage_of(queues, held=None):
 # --- available amounts -------------------------------------------------------------------------------
 
 
-def drawn_from_scratch(tree: Tree, held, name, resource):
+def charged_by_definition(tree: Tree, held, name, resource):
     """Charged amounts by the definition, without any cached sum."""
     below = (child for child in tree.children.get(name, ()))
     kept = {child: tree.unlent[child].get(resource, 0) for child in tree.queues}
-    through = (max(drawn_from_scratch(tree, held, child, resource) - kept[child], 0) for child in below)
+    through = (max(charged_by_definition(tree, held, child, resource) - kept[child], 0) for child in below)
     return held.get(name, {}).get(resource, 0) + sum(through)
 
 
 def allowed(tree: Tree, held, queue, resource):
     """Whether every limit from the queue up to its root holds."""
     for level in tree.path[queue]:
-        used, quota = drawn_from_scratch(tree, held, level, resource), tree.quota[level].get(resource, 0)
+        used, quota = charged_by_definition(tree, held, level, resource), tree.quota[level].get(resource, 0)
         if used <= tree.unlent[level].get(resource, 0):
             return True
         most = tree.borrowing[level].get(resource)
@@ -93,7 +93,7 @@ def test_the_available_amount_is_the_most_that_breaks_no_limit(data):
 
 @given(st.data())
 @depth(50)
-def test_books_that_follow_the_plan_say_what_new_books_would(data):
+def test_usage_updated_step_by_step_equals_usage_computed_anew(data):
     queues = data.draw(trees())
     usage, held, gangs = usage_of(queues), {}, []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -139,7 +139,7 @@ def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
 
 
 @dataclass
-class Floor:
+class SharedCluster:
     """Running and waiting gangs in a cluster of so much of each resource."""
 
     shares: Shares
@@ -200,7 +200,7 @@ class Floor:
         return tuple(levels)
 
 
-def crowded_floor(rng):
+def full_cluster(rng):
     """A cluster that gangs have filled as far as their queues may, queue by queue: much is borrowed."""
 
     def amounts(chance):
@@ -212,32 +212,36 @@ def crowded_floor(rng):
         borrowing, lending = (amounts(0.15), amounts(0.2)) if parent else ({}, {})
         queues.append(Queue(f"q{number}", amounts(0.6), parent, rng.randint(1, 3), borrowing, lending))
     capacity = {resource: rng.randint(4, 30) for resource in RESOURCES}
-    floor = Floor(Shares(usage_of(queues), capacity, {}), dict(capacity))
+    cluster = SharedCluster(Shares(usage_of(queues), capacity, {}), dict(capacity))
     for queue in rng.sample(queues, len(queues)):
         gang = (queue.name, {"cpu": rng.randint(1, 4), **({"memory": rng.randint(1, 4)} if rng.random() < 0.5 else {})})
-        floor.waiting += [gang] * rng.randint(1, 5)
-        while gang in floor.waiting and floor.has_room(gang):
-            floor.start(gang)
-    return floor
+        cluster.waiting += [gang] * rng.randint(1, 5)
+        while gang in cluster.waiting and cluster.has_room(gang):
+            cluster.start(gang)
+    return cluster
 
 
 @given(st.integers(0, 2**32))
 @depth(150)
-def test_no_sequence_of_reclaims_comes_back_to_where_it_began(seed):
+def test_no_sequence_of_reclaims_is_a_cycle(seed):
     rng = Random(seed)  # noqa: S311 - no secret
-    floor = crowded_floor(rng)
+    cluster = full_cluster(rng)
     for _ in range(20):
-        before = floor.borrowed()
-        if floor.waiting and floor.reclaim(rng.choice(floor.waiting), rng.sample(floor.running, len(floor.running))):
-            assert floor.borrowed() < before
+        before = cluster.borrowed()
+        if cluster.waiting and cluster.reclaim(
+            rng.choice(cluster.waiting), rng.sample(cluster.running, len(cluster.running))
+        ):
+            assert cluster.borrowed() < before
 
 
 def test_reclaims_happen():
-    floor = crowded_floor(rng := Random(7))  # noqa: S311 - no secret
-    assert any(floor.reclaim(gang, rng.sample(floor.running, len(floor.running))) for gang in list(floor.waiting))
+    cluster = full_cluster(rng := Random(7))  # noqa: S311 - no secret
+    assert any(
+        cluster.reclaim(gang, rng.sample(cluster.running, len(cluster.running))) for gang in list(cluster.waiting)
+    )
 
 
-# --- names and order mean nothing --------------------------------------------------------------------
+# --- names and order --------------------------------------------------------------------
 
 
 @st.composite
@@ -280,7 +284,7 @@ def test_a_plan_keeps_every_limit_and_no_gang_waits_for_itself(cluster):
 
 @given(clusters(), st.randoms(use_true_random=False))
 @depth(50)
-def test_names_of_queues_and_the_order_in_which_they_are_told_mean_nothing(cluster, rng):
+def test_names_and_order_of_queues_do_not_change_the_plan(cluster, rng):
     queues, gangs = cluster
     names = [queue.name for queue in queues]
     others = dict(zip(names, rng.sample([f"r{number}" for number in range(len(names))], len(names)), strict=True))

@@ -233,7 +233,7 @@ def _any_placement(free, replicas):
     return False
 
 
-# --- what must not matter, and what must not hurt -------------------------------------------------------
+# --- irrelevant differences, and additions that must not harm -------------------------------------------------------
 
 
 @given(clusters(), crowds(), st.randoms(use_true_random=False))
