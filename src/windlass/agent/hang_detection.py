@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from windlass.wire import OPEN_PHASES, Heartbeat
 
-_KEPT = 512
-_KNOWN_AFTER = 8
+_WINDOW_PASSES = 512
+"""Number of the last passes through a phase whose durations are kept."""
+_MIN_PASSES = 8
 """Passes of a rank through a phase before its usual duration limits it: the first ones of a process compile, open files
 and allocate memory, also after a restart."""
 _STEP_PHASES = ("data", "forward", "backward", "optimizer")
@@ -75,7 +76,7 @@ class HeartbeatTracker:
         """Takes a heartbeat: a rank has entered a phase, and so left the one before."""
         before = self.newest.get(heartbeat.rank)
         if before is not None:
-            self.durations.setdefault(before.phase, deque(maxlen=_KEPT)).append(now - before.since)
+            self.durations.setdefault(before.phase, deque(maxlen=_WINDOW_PASSES)).append(now - before.since)
             self.passes.setdefault(heartbeat.rank, Counter())[before.phase] += 1
         self.newest[heartbeat.rank] = LastHeartbeat(heartbeat.step, heartbeat.phase, heartbeat.beat, now)
 
@@ -93,7 +94,7 @@ def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: Han
     """Seconds that a rank may be in this phase."""
     durations = sorted(heartbeats.durations.get(phase, ()))
     usual = limits.factor * durations[math.ceil(0.99 * len(durations)) - 1] if durations else 0.0
-    is_known = phase not in OPEN_PHASES and heartbeats.passes.get(rank, Counter())[phase] >= _KNOWN_AFTER
+    is_known = phase not in OPEN_PHASES and heartbeats.passes.get(rank, Counter())[phase] >= _MIN_PASSES
     return max(limits.floor if is_known else limits.first, usual)
 
 

@@ -21,7 +21,7 @@ _USER = 65_532
 """The unprivileged user of the image."""
 _HISTORY = "/var/lib/windlass"
 """Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
-_GRACE = 20
+_OPERATOR_GRACE_S = 20
 """Seconds to release the lease and finish requests."""
 
 
@@ -77,7 +77,7 @@ def _pod(setup: Setup) -> Manifest:
     return {
         "serviceAccountName": OPERATOR,
         "priorityClassName": "system-cluster-critical",
-        "terminationGracePeriodSeconds": _GRACE,
+        "terminationGracePeriodSeconds": _OPERATOR_GRACE_S,
         "topologySpreadConstraints": [_spread("kubernetes.io/hostname"), _spread("topology.kubernetes.io/zone")],
         "securityContext": {
             "runAsNonRoot": True,

@@ -18,7 +18,7 @@ from typing import Callable
 from windlass import wire
 from windlass.agent.event_loop import DelayedCall, EventLoop
 
-_LARGEST = 65536
+_MAX_MESSAGE_BYTES = 65536
 _READ_INTERVAL_S = 0.5
 
 
@@ -69,7 +69,7 @@ class HeartbeatReceiver:
 
     def _read_datagram(self) -> None:
         with contextlib.suppress(BlockingIOError, ValueError):
-            data, files, _, sender = socket.recv_fds(self._socket, _LARGEST, 1)
+            data, files, _, sender = socket.recv_fds(self._socket, _MAX_MESSAGE_BYTES, 1)
             try:
                 message = wire.decode(data)
                 if isinstance(message, wire.Hello) and files:

@@ -21,8 +21,8 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused
 
 P = TypeVar("P", bound=Pod)
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_GRACE = 30
-"""Seconds: terminationGracePeriodSeconds where none is written."""
+_DEFAULT_GRACE_S = 30
+"""Kubernetes' default of terminationGracePeriodSeconds."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -139,4 +139,4 @@ def gang_of(
 
 def _grace(pod: Pod) -> int:
     seconds = pod.spec.termination_grace_period_seconds
-    return _GRACE if seconds is None else seconds
+    return _DEFAULT_GRACE_S if seconds is None else seconds

@@ -16,8 +16,8 @@ from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.syntax.names import DNS_LABEL, is_name
 
-_GRACE = 30_000
-"""Kubernetes' own terminationGracePeriodSeconds, in milliseconds."""
+_DEFAULT_GRACE_MS = 30_000
+"""Kubernetes' default of terminationGracePeriodSeconds, in milliseconds."""
 WORKER = "worker"
 
 Sizes = Mapping[str, tuple[int, int]]
@@ -44,7 +44,7 @@ def parsed_job(
     templates = {each.type: _spec(manifest, field, each, (init or {}).get(each.type)) for each in replicas}
     roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
     roles = _sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})
-    grace = max([grace_of(spec) for spec in templates.values()], default=_GRACE)
+    grace = max([grace_of(spec) for spec in templates.values()], default=_DEFAULT_GRACE_MS)
     labels = manifest["metadata"]["labels"].texts()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
     return ParsedJob(
@@ -161,4 +161,4 @@ def _resized(role: Role, fewest: int, most: int) -> Role:
 def grace_of(spec: Spot) -> int:
     """Termination grace period of a pod in milliseconds. Raises Refused."""
     seconds = spec["terminationGracePeriodSeconds"].whole()
-    return _GRACE if seconds is None else seconds * 1000
+    return _DEFAULT_GRACE_MS if seconds is None else seconds * 1000

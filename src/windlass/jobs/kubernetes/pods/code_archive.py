@@ -37,7 +37,8 @@ _UNPACK = (
     f"then exec tar -xzf {_PACKED}/{KEY} -C {MOUNT}; "
     f"else exec python3 -m tarfile -e {_PACKED}/{KEY} {MOUNT}; fi"
 )
-_TOLD = 5
+_MAX_LISTED = 5
+"""Maximum number of files that an error about a large archive or folder lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def too_large(packed: Packed, limit: int = LIMIT) -> str:
 
 def largest(sizes: dict[str, int]) -> str:
     """The files that make a folder large, in words."""
-    first = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_TOLD]
+    first = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LISTED]
     return "largest: " + ", ".join(f"{path} {size(count)}" for path, count in first)
 
 
