@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource, named
 from windlass.backends.kubernetes.external import binding_annotations
-from windlass.backends.kubernetes.external.binding_annotations import Decision
+from windlass.backends.kubernetes.external.binding_annotations import BindingDecision
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.core.model.status import Phase, Placement, Status
@@ -119,7 +119,7 @@ def pod_group(world: KubernetesBackend, members: int) -> list[dict[str, Any]]:
     world.external.see_object(POD_GROUP, manifest, there=True)
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     pods = [a_pod(f"g-{n}", f"n{n // 8}", labels, owner="other") for n in range(members)]
-    decision = Decision("g", {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods})
+    decision = BindingDecision("g", {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods})
     for pod in pods:
         pod["metadata"]["annotations"] = dict(binding_annotations.part("uid-g-0"))
     pods[0]["metadata"]["annotations"] = dict(binding_annotations.whole(decision))

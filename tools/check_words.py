@@ -24,9 +24,7 @@ NOT_YET = {
     "benchmarks",
     "examples",
     "src/windlass/cli",
-    "src/windlass/backends/kubernetes",
     "src/windlass/core/lifecycle",
-    "src/windlass/jobs",
     "src/windlass/launch",
     "src/windlass/train",
     "src/windlass/wire",
@@ -105,7 +103,11 @@ ONE_NAME_TWICE: dict[str, str] = {
     "Outcome": "of a simulation and of a request to the API server",
     "ApiError": "errors of the daemon's API and of the Kubernetes API",
     "Level": "a level of the topology: its domains in the node table, its labels on Kubernetes",
+    "Membership": "of a pod in a gang, and of an agent in a rendezvous",
     "Plan": "of a scheduling cycle, and of a model's parallelism: the term of both fields",
+    "Refused": "the core's event for a refused job, and the exception for a refused manifest",
+    "Run": "of a gang as pods, and of a training script: the term of both fields",
+    "RunOptions": "of the command `windlass run`, and of a training run",
     "Status": "of a job, and of a pod: the term of Kubernetes",
 }
 # Modules whose classes may have the names of others.

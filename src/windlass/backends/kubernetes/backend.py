@@ -28,7 +28,7 @@ from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_commits import JobCommits
 from windlass.backends.kubernetes.jobs.job_fit import fit_job
 from windlass.backends.kubernetes.jobs.job_store import JobStore
-from windlass.backends.kubernetes.jobs.run_control import RunControl, Surroundings
+from windlass.backends.kubernetes.jobs.run_control import BackendParts, RunControl
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
@@ -99,7 +99,7 @@ class KubernetesBackend:
             self._discard_stale_pods,
         )
         gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_patience)
-        parts = Surroundings(gang_pods, self.monitor, self.inject, settings.settling)
+        parts = BackendParts(gang_pods, self.monitor, self.inject, settings.settling)
         runs = RunControl(self.changed, self._executor, parts, self._report)
         self.gangs = GangController(self.jobs, self._standby, runs)
         self._statuses = StatusWriter(connection, urgent, self.now)

@@ -87,7 +87,7 @@ def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _check_agent(values: Values) -> Iterator[tuple[FieldPath, str]]:
-    """Whether an agent can start the ranks of every role."""
+    """Tells whether an agent can start the ranks of every role."""
     if not values.get("agent"):
         return
     if values.get("launcher", Launcher.AGENT) != Launcher.AGENT:

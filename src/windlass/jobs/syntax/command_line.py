@@ -68,5 +68,5 @@ def procs_of(words: Sequence[str]) -> int | None:
 
 
 def is_standalone(words: Sequence[str]) -> bool:
-    """Whether torchrun has the option for a run on a single node."""
+    """Tells whether torchrun is started with --standalone."""
     return "--standalone" in words

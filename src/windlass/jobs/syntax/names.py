@@ -34,7 +34,7 @@ KUBERNETES_LABEL_VALUE = rf"({_QUALIFIED})?"
 
 
 def is_name(pattern: str, text: str) -> bool:
-    """Whether the whole text is a name of this pattern."""
+    """Tells whether the whole text is a name of this pattern."""
     return re.fullmatch(pattern, text) is not None
 
 

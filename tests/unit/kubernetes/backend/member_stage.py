@@ -17,7 +17,7 @@ from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
-from windlass.backends.kubernetes.jobs.run_control import RunControl, Surroundings
+from windlass.backends.kubernetes.jobs.run_control import BackendParts, RunControl
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_store import PodStore
@@ -88,7 +88,7 @@ class Stage:
         gang_pods = GangPods(self.pods, self.launchers, lambda _node: False, lambda: self.now, 60_000)
         self.closed: set[str] = set()
         monitor = SimpleNamespace(is_closed=self.closed.__contains__)
-        parts = Surroundings(gang_pods, monitor, lambda told: self.events.append(told.event), 0)
+        parts = BackendParts(gang_pods, monitor, lambda told: self.events.append(told.event), 0)
         self.control = RunControl(ChangedGangs(lambda: None), self.executor, parts, lambda _gang: None)
         self.gangs = GangController({self.gang.id: self.gang}, None, self.control)
 

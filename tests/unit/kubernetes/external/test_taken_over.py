@@ -3,10 +3,10 @@
 from external_pods import pod
 
 from windlass.backends.kubernetes.external import binding_annotations
-from windlass.backends.kubernetes.external.binding_annotations import Decision
+from windlass.backends.kubernetes.external.binding_annotations import BindingDecision
 from windlass.backends.kubernetes.external.takeover import found
 
-DECISION = Decision("g", {"uid-a": "n1", "uid-b": "n1", "uid-c": "n2"})
+DECISION = BindingDecision("g", {"uid-a": "n1", "uid-b": "n1", "uid-c": "n2"})
 WHOLE, PART = binding_annotations.whole(DECISION), binding_annotations.part("uid-a")
 
 

@@ -86,7 +86,7 @@ class AgentRegistry:
     # --- the host of the hub --------------------------------------------------------------------------------
 
     def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
-        """Sees `hub.Host`."""
+        """See `hub.Host`."""
         if hello["type"] != "hello":
             return None
         namespace, _, name = str(hello["name"]).partition("/")
@@ -102,13 +102,13 @@ class AgentRegistry:
         return lambda said: meeting.hear(name, said, clock())
 
     def left(self, caller: Caller) -> None:
-        """Sees `hub.Host`."""
+        """See `hub.Host`."""
         if (whose := self._callers.pop(caller, None)) is not None:
             meeting, name = whose
             meeting.left(name, caller)
 
     def look(self) -> None:
-        """Sees `hub.Host`."""
+        """See `hub.Host`."""
         clock = asyncio.get_running_loop().time()
         for uid, each in list(self._attended.items()):
             try:

@@ -70,7 +70,7 @@ class _Login:
         """Monotonic time at which files are read again."""
 
     async def identify(self, renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
-        """Sees `Access.identify`. Valid credentials stay in use when a renewal fails."""
+        """See `Access.identify`. Valid credentials stay in use when a renewal fails."""
         if self._identity is not None and not renew and time.monotonic() < self._due:
             return self._identity
         async with self._renewing:

@@ -24,7 +24,7 @@ _decode = msgspec.json.Decoder(_Written).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BindingDecision:
     """Decision to bind the pods of these uids to these nodes."""
 
     name: str
@@ -32,7 +32,7 @@ class Decision:
     nodes: Mapping[str, str]
 
 
-def whole(decision: Decision) -> Mapping[str, str]:
+def whole(decision: BindingDecision) -> Mapping[str, str]:
     """Returns the annotation of the first pod."""
     by_node: dict[str, list[str]] = {}
     for uid, node in decision.nodes.items():
@@ -50,11 +50,11 @@ def first_of(pod: Pod) -> str:
     return _read(pod).first or pod.metadata.uid
 
 
-def decision_on(pod: Pod) -> Decision | None:
+def decision_on(pod: Pod) -> BindingDecision | None:
     """Returns the decision that this pod carries, if any."""
     read = _read(pod)
     nodes = {uid: node for node, uids in read.nodes.items() for uid in uids}
-    return Decision(read.name, nodes) if pod.metadata.uid in nodes else None
+    return BindingDecision(read.name, nodes) if pod.metadata.uid in nodes else None
 
 
 def _read(pod: Pod) -> _Written:

@@ -10,14 +10,14 @@ from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, at
 from windlass.backends.kubernetes.cluster.volumes import Storage, both, storage
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
-from windlass.jobs.kubernetes.external.gang_assembly import Gang
+from windlass.jobs.kubernetes.external.gang_assembly import AssembledGang
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Fault, Refused
 from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 
-def fitted_job(gang: Gang[Pod], around: Surroundings) -> Job:
+def fitted_job(gang: AssembledGang[Pod], around: Surroundings) -> Job:
     """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones."""
     job = at_level(gang.job, around.levels)
     named = any(pod.metadata.labels.get(QUEUE) for pod in gang.pods)

@@ -97,9 +97,9 @@ class ExternalBinder:
         await choose_volumes(self._binding.connection, pod.metadata.namespace, claims)
 
 
-def _decision(gang: ExternalGang, allocation: Allocation) -> binding_annotations.Decision:
+def _decision(gang: ExternalGang, allocation: Allocation) -> binding_annotations.BindingDecision:
     uids = [pod.metadata.uid for pod in gang.pods]
-    return binding_annotations.Decision(gang.name, dict(zip(uids, allocation.nodes, strict=True)))
+    return binding_annotations.BindingDecision(gang.name, dict(zip(uids, allocation.nodes, strict=True)))
 
 
 def _note(gang: ExternalGang, allocation: Allocation) -> Mapping[str, str] | None:

@@ -111,7 +111,7 @@ class ExternalGang:
     job: Job
     pods: list[Pod]
     """Pods as they were gathered, in the order of members."""
-    gathered: gang_assembly.Gang[Pod] | None = None
+    gathered: gang_assembly.AssembledGang[Pod] | None = None
     """The gang as it was gathered, before its names were resolved in the cluster."""
     status: Status = field(default_factory=Status)
     allocation: Allocation | None = None

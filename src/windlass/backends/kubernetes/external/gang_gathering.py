@@ -134,7 +134,7 @@ class GangGathering:
         self.index.assign(gang, pod)
         self.bind_late(gang, gang.allocation, number)
 
-    def _assemble(self, group: Group) -> Sequence[gang_assembly.Gang[Pod]]:
+    def _assemble(self, group: Group) -> Sequence[gang_assembly.AssembledGang[Pod]]:
         member, manifest = group.member, self.groups.object_of(group.member)
         group.refused = "", frozenset()
         if manifest is group.manifest and not group.loose:

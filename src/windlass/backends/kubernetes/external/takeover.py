@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external import binding_annotations
-from windlass.backends.kubernetes.external.binding_annotations import Decision
+from windlass.backends.kubernetes.external.binding_annotations import BindingDecision
 from windlass.backends.kubernetes.external.external_gang import waits
 
 _ENDED = ("Succeeded", "Failed")
@@ -41,7 +41,7 @@ def found(pods: Mapping[str, Pod], usable: Callable[[str], bool]) -> Iterator[Fo
 
 
 def _found(
-    decision: Decision | None, living: Sequence[Pod], pods: Mapping[str, Pod], usable: Callable[[str], bool]
+    decision: BindingDecision | None, living: Sequence[Pod], pods: Mapping[str, Pod], usable: Callable[[str], bool]
 ) -> Found:
     here = {pod.metadata.uid: pod for pod in living}
     nodes = {uid: pod.spec.node_name for uid, pod in here.items()}

@@ -23,7 +23,7 @@ from windlass.jobs.kubernetes.status.clean_up import leaves_pods
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BackendParts:
     """The parts of the backend that the controller of gangs uses."""
 
     gang_pods: GangPods
@@ -39,7 +39,7 @@ class RunControl:
 
     changed: ChangedGangs
     executor: PodExecutor
-    parts: Surroundings
+    parts: BackendParts
     report: Callable[[Gang], None]
 
     def look(self, gang: Gang, run: Run, now: int) -> None:

@@ -27,7 +27,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Gang(Generic[P]):
+class AssembledGang(Generic[P]):
     """Pods that are placed together."""
 
     name: str
@@ -43,7 +43,7 @@ class Gang(Generic[P]):
 class Gathered(Generic[P]):
     """Gangs of one group that are to be placed."""
 
-    gangs: tuple[Gang[P], ...] = ()
+    gangs: tuple[AssembledGang[P], ...] = ()
     minimum: int = 0
     missing: str = ""
     """Why the existing pods must wait; empty if they need not."""
@@ -97,7 +97,7 @@ def _waits(pod: Pod, known: Collection[str]) -> bool:
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether the pod counts towards the required number; a pod that succeeded has counted."""
+    """Tells whether the pod counts towards the required number; a pod that succeeded has counted."""
     if pod.status.phase in _ENDED:
         return pod.status.phase == "Succeeded"
     return pod.metadata.deletion_timestamp is None
@@ -119,7 +119,7 @@ def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
 
 def gang_of(
     name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
-) -> Gang[P]:
+) -> AssembledGang[P]:
     """These pods as one gang, on whatever nodes. See `gather`. Raises Refused."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
@@ -134,7 +134,7 @@ def gang_of(
         start_timeout=None,  # the owner of slow pods replaces them
         topology=needed.topology,
     )
-    return Gang(name, job, ordered, needed.priority_class)
+    return AssembledGang(name, job, ordered, needed.priority_class)
 
 
 def _grace(pod: Pod) -> int:

@@ -39,7 +39,7 @@ class About(Protocol):
     def deletion_timestamp(self) -> str | None: ...
 
 
-class Group(Protocol):
+class SchedulingGroup(Protocol):
     """`spec.schedulingGroup`."""
 
     @property
@@ -75,7 +75,7 @@ class Spec(Protocol):
     @property
     def termination_grace_period_seconds(self) -> int | None: ...
     @property
-    def scheduling_group(self) -> Group | None: ...
+    def scheduling_group(self) -> SchedulingGroup | None: ...
 
 
 class Status(Protocol):

@@ -1,4 +1,4 @@
-"""JAXJob: its manifest, its pods, and what stands beside them.
+"""JAXJob: its manifest, its pods, and its dependent objects.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/jax, pkg/webhooks/jax, pkg/apis/kubeflow.org/v1/jax_types.go.
 """
@@ -21,7 +21,7 @@ TYPES = ReplicaTypes("jaxReplicaSpecs", ("Worker",), "Never", PORT)
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     replicas = replica_specs(manifest["spec"], TYPES)
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 

@@ -47,7 +47,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     slots(spec)
@@ -139,7 +139,7 @@ def _kubectl(namespace: str, image: str) -> Manifest:
 
 
 def _computes(launcher: Replicas) -> bool:
-    """A launcher with GPUs of its own is the first of the hosts."""
+    """Tells whether the launcher has GPUs of its own; it is the first of the hosts then."""
     containers = launcher.template["spec"]["containers"]
     return any("gpu" in name for each in containers for name in (each.get("resources") or {}).get("limits") or {})
 

@@ -41,7 +41,7 @@ _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     for each in replicas:
@@ -99,7 +99,7 @@ def _implementation(spec: Spot) -> str:
 
 
 def _computes(spec: Spot) -> bool:
-    """Whether the launcher is a worker too."""
+    """Tells whether the launcher is a worker too."""
     return spec["runLauncherAsWorker"].flag()
 
 

@@ -1,4 +1,4 @@
-"""PaddleJob: its manifest, its pods, and what stands beside them.
+"""PaddleJob: its manifest, its pods, and its dependent objects.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/paddlepaddle, pkg/webhooks/paddlepaddle,
 pkg/apis/kubeflow.org/v1/paddlepaddle_{types,defaults}.go.
@@ -25,7 +25,7 @@ TYPES = ReplicaTypes("paddleReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT)
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     found = elastic_sizes(spec["elasticPolicy"], replicas, TYPES.specs)

@@ -132,7 +132,7 @@ def _role(replicas: Replicas, spec: Spot, nproc_per_node: str) -> Role:
 
 
 def _procs(nproc_per_node: str, gpus: int) -> int:
-    """Ranks of a pod; of "auto" and "gpu" as many as it has GPUs, of "cpu" at least one."""
+    """Returns the ranks of a pod: for "auto" and "gpu" its number of GPUs, for "cpu" at least one."""
     return int(nproc_per_node) if nproc_per_node.isdigit() else max(1, 0 if nproc_per_node == "cpu" else gpus)
 
 

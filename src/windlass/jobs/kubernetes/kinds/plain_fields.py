@@ -16,7 +16,7 @@ Check = Callable[[dict[str, Any]], Iterable[tuple[FieldPath, str]]]
 
 
 class _Paths:
-    """Stands in for a text: the line of a place is the number of a path."""
+    """Substitute for a text: the line of a place is the number of a path."""
 
     def __init__(self) -> None:
         self.paths: list[FieldPath] = []

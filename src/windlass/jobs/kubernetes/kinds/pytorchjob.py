@@ -1,4 +1,4 @@
-"""PyTorchJob: its manifest, its pods, and what stands beside them.
+"""PyTorchJob: its manifest, its pods, and its dependent objects.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/pytorch, pkg/webhooks/pytorch,
 pkg/apis/kubeflow.org/v1/pytorch_{types,defaults}.go.
@@ -29,7 +29,7 @@ _PROCS = ("auto", "cpu", "gpu", "xpu")
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     spec = manifest["spec"]
     replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
     nproc = _nproc_per_node(spec)
@@ -93,7 +93,7 @@ def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, g
 
 
 def _waiter(job: str, settings: Settings) -> Manifest:
-    """Holds a worker back until the master's name resolves."""
+    """Returns the init container in which a worker waits until the master's name resolves."""
     master = replica_name(job, MASTER, 0)
     script = (
         f"err=1;for i in $(seq {settings.waiter_tries}); do if nslookup {master}; then err=0 && break; fi;"
@@ -150,7 +150,7 @@ def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | 
 
 
 def _autoscaler(parsed: ParsedJob) -> list[Manifest]:
-    """Fields of the scale subresource: the number of workers. A suspended job has none."""
+    """Returns the autoscaler, which sets the number of workers; none for a suspended job."""
     elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
     metrics = parsed.spec["elasticPolicy"]["metrics"].items()
     if elastic is None or not metrics or parsed.policy.suspend:

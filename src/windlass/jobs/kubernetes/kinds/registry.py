@@ -41,7 +41,7 @@ class Kind:
     name: str
     plural: str
     read: Callable[[Spot, Settings], ParsedJob]
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     members: Callable[[ParsedJob, int], list[Member]]
     companions: Callable[[ParsedJob, Collection[str]], list[Manifest]]
     member_policy: _Policy
@@ -61,7 +61,7 @@ class _Module(Protocol):
         """See `members`."""
 
     def companions(self, parsed: ParsedJob, /) -> list[Manifest]:
-        """See `companions`; whichever pods run."""
+        """See `companions`; the same for any running pods."""
 
 
 def _gang(_parsed: ParsedJob) -> MemberPolicy:

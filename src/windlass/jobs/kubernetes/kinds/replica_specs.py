@@ -154,7 +154,7 @@ def port_of(replicas: Replicas, port: Port) -> int:
 
 
 def elastic_sizes(policy: Spot, replicas: Sequence[Replicas], field: str) -> tuple[int, int] | None:
-    """Fewest and most; one that is missing is the other, or else the workers' number. None without a policy.
+    """Returns minimum and maximum; a missing one is the other, or the number of workers. None without a policy.
 
     Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/pytorch_defaults.go, setElasticPolicy.
     `field`: where the replica specs stand. Raises Refused.

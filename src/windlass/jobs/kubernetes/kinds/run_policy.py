@@ -1,4 +1,4 @@
-"""`spec.runPolicy`, and what of it becomes fields of the core's job.
+"""Reads `spec.runPolicy`, and turns its restart limits into fields of the core's job.
 
 Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/common_types.go. mpi-operator v0.8 has the same
 fields.
@@ -54,7 +54,7 @@ def labelled_queue(manifest: Spot) -> str:
 
 
 def is_ours(policy: RunPolicy) -> bool:
-    """Whether the job is not another controller's."""
+    """Tells whether the job is not another controller's."""
     return policy.managed_by in _OURS
 
 

@@ -1,4 +1,4 @@
-"""TFJob: its manifest, its pods, and what stands beside them.
+"""TFJob: its manifest, its pods, and its dependent objects.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/tensorflow, pkg/webhooks/tensorflow,
 pkg/apis/kubeflow.org/v1/tensorflow_{types,defaults}.go.
@@ -25,7 +25,7 @@ ALL_WORKERS = "AllWorkers"
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     if {CHIEF, MASTER} <= {each.type for each in replicas}:
@@ -42,7 +42,7 @@ def success_policy(spec: Spot) -> str:
 
 
 def dynamic_workers(spec: Spot) -> bool:
-    """Whether workers may come and go. Raises Refused."""
+    """Tells whether the number of workers may change. Raises Refused."""
     return spec["enableDynamicWorker"].flag()
 
 

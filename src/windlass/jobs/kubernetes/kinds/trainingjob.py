@@ -50,7 +50,7 @@ _PORT = 29_500
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     # 1. Read the fields as those of a job file.
     name = _name(manifest)
     later: list[str] = []

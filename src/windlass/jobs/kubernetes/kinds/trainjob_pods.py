@@ -34,7 +34,7 @@ class Runtime:
 
 
 def runtime_of(manifest: Spot, settings: Settings) -> Runtime:
-    """Raises Refused."""
+    """Returns the runtime of a manifest, with the job's changes. Raises Refused."""
     # 1. The runtime, of the cluster or of those that are shipped.
     spec = _found(manifest, settings)
     ml = spec["mlPolicy"]
@@ -73,7 +73,7 @@ def _found(manifest: Spot, settings: Settings) -> Spot:
 
 
 def _refuse(manifest: Spot, why: str) -> None:
-    """Raises Refused."""
+    """Raises Refused with this reason."""
     manifest["spec"]["runtimeRef"]["name"].refuse(f"the runtime {why}")
 
 
@@ -94,7 +94,7 @@ def _replicas(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> Replicas:
 
 
 def _count(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> int:
-    """Of MPI's pods the launcher is one, and may be counted among the nodes."""
+    """Returns the number of pods of a job; MPI's launcher may be counted among the nodes."""
     parallelism = job["template"]["spec"]["parallelism"].whole(0, MOST_REPLICAS)
     own = 1 if parallelism is None else parallelism
     asked = manifest["spec"]["trainer"]["numNodes"].whole(0, MOST_REPLICAS)
@@ -148,7 +148,7 @@ def _one(container: Manifest, changes: Manifest, env: Sequence[Manifest]) -> Man
 
 
 def upserted(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
-    """Variables with others in the places of those that have their names, or at the end."""
+    """Returns variables with others added; one of the same name is replaced in its place."""
     new = {each.get("name", ""): each for each in more}
     kept = [new.pop(each.value["name"], each.value) if _named(each) else each.value for each in Spot(env).items()]
     return [*kept, *new.values()]

@@ -1,4 +1,4 @@
-"""XGBoostJob: its manifest, its pods, and what stands beside them.
+"""XGBoostJob: its manifest, its pods, and its dependent objects.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/xgboost, pkg/webhooks/xgboost,
 pkg/apis/kubeflow.org/v1/xgboost_types.go.
@@ -23,7 +23,7 @@ TYPES = ReplicaTypes("xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single=
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Raises Refused."""
+    """Reads a manifest. Raises Refused."""
     replicas = replica_specs(manifest["spec"], TYPES)
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 

@@ -38,7 +38,7 @@ class Objects(NamedTuple):
 
 
 def holds_manifests(text: Text) -> bool:
-    """Whether a file contains manifests and no job file. Raises JobError if it is no YAML."""
+    """Tells whether a file contains manifests and no job file. Raises JobError if it is no YAML."""
     return any(_names(node) & set(_MARKS) for node in compose(text))
 
 
@@ -70,7 +70,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
 
 
 def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fault | None:
-    """None if it is no job."""
+    """Reads a manifest; returns None if it is no job."""
     if not _is_job(manifest):
         return None
     if not strict and isinstance(manifest, dict) and manifest.get("kind") == trainingjob.KIND:
@@ -97,7 +97,7 @@ def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _is_job(manifest: Any) -> bool:
-    """Whether it is to be read; malformed manifests are, for the error of their fault."""
+    """Tells whether it is to be read; malformed manifests are, for the error of their fault."""
     version = manifest.get("apiVersion") if isinstance(manifest, dict) else None
     if not isinstance(version, str) or version.startswith(_GROUPS):
         return True
@@ -140,7 +140,7 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
     """Writes shared parts out in each object, without aliases, and texts of several lines as blocks."""
 
     def ignore_aliases(self, _data: Any) -> bool:
-        """Never an alias."""
+        """Returns True: no aliases are written."""
         return True
 
 

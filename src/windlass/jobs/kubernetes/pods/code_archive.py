@@ -1,4 +1,4 @@
-"""Code that is shipped with a job: a folder as one archive, the object that holds it, and pods that unpack it.
+"""Code shipped with a job: a folder as one archive, the object that holds it, and pods that unpack it.
 
 Equal folders make equal archives on every machine and at any time: the object is named by a hash of its content.
 """

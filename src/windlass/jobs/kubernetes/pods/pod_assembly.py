@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, OURS, ROLE
-from windlass.jobs.kubernetes.labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
+from windlass.jobs.kubernetes.labels import GENERATION as GENERATION  # noqa: PLC0414 - the backend finds pods by it
 from windlass.jobs.kubernetes.labels import JOB_NAME as OWN_JOB_NAME
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas

@@ -42,7 +42,7 @@ def effective(
 ) -> dict[str, int]:
     """Requests of a pod. Each init container comes with whether it stays as a sidecar.
 
-    `of_pod`: what the pod asks for itself, in place of the sum of its containers.
+    `of_pod`: requests of the pod itself, in place of the sum of its containers.
     """
     peak, sidecars = _init_containers(init_containers)
     together = _most(add(_sum(containers), sidecars), peak)
@@ -51,14 +51,14 @@ def effective(
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource is a whole GPU of any vendor."""
+    """Tells whether a resource is a whole GPU of any vendor."""
     return resource.endswith("/gpu") or resource in _GPUS
 
 
 def core_name(resource: str) -> str:
-    """A resource as the core calls it: any vendor's whole GPU is `gpu`, a slice is `mig-…`, all else keeps its name.
+    """Returns the core's name of a resource: `gpu` for any vendor's whole GPU, `mig-…` for a slice, else its own name.
 
-    So do slices of a profile that the core does not know.
+    Slices of a profile that the core does not know keep their names too.
     """
     if is_gpu(resource):
         return GPU
@@ -74,12 +74,12 @@ def device_name(resource: str) -> str:
 
 
 def host_port(number: int, protocol: str) -> str:
-    """The resource that a port of the node is."""
+    """Returns the name of the resource for a port of the node."""
     return f"{HOST_PORT}{number}" + ("" if protocol == "TCP" else f"/{protocol.lower()}")
 
 
 def _init_containers(containers: Iterable[tuple[Resources, bool]]) -> tuple[dict[str, int], dict[str, int]]:
-    """The most that is asked before the containers start, and what goes on beside them."""
+    """Returns the peak requests before the containers start, and the requests of the sidecars that continue."""
     peak: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for wanted, stays in containers:

@@ -27,7 +27,7 @@ def left_over(parsed: ParsedJob, status: Status, phases: Mapping[str, str]) -> t
 
 
 def leaves_pods(parsed: ParsedJob, status: Status) -> bool:
-    """Whether living pods may end by themselves: under the policy None, if members have decided the end.
+    """Tells whether living pods may end by themselves: under the policy None, if members have decided the end.
 
     A limit, a deadline or a user's request ends them.
     """

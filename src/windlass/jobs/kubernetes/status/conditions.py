@@ -1,6 +1,6 @@
 """The conditions of a job's status, and which of them exclude each other.
 
-Source: kubeflow/training-operator v1.9, pkg/util/status.go. Times are the world's to stamp: a condition without
+Source: kubeflow/training-operator v1.9, pkg/util/status.go. The backend sets times: a condition without
 `lastUpdateTime` is new.
 """
 
@@ -29,7 +29,7 @@ def conditions_of(manifest: dict[str, Any]) -> Conditions:
 
 
 def holds(conditions: Sequence[Condition], kind: str) -> bool:
-    """Whether the condition of this type is true."""
+    """Tells whether the condition of this type is true."""
     return any(each["type"] == kind and each.get("status") == "True" for each in conditions)
 
 

@@ -88,7 +88,7 @@ def _ended_at(parsed: ParsedJob, life: Life) -> int | None:
 
 
 def _shows_members(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> bool:
-    """Whether the conditions are those of single pods: they restart one by one, and the first of them has begun."""
+    """Tells whether the conditions are those of single pods: they restart one by one, and the first has begun."""
     if parsed.policy.gang_restart or life.phase not in (Phase.ADMITTED, Phase.RUNNING):
         return False
     return life.phase is Phase.RUNNING or any(map(any, counts.values()))

@@ -104,7 +104,7 @@ def _failed_reason(parsed: ParsedJob, life: Life) -> str:
 
 
 def _failed_message(parsed: ParsedJob, life: Life) -> str:
-    """mpi-operator says what the launcher's Job says."""
+    """Returns the failure message; mpi-operator repeats that of the launcher's Job."""
     if _failed_reason(parsed, life) == life.reason:
         return life.message
     why = "it was active longer than the specified deadline" if life.reason == _DEADLINE else life.message

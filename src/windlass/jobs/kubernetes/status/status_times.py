@@ -1,4 +1,4 @@
-"""When conditions of a status came to be so: stamped as the training operator and the API's own controllers do.
+"""Times of the conditions of a status, set as the training operator and the API's own controllers set them.
 
 Source: kubeflow/training-operator v1.9, pkg/util/status.go, setCondition; apimachinery's meta.SetStatusCondition. Not
 taken over: Running, which an end makes false, keeps its old times there.
@@ -34,7 +34,7 @@ def stamped(
     """The wanted conditions with their times.
 
     An unchanged condition stays as it is; the time of the last transition stays while the status does.
-    `updates`: a lastUpdateTime stands beside it, as in the training operator's kinds. `now`: RFC 3339.
+    `updates`: conditions have a lastUpdateTime, as in the training operator's kinds. `now`: RFC 3339.
     """
     known = {each.get("type"): each for each in before}
     return [_stamped(known.get(each["type"]), each, now, updates=updates) for each in wanted]

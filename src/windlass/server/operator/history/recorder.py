@@ -35,7 +35,7 @@ _LOG_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class GangPods:
+class RecordedGang:
     """The job as it is being committed, and the pods of its gang to record."""
 
     state: JobState
@@ -47,7 +47,7 @@ class HistoryRecorder(Observer):
 
     def __init__(self, backend: KubernetesBackend, history: JobHistory) -> None:
         self._backend, self._history = backend, history
-        self._gangs: list[GangPods] = []
+        self._gangs: list[RecordedGang] = []
         """Gangs of the commit that is under way."""
         self._read: dict[str, set[tuple[str, bool]]] = {}
         """By job: uid of each pod whose log was read, and whether the pod had ended."""
@@ -67,7 +67,7 @@ class HistoryRecorder(Observer):
 
     def on_commit_start(self, changes: Changes) -> None:
         """Collect the pods of the jobs that are about to change."""
-        self._gangs = [GangPods(state, self._pods_to_record(state)) for state in changes.states]
+        self._gangs = [RecordedGang(state, self._pods_to_record(state)) for state in changes.states]
 
     def on_commit_end(self, changes: Changes) -> None:
         """Record the committed changes and start to read logs."""
@@ -97,7 +97,7 @@ class HistoryRecorder(Observer):
         stopping = state.status.target is not None or state.status.phase in TERMINAL
         return list_members(self._backend, state, ended=not stopping)
 
-    def _read_logs(self, gang: GangPods) -> None:
+    def _read_logs(self, gang: RecordedGang) -> None:
         done = self._read.setdefault(gang.state.id, set())
         max_bytes = max(_MIN_LOG_BYTES, min(_MAX_LOG_BYTES, _MAX_GANG_BYTES // max(1, len(gang.pods))))
         for task, pod in gang.pods:

@@ -32,7 +32,7 @@ class Unknown(NamedTuple):
     message: str
 
     def explains(self, fault: FieldPath) -> bool:
-        """Whether this field explains that another one is invalid or missing."""
+        """Tells whether this field explains that another one is invalid or missing."""
         return any(place and fault[: len(place)] == place for place in (self.path, self.meant))
 
     def __str__(self) -> str:
