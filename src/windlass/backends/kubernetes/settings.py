@@ -23,4 +23,4 @@ class BackendSettings:
     at_once: int = 64
     """Requests in flight that create, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
     settle: int = 20
-    """Time for which changes of nodes are collected before the controller is told."""
+    """Time for which changes of nodes are collected before they are reported to the controller."""

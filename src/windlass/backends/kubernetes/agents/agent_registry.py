@@ -36,7 +36,7 @@ _LATEST = 30_000
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
-    """A failure that is being recovered from: the controller is told once ranks run again."""
+    """A failure during its recovery: it is reported to the controller once ranks run again."""
 
     generation: int
     """The agents' own generation number that follows."""

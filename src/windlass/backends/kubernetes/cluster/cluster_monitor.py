@@ -13,13 +13,13 @@ from windlass.backends.port import BackendEvent
 
 
 class Settled(Enum):
-    """Which changes have settled."""
+    """Kinds of changes that are due to be reported."""
 
     NOTHING = 0
     CLUSTER = 1
-    """Nodes, queues, policies, or what pods of others use."""
+    """Nodes, queues, policies, or usage by foreign pods."""
     LOOKUPS = 2
-    """The same, and what names in jobs refer to."""
+    """The same, and objects that names in jobs refer to."""
 
 
 class ClusterMonitor:
@@ -56,7 +56,7 @@ class ClusterMonitor:
             self._inject(self.state.changed())
 
     def take(self, now: int) -> Settled:
-        """Reports changes that have settled by now."""
+        """Reports changes that are due, and returns which ones."""
         if self.due is None or now < self.due:
             return Settled.NOTHING
         self._since, changed, self._lookups_changed = None, self._lookups_changed, False

@@ -1,4 +1,4 @@
-"""The cluster without pods, for the question what can ever run: pods of others may go."""
+"""The cluster without pods, to check which jobs can ever run: foreign pods may end."""
 
 from __future__ import annotations
 

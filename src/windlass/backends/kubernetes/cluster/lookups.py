@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass, st
 
 @dataclass(frozen=True, slots=True)
 class ChangedNames:
-    """Namespaces whose jobs may resolve to something else by now. Volumes are followed job by job."""
+    """Namespaces whose jobs may resolve differently after a change. Volumes are checked job by job."""
 
     everywhere: bool = False
     namespaces: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ class ClusterLookups:
         return self._levels() != self._seen_levels
 
     def take_changed(self) -> ChangedNames:
-        """The names that may resolve to something else since the last call."""
+        """Returns the names that may resolve differently since the last call."""
         everywhere, self._seen_levels = self.has_other_levels(), self._levels()
         changed, self._changed = frozenset(self._changed), set()
         return ChangedNames(everywhere, changed)

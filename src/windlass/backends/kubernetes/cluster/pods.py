@@ -47,7 +47,7 @@ def amounts(written: Words) -> dict[str, int]:
 
 
 def _apart(pod: Pod) -> tuple[str, ...]:
-    """Returns the resources that stand for its anti-affinity."""
+    """Returns the resources that represent its anti-affinity."""
     if not pod.spec.affinity:
         return ()
     try:

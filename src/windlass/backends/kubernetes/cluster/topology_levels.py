@@ -1,4 +1,4 @@
-"""The levels of the network, and in which domain of each a node stands, as its labels say.
+"""Levels of the network topology, and the domain of a node in each level, from its labels.
 
 Sources of the labels, widest level first: kubernetes.io's well-known labels; Kueue's documentation of topology aware
 scheduling; the documentation of GKE (gce-topology), EKS (network-node-layer), OKE (rdma), and of NVIDIA's Topograph

@@ -115,7 +115,7 @@ class ExternalGangs:
         self._outlet.wake()
 
     def resolve_again(self, changed: ChangedNames) -> None:
-        """Takes over what names in waiting gangs resolve to by now."""
+        """Resolves the names in waiting gangs again, and reports jobs that have changed."""
         for gang in self._index:
             if gang.allocation is None and gang.gathered is not None and changed.concern(gang.member.namespace):
                 job = fitted_job(gang.gathered, self._outlet.around(gang.member.namespace))
@@ -199,14 +199,14 @@ class ExternalGangs:
         self._mark(gang)
 
     def _take_back_stop(self, pod: Pod, why: str) -> None:
-        """Lets a gang go on that is preempted, and of which a disruption budget forbids the eviction of every pod."""
+        """Cancels the preemption of a gang if a disruption budget has forbidden the eviction of all of its pods."""
         gang = self._index.of_pod(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
         if gang is None or allocation is None or not (allocation.stopping and _is_preempted(gang)):
             return
         living = list(gang.living())
         if len(living) < len(gang.pods) or any(each.metadata.deletion_timestamp for each in living):
-            return  # a part of it has left: only the rest of the evictions can end this
+            return  # some pods were evicted: the other evictions must follow
         allocation.tracker.resume()
         allocation.emptied = False
         self._deletion.cancel_evictions(living)

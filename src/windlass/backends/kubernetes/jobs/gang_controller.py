@@ -89,7 +89,7 @@ class GangController:
         self._changed.mark(gang)
 
     def restart_member(self, job_id: str, generation: int, member: int) -> None:
-        """Replaces the pod of one member, unless a new one lives already."""
+        """Replaces the pod of one member, unless a new one runs already."""
         gang = self._store.get(job_id)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.generation != generation or run.stopping:

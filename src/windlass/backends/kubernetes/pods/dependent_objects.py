@@ -80,7 +80,7 @@ class DependentObjects:
         await self._make_missing(gang, wanted, (), _REQUIRED)
 
     async def make(self, gang: Gang, wanted: Wanted, running: Collection[str]) -> None:
-        """Creates or update all of them. `running`: names of the pods that run. Raises ApiError, Unreachable."""
+        """Creates or updates all of them. `running`: names of the pods that run. Raises ApiError, Unreachable."""
         await self._make_missing(gang, wanted, running, _ALL)
 
     async def _make_missing(self, gang: Gang, wanted: Wanted, running: Collection[str], kinds: Collection[str]) -> None:

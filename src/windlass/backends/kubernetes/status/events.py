@@ -47,7 +47,7 @@ class EventRecorder:
         self._workers: list[asyncio.Task[None]] = []
 
     def tell(self, news: News) -> None:
-        """Queue an event, unless too many wait already."""
+        """Queues an event, unless too many wait already."""
         if not self._workers:
             loop = asyncio.get_running_loop()
             self._workers = [loop.create_task(self._work()) for _ in range(_AT_ONCE)]

@@ -42,7 +42,7 @@ class Refusals:
         self._writer: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
 
     def tell(self, refusal: Refusal) -> None:
-        """Queue a refusal for its object."""
+        """Queues a refusal for its object."""
         self._refused[refusal.home.uid] = refusal
         self._writer.mark(refusal.home.uid)
 
