@@ -9,6 +9,7 @@ Slow groups come first, so that at the end only quick tests are left to fill the
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,18 @@ SPREAD = ("tests/processes", "tests/contract")
 """Folders of SLOW_FIRST in which each test starts its own processes: these need no group."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put every test into its group, and the slow groups first."""
-    if not getattr(config.option, "loadgroup", False):  # set by pytest-xdist in its workers
-        return
-    for item in items:
-        if name := group_of(item):
-            item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=_turn)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Put every test into its group, and the slow groups first.
+
+    It is a wrapper, since pytest-xdist reads the groups in a hook that comes first among the others.
+    """
+    if getattr(config.option, "loadgroup", False):  # set by pytest-xdist in its workers
+        for item in items:
+            if name := group_of(item):
+                item.add_marker(pytest.mark.xdist_group(name))
+        items.sort(key=_turn)
+    yield
 
 
 def group_of(item: pytest.Item) -> str:
