@@ -81,7 +81,7 @@ def main() -> int:
 
 def prepare() -> None:
     """What must be there before anything starts. Raises NotAsShownError, BuildError."""
-    lacking = real_nodes.why_not()
+    lacking = real_nodes.missing_requirement()
     expect(not lacking, f"{lacking}. The jobs themselves need neither: `make demo` shows them on any machine")
     find_all([*REAL_NODES, "kubectl"])
     os.chdir(ROOT)

@@ -72,7 +72,7 @@ def bring_up(options: argparse.Namespace) -> int:
         if not options.real:
             with contextlib.closing(cluster.start(place, settings)) as plane:
                 asyncio.run(serve(plane, options))
-        elif lacking := real_nodes.why_not():
+        elif lacking := real_nodes.missing_requirement():
             raise RuntimeError(lacking)
         else:
             with contextlib.closing(real_nodes.start(place, gpus=options.gpus, settings=settings)) as real:

@@ -25,7 +25,9 @@ def test_the_demo_prints_its_steps_and_leaves_no_process(tmp_path):
 def test_the_demo_on_kubernetes_names_missing_tools_and_starts_no_process(monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "examples")
     demo = importlib.import_module("demo_kubernetes")
-    monkeypatch.setattr(demo.real_nodes, "why_not", lambda: "real nodes need runc: sh tools/install_nodes.sh")
+    monkeypatch.setattr(
+        demo.real_nodes, "missing_requirement", lambda: "real nodes need runc: sh tools/install_nodes.sh"
+    )
     monkeypatch.setattr(demo.signal, "signal", lambda *_: None)
     assert demo.main() == 1
     said = capsys.readouterr()

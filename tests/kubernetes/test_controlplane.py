@@ -1,4 +1,4 @@
-"""The control plane of the tests does what it says. It may fail for nobody else's reason."""
+"""The tests' own control plane: its servers, fake nodes, proxies and certificates work as documented."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def start(api: Api, name: str, node: str, script: Script | None = None, po
 
 
 async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """The pod as it is when `found` says yes."""
+    """Waits until `found` is true for a pod, and returns it."""
     async with asyncio.timeout(60):
         while True:
             if found(one := await api.get(f"{PODS}/{name}")):
@@ -93,8 +93,8 @@ async def cluster_of(plane: ControlPlane, nodes: Sequence[str]) -> AsyncIterator
             await clear(api)
 
 
-def test_a_bound_pod_runs_and_ends_as_it_is_told(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_bound_pod_runs_and_ends_on_request(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, fake):
             await start(api, "good", "n1")
             running = await until(api, "good", phase("Running"))
@@ -110,11 +110,11 @@ def test_a_bound_pod_runs_and_ends_as_it_is_told(apiserver: ControlPlane) -> Non
             await fake.end("default", "evicted", End(evicted="The node was low on resource: memory."))
             assert (await until(api, "evicted", phase("Failed")))["status"]["reason"] == "Evicted"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_script_says_what_a_pod_does_by_itself(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_script_defines_a_pods_own_behaviour(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, _):
             await start(api, "works", "n1", Script(work=0.05, code=3))
             assert state(await until(api, "works", phase("Failed")))["terminated"]["exitCode"] == 3
@@ -126,11 +126,11 @@ def test_a_script_says_what_a_pod_does_by_itself(apiserver: ControlPlane) -> Non
             stuck = await until(api, "imageless", lambda one: "ImagePullBackOff" in str(one["status"]))
             assert stuck["status"]["phase"] == "Pending"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_deleted_pod_ends_within_its_grace(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, fake):
             for name, obeys in (("obedient", True), ("stubborn", False)):
                 await start(api, name, "n1", Script(obeys=obeys))
@@ -139,11 +139,11 @@ def test_a_deleted_pod_ends_within_its_grace(apiserver: ControlPlane) -> None:
                 await until_gone(api, name)
             assert not list(fake.alive())
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_node_refuses_what_it_has_no_devices_for(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_node_refuses_pods_beyond_its_devices(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, fake):
             for index in range(9):  # of one device each, where there are eight
                 await start(api, f"p{index}", "n1")
@@ -155,11 +155,11 @@ def test_a_node_refuses_what_it_has_no_devices_for(apiserver: ControlPlane) -> N
             await start(api, "next", "n1")
             await until(api, "next", phase("Running"))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_on_a_silent_node_containers_run_on_and_pods_stay(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_silent_node_keeps_its_containers_and_pods(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, fake):
             await start(api, "stays", "n1")
             await until(api, "stays", phase("Running"))
@@ -175,11 +175,11 @@ def test_on_a_silent_node_containers_run_on_and_pods_stay(apiserver: ControlPlan
             assert not list(fake.alive())
             assert "taints" not in (await api.get("/api/v1/nodes/n1"))["spec"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_servers_that_are_killed_come_back_with_their_data(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_killed_servers_restart_with_their_data(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, fake):
             for server in (apiserver.etcd, apiserver.apiserver):
                 await start(api, server.name, "n1")
@@ -188,10 +188,10 @@ def test_servers_that_are_killed_come_back_with_their_data(apiserver: ControlPla
                 await fake.end("default", server.name)
                 await until(api, server.name, phase("Succeeded"))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_test_that_is_not_async_has_its_nodes_in_the_background(apiserver: ControlPlane) -> None:
+def test_a_synchronous_test_runs_its_nodes_in_the_background(apiserver: ControlPlane) -> None:
     with Background() as there:
         api = there.enter(apiserver.api())
         fake = there.enter(FakeKubelets(apiserver.admin))
@@ -202,18 +202,18 @@ def test_a_test_that_is_not_async_has_its_nodes_in_the_background(apiserver: Con
         there.do(clear(api))
 
 
-def test_somebody_without_rights_is_refused(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_user_without_rights_is_refused(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         access = kubeconfig.read(apiserver.user("somebody", ["some-group"]))
         async with Api(access) as api:
             with pytest.raises(ApiError, match='403 Forbidden: pods is forbidden: User "somebody" cannot list'):
                 await api.get(PODS)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_service_account_gets_a_token(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator"}}
         async with apiserver.api() as admin:
             await admin.post("/api/v1/namespaces/default/serviceaccounts", account)
@@ -222,11 +222,11 @@ def test_a_service_account_gets_a_token(apiserver: ControlPlane) -> None:
             with pytest.raises(ApiError, match='User "system:serviceaccount:default:operator" cannot list'):
                 await api.get(PODS)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_hundred_nodes_and_their_pods(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_hundred_nodes_run_their_pods(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         nodes = names(100)
         async with cluster_of(apiserver, nodes) as (api, fake):
             await asyncio.gather(*(start(api, f"on-{node}", node) for node in nodes))
@@ -234,11 +234,11 @@ def test_a_hundred_nodes_and_their_pods(apiserver: ControlPlane) -> None:
                 await until(api, f"on-{node}", phase("Running"))
             assert len(list(fake.alive())) == 100
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_the_wire_to_a_client_can_be_cut_and_go_silent(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_clients_connection_can_be_cut_and_silenced(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         async with TcpProxy(apiserver.url) as proxy:
             user = kubeconfig.read(apiserver.user("admin", ["system:masters"], url=proxy.url))
             async with Api(user) as api:
@@ -253,18 +253,18 @@ def test_the_wire_to_a_client_can_be_cut_and_go_silent(apiserver: ControlPlane) 
                 with pytest.raises(aiohttp.ClientError):
                     await api.get(PODS)
 
-                proxy.refuses, proxy.swallows = False, True
+                proxy.refuses, proxy.drops = False, True
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(api.get(PODS), 0.3)
-                proxy.swallows = False
+                proxy.drops = False
                 proxy.cut()
                 await clear(api)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_answers_can_be_refused_and_lost(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_requests_can_be_refused_and_answers_lost(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         rules = [
             Rule(429, "POST", "/pods$", retry_after=1, times=1),
             Rule(0, "POST", "/pods$", performed=True, times=1),
@@ -282,11 +282,11 @@ def test_answers_can_be_refused_and_lost(apiserver: ControlPlane) -> None:
                 assert (await event)["type"] == "ADDED"
             await clear(admin)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_through_the_faults_a_token_keeps_its_rights(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_a_token_keeps_its_rights_through_the_fault_proxy(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "through"}}
         async with apiserver.api() as admin, FaultProxy(apiserver) as proxy:
             await admin.post("/api/v1/namespaces/default/serviceaccounts", account)
@@ -295,11 +295,11 @@ def test_through_the_faults_a_token_keeps_its_rights(apiserver: ControlPlane) ->
                 with pytest.raises(ApiError, match='User "system:serviceaccount:default:through" cannot list'):
                     await api.get(PODS)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_with_controllers_a_silent_node_is_noticed_and_its_pods_evicted(controllers: ControlPlane) -> None:
-    async def story() -> None:
+def test_controllers_detect_a_silent_node_and_evict_its_pods(controllers: ControlPlane) -> None:
+    async def scenario() -> None:
         fake = FakeKubelets(controllers.admin, heartbeat=1.0, lease=4)
         async with controllers.api() as api, fake:
             await fake.add_nodes(["n1", "n2"])
@@ -312,11 +312,11 @@ def test_with_controllers_a_silent_node_is_noticed_and_its_pods_evicted(controll
             await until_gone(api, "stays")
             await clear(api)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_with_controllers_what_is_owned_goes_with_its_owner_and_a_namespace_whole(controllers: ControlPlane) -> None:
-    async def story() -> None:
+def test_controllers_delete_dependents_and_namespaces(controllers: ControlPlane) -> None:
+    async def scenario() -> None:
         maps = "/api/v1/namespaces/doomed/configmaps"
         async with controllers.api() as api:
             await api.post("/api/v1/namespaces", {"metadata": {"name": "doomed"}})
@@ -328,22 +328,22 @@ def test_with_controllers_what_is_owned_goes_with_its_owner_and_a_namespace_whol
             await api.delete("/api/v1/namespaces/doomed")
             await until_missing(api, "/api/v1/namespaces/doomed")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_with_controllers_a_pod_that_names_no_scheduler_is_bound(controllers: ControlPlane) -> None:
-    async def story() -> None:
+def test_controllers_bind_a_pod_that_names_no_scheduler(controllers: ControlPlane) -> None:
+    async def scenario() -> None:
         async with cluster_of(controllers, ["n1"]) as (api, _):
             plain = pod("plain")
             del plain["spec"]["schedulerName"]
             await api.post(PODS, plain)
             await until(api, "plain", phase("Running"))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_the_gangs_of_kubernetes_itself_are_served(apiserver: ControlPlane) -> None:
-    async def story() -> None:
+def test_native_pod_groups_are_served(apiserver: ControlPlane) -> None:
+    async def scenario() -> None:
         groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
         async with apiserver.api() as api:
             await api.post(
@@ -354,24 +354,24 @@ def test_the_gangs_of_kubernetes_itself_are_served(apiserver: ControlPlane) -> N
             assert (await api.post(PODS, member))["spec"]["schedulingGroup"] == {"podGroupName": "gang"}
             await clear(api, "/apis/scheduling.k8s.io/v1alpha2/podgroups")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_programs_of_kubebuilder_are_taken_where_it_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_kubebuilder_are_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "etcd").touch()
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     assert place_of(PROGRAMS["etcd"]) == tmp_path / "etcd"
     assert place_of(PROGRAMS["kubelet"]).parent.name == PROGRAMS["kubelet"].version
 
 
-def test_names_of_services_are_the_addresses_of_their_pods() -> None:
+def test_names_of_services_resolve_to_addresses_of_their_pods() -> None:
     endpoints = [
         {"addresses": ["10.0.0.1"], "hostname": "job-worker-0", "conditions": {"ready": True}},
         {"addresses": ["10.0.0.2"], "hostname": "job-worker-1", "conditions": {"ready": False}},
     ]
     meta = {"uid": "1", "namespace": "default", "labels": {"kubernetes.io/service-name": "job"}}
     known = Names("10.96.0.1")
-    known.heard("ADDED", {"metadata": meta, "endpoints": endpoints})
+    known.apply("ADDED", {"metadata": meta, "endpoints": endpoints})
     assert known.addresses("job.default.svc.cluster.local") == ["10.0.0.1"]
     assert known.addresses("job-worker-0.job.default.svc.cluster.local.") == ["10.0.0.1"]
     assert known.addresses("kubernetes.default.svc.cluster.local") == ["10.96.0.1"]
@@ -379,7 +379,7 @@ def test_names_of_services_are_the_addresses_of_their_pods() -> None:
         assert known.addresses(unknown) is None
 
 
-def test_a_query_is_answered_in_the_words_of_dns() -> None:
+def test_a_dns_query_is_answered() -> None:
     question = b"\x0akubernetes\x07default\x03svc\x07cluster\x05local\x00" + b"\x00\x01\x00\x01"
     header = b"\x12\x34\x01\x00\x00\x01" + bytes(6)
     answered = reply(header + question, Names("10.96.0.1"))

@@ -282,10 +282,10 @@ def test_events_lost_by_a_silent_connection_arrive_after_all(apiserver, name):
             connected(apiserver, wire.url) as through,
             kept(through, f"of={name}") as following,
         ):
-            wire.swallows = True
+            wire.drops = True
             await asyncio.gather(*(life_of(direct, f"{name}-{number}", name) for number in range(10)))
             assert not following.objects
-            wire.swallows = False
+            wire.drops = False
             wire.cut()
             await following.until_it_is(direct)
             assert len(following.objects) == 5

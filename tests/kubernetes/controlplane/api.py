@@ -1,4 +1,4 @@
-"""A plain client, so that what is tested is not what the tests look through."""
+"""A plain client of the API server, so that tests do not observe through the client under test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATCHES = {
 
 
 class ApiError(Exception):
-    """The API server said no."""
+    """The API server refused a request."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -109,7 +109,7 @@ class Api:
 
 def _error(status: int, text: bytes) -> ApiError:
     try:
-        said = orjson.loads(text)
+        body = orjson.loads(text)
     except orjson.JSONDecodeError:
-        said = {"message": text.decode(errors="replace")}
-    return ApiError(status, said.get("reason", ""), said.get("message", ""))
+        body = {"message": text.decode(errors="replace")}
+    return ApiError(status, body.get("reason", ""), body.get("message", ""))

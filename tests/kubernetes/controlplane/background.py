@@ -1,4 +1,4 @@
-"""An event loop of its own in a thread, for tests that are not async, or whose own loop must not be shared."""
+"""An event loop in a thread, for tests that are not async, or whose own loop must not be shared."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Background:
             self._loop.close()
 
     def enter(self, context: AbstractAsyncContextManager[T]) -> T:
-        """Enter it there; it is left when this is."""
+        """Enters a context in the loop; it is left at the end of this object's own context."""
         return self.do(self._stack.enter_async_context(context))
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there and wait for what it returns."""
+        """Runs a coroutine in the loop and waits for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -2,8 +2,8 @@
 
 A program is at `~/.cache/windlass/controlplane/<version>/<name>` (or under `$XDG_CACHE_HOME`), whole or not at all.
 `$KUBEBUILDER_ASSETS` names a folder that is looked into first, as the tools of kubebuilder do; for etcd,
-kube-apiserver and kubectl only. One process builds at a time, whoever else wants the same program waits for it. The
-first build of all takes about six minutes on two cores.
+kube-apiserver and kubectl only. One process builds at a time; others that need the same program wait for it. The
+first build of all programs takes about six minutes on two cores.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .processes import spawn
 from .programs import MODULES, PROGRAMS, Program, build_arguments
 from .toolchain import find_go
 
-SAY_EVERY = 10.0
-"""Seconds between two lines about a build that goes on."""
-GIVE_UP_AFTER = 45 * 60.0
+REPORT_EVERY_S = 10.0
+"""Seconds between two lines about a running build."""
+BUILD_TIMEOUT_S = 45 * 60.0
 """Seconds; two slow cores need a third of it for the largest program."""
 ASSETS = ("etcd", "kube-apiserver", "kubectl")
 
 
 class BuildError(RuntimeError):
-    """A program could neither be found nor built; the text says why."""
+    """A program could neither be found nor built; the text has the reason."""
 
 
 def cache_folder() -> Path:
@@ -49,27 +49,27 @@ def missing(names: Sequence[str]) -> list[str]:
 
 
 def find(name: str) -> Path:
-    """Where a program is, built first if need be. Raises BuildError."""
+    """Returns the path of a program, built first if it is missing. Raises BuildError."""
     program = PROGRAMS[name]
     place, began = place_of(program), time.monotonic()
     while not place.exists():
-        with building(program) as ours:
-            if ours and not place.exists():
+        with building(program) as is_builder:
+            if is_builder and not place.exists():
                 build(program, place)
-        if not ours:
+        if not is_builder:
             wait_for_others(program, place, began)
     return place
 
 
 def find_all(names: Sequence[str]) -> None:
-    """See to programs, in the order in which PROGRAMS names them. Raises BuildError."""
+    """Finds or builds programs, in the order of PROGRAMS. Raises BuildError."""
     for name in sorted(names, key=list(PROGRAMS).index):
         find(name)
 
 
 @contextmanager
 def building(program: Program) -> Iterator[bool]:
-    """Whether we are the one process that builds now. The lock falls with the process that holds it."""
+    """Yields whether this process holds the build lock. The lock ends with the process that holds it."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "building").open("a+") as lock:
         try:
@@ -84,50 +84,50 @@ def building(program: Program) -> Iterator[bool]:
 
 
 def wait_for_others(program: Program, place: Path, began: float) -> None:
-    """Until the program is there, or nobody builds any more, or it is time to say something."""
-    say_at = time.monotonic() + SAY_EVERY
-    while not place.exists() and time.monotonic() < say_at:
+    """Waits until the program exists, no other process builds, or a line is due; prints that line."""
+    report_at = time.monotonic() + REPORT_EVERY_S
+    while not place.exists() and time.monotonic() < report_at:
         time.sleep(0.2)
-        with building(program) as ours:
-            if ours:
+        with building(program) as is_builder:
+            if is_builder:
                 return
     if not place.exists():
         now = (cache_folder() / "building").read_text()
-        say(f"waiting for {program.name}: another process builds {now} ({time.monotonic() - began:.0f} s)")
+        report(f"waiting for {program.name}: another process builds {now} ({time.monotonic() - began:.0f} s)")
 
 
 def build(program: Program, place: Path) -> None:
-    """Build beside the place and rename into it. Raises BuildError."""
-    say(f"building {program.name} {program.version}: once on this machine; all programs take about six minutes")
+    """Builds beside the target path and renames the result. Raises BuildError."""
+    report(f"building {program.name} {program.version}: once on this machine; all programs take about six minutes")
     began = time.monotonic()
     place.parent.mkdir(parents=True, exist_ok=True)
-    half = place.with_name(f"{place.name}.{os.getpid()}")
+    temporary = place.with_name(f"{place.name}.{os.getpid()}")
     log = place.with_name(f"{place.name}.log")
     try:
         go = find_go(cache_folder())
-        command = ["nice", "-n", "10", go, "build", *build_arguments(program), "-o", half, program.package]
+        command = ["nice", "-n", "10", go, "build", *build_arguments(program), "-o", temporary, program.package]
         follow(command, MODULES / program.module, log, program.name)
     except (OSError, subprocess.CalledProcessError) as failed:
-        half.unlink(missing_ok=True)
-        said = log.read_text(errors="replace").strip().splitlines()[-5:] if log.exists() else []
-        raise BuildError("\n".join([f"{program.name} could not be built: {failed}", *said])) from failed
-    half.rename(place)
+        temporary.unlink(missing_ok=True)
+        last_lines = log.read_text(errors="replace").strip().splitlines()[-5:] if log.exists() else []
+        raise BuildError("\n".join([f"{program.name} could not be built: {failed}", *last_lines])) from failed
+    temporary.rename(place)
     log.unlink()
-    say(f"built {program.name} in {time.monotonic() - began:.0f} s")
+    report(f"built {program.name} in {time.monotonic() - began:.0f} s")
 
 
 def follow(command: Sequence[str | Path], folder: Path, log: Path, name: str) -> None:
-    """Run it, telling now and then for how long. Raises CalledProcessError."""
+    """Runs a build and prints its duration regularly. Raises CalledProcessError."""
     env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
     began = time.monotonic()
     log.unlink(missing_ok=True)
     process = spawn(command, log, env, folder)
     try:
-        while process.poll() is None and (spent := time.monotonic() - began) < GIVE_UP_AFTER:
+        while process.poll() is None and (spent := time.monotonic() - began) < BUILD_TIMEOUT_S:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(SAY_EVERY)
+                process.wait(REPORT_EVERY_S)
                 break
-            say(f"building {name} ({spent + SAY_EVERY:.0f} s)")
+            report(f"building {name} ({spent + REPORT_EVERY_S:.0f} s)")
     finally:
         process.kill()
         process.wait()
@@ -135,6 +135,6 @@ def follow(command: Sequence[str | Path], folder: Path, log: Path, name: str) ->
         raise subprocess.CalledProcessError(process.returncode, "go build")
 
 
-def say(line: str) -> None:
+def report(line: str) -> None:
     sys.stderr.write(f"control plane: {line}\n")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Keys and certificates: an authority of our own, and what it signs."""
+"""Keys and certificates: an authority, and the pairs that it signs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs. `pair.certificate` is what others trust."""
+    """A certificate authority. Others trust `pair.certificate`."""
 
     pair: Pair
     key: ec.EllipticCurvePrivateKey
     name: x509.Name
 
     def server(self, folder: Path, name: str, addresses: Sequence[str]) -> Pair:
-        """A server's pair for host names and IP addresses."""
+        """Makes a server's pair for host names and IP addresses."""
         names = x509.SubjectAlternativeName([_general(address) for address in addresses])
         return self._sign(folder, name, _subject(name, ()), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, folder: Path, user: str, groups: Sequence[str] = ()) -> Pair:
-        """The pair by which an API server knows a user and its groups."""
+        """Makes the pair by which an API server identifies a user and its groups."""
         file = user.replace(":", "-").replace("/", "-")
         return self._sign(folder, file, _subject(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
@@ -73,7 +73,7 @@ def make_authority(folder: Path) -> Authority:
 
 
 def make_token_key(folder: Path) -> Pair:
-    """The key pair with which service account tokens are signed; its public half stands for the certificate."""
+    """Makes the key pair that signs service account tokens; its public half takes the certificate's place."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private, public = folder / "tokens.key", folder / "tokens.pub"
     private.write_bytes(_pem(key))
@@ -96,7 +96,7 @@ _SIGNS = x509.KeyUsage(
 
 
 def _subject(user: str, groups: Sequence[str]) -> x509.Name:
-    """Kubernetes reads the user from the common name, and a group from each organization."""
+    """Returns a subject: Kubernetes reads the user from the common name, and a group from each organization."""
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
 

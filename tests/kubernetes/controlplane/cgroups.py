@@ -1,4 +1,4 @@
-"""The cgroups that hold a node's pods: of version 2, or one a controller of version 1."""
+"""The cgroups that hold a node's pods: one of version 2, or one per controller of version 1."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ def writable() -> bool:
 
 
 def make(name: str) -> None:
-    """The kubelet wants its own to be there, with what it needs of the controllers."""
+    """Creates a kubelet's cgroup, with the controllers that it needs."""
     for root in _hierarchies():
         if (root / "cgroup.controllers").exists() and root == _ROOT:
-            _hand_down(root)
+            _delegate_controllers(root)
         own = root / name
         own.mkdir(exist_ok=True)
-        if root.name == "cpuset":  # of version 1, where nobody inherits them
+        if root.name == "cpuset":  # version 1: these files are not inherited
             for file in ("cpuset.cpus", "cpuset.mems"):
                 (own / file).write_text((root / file).read_text())
 
 
 def remove(prefix: str) -> None:
-    """All whose names begin so, as soon as the processes in them, killed just now, are gone. Raises RuntimeError."""
+    """Removes the cgroups with this prefix, once their killed processes have ended. Raises RuntimeError."""
     give_up = time.monotonic() + GONE_WITHIN
-    for own in _ours(prefix):
-        while not _removed(own):
+    for own in _with_prefix(prefix):
+        while not _remove_tree(own):
             if time.monotonic() > give_up:
                 raise RuntimeError(f"{own} still has processes")
             time.sleep(0.02)
 
 
-def sweep(prefix: str) -> None:
-    """What was left when somebody was killed: those of wires that are not there any more."""
-    for own in _ours(prefix):
+def remove_stale(prefix: str) -> None:
+    """Removes the cgroups that a killed test run has left: those of wires that do not exist any more."""
+    for own in _with_prefix(prefix):
         wire = own.name.removeprefix(prefix).partition("-")[0]
         if not Path(f"/sys/class/net/wl{wire}").exists():
-            _removed(own)
+            _remove_tree(own)
 
 
-def _hand_down(root: Path) -> None:
-    """Version 2: in a container the processes must leave the root before it may share its controllers out."""
+def _delegate_controllers(root: Path) -> None:
+    """Delegates the root's controllers (version 2); in a container, processes must leave the root cgroup first."""
     wanted = " ".join(f"+{name}" for name in _CONTROLLERS if name in (root / "cgroup.controllers").read_text().split())
     try:
         (root / "cgroup.subtree_control").write_text(wanted)
     except OSError:
-        leaf = root / "not-ours"
+        leaf = root / "others"
         leaf.mkdir(exist_ok=True)
         for process in (root / "cgroup.procs").read_text().split():
             with suppress(OSError):  # the kernel's own, and those that have ended
@@ -68,12 +68,12 @@ def _hierarchies() -> Sequence[Path]:
     return [each for each in _ROOT.iterdir() if each.is_dir() and not each.is_symlink()]
 
 
-def _ours(prefix: str) -> Iterator[Path]:
+def _with_prefix(prefix: str) -> Iterator[Path]:
     return (own for root in _hierarchies() for own in root.glob(f"{prefix}*"))
 
 
-def _removed(cgroup: Path) -> bool:
-    """A cgroup and those in it; never the files, which the kernel keeps."""
+def _remove_tree(cgroup: Path) -> bool:
+    """Removes a cgroup and those in it (their files belong to the kernel). Returns whether it is gone."""
     for folder in sorted((each for each in cgroup.rglob("*") if each.is_dir()), reverse=True):
         with suppress(OSError):
             folder.rmdir()

@@ -26,7 +26,7 @@ READY_WITHIN = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a control plane may be asked for. Times are seconds."""
+    """Settings of a control plane. Times are seconds."""
 
     controllers: bool = False
     """And the default scheduler, for pods that name no other."""
@@ -40,7 +40,7 @@ class Settings:
     services: str = "10.96.0"
     """The first three numbers of the addresses that services get; the API server's own ends with 1."""
     eviction_after: int = 2
-    """How long pods that say nothing else are left on an unreachable node."""
+    """Default toleration time of pods for an unreachable node."""
     apiserver_flags: Sequence[str] = ()
     controller_flags: Sequence[str] = ()
 
@@ -106,7 +106,7 @@ class ControlPlane:
     def close(self) -> None:
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:
-                server.kill()  # nobody needs its data any more
+                server.kill()  # its data are not needed any more
         shutil.rmtree(self.folder)
 
 
@@ -184,7 +184,7 @@ async def _until_ready(admin: Access, path: str, servers: Sequence[Server]) -> N
                 return await _answer(api, path)
             except (ApiError, aiohttp.ClientError, TimeoutError, OSError) as failed:
                 for server in servers:
-                    server.must_run()
+                    server.check_running()
                 if time.monotonic() > give_up:
                     raise RuntimeError(f"{path} is not ready after {READY_WITHIN:.0f} s: {failed!r}") from failed
             await asyncio.sleep(0.05)

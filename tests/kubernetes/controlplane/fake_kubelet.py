@@ -1,4 +1,4 @@
-"""Fake kubelets: nodes without machines, on which bound pods run, end and are lost as a test says.
+"""Fake kubelets: nodes without machines, on which bound pods run, end and are lost as a test requests.
 
 One loop serves thousands of nodes. In a test's own event loop:
 
@@ -9,7 +9,7 @@ One loop serves thousands of nodes. In a test's own event loop:
         await fake.silence("n2")                 # its pods stay Terminating when they are deleted
         await fake.revive("n2")
 
-What a pod does by itself is its `Script`, by annotation (`Script(work=1.0, code=3).annotation()`) or by the function
+A pod's own behaviour is its `Script`, by annotation (`Script(work=1.0, code=3).annotation()`) or by the function
 `script_of`. `background.Background` holds them for tests that are not async; `tools/control_plane.py` for people.
 """
 
@@ -28,7 +28,7 @@ import aiohttp
 
 from . import fake_status as status
 from .api import Api, ApiError
-from .fake_pod import End, FakePod, Script, annotated, live, now
+from .fake_pod import End, FakePod, Script, annotated, now, run_pod
 from .fake_status import Patch, Pod
 from .kubeconfig import Access
 
@@ -46,14 +46,14 @@ class FakeNode:
     name: str
     address: str
     devices: Mapping[str, int]
-    """What it has of the resources that are counted: nvidia.com/gpu and the like."""
+    """Amounts of counted resources, such as nvidia.com/gpu."""
     answers: asyncio.Event = field(default_factory=asyncio.Event)
     pods: dict[str, FakePod] = field(default_factory=dict)
     """By uid."""
 
     def refusal(self, pod: FakePod) -> tuple[str, str] | None:
-        """Why a kubelet would not take this pod beside those that it has, if so: reason and message."""
-        there = [each.devices for each in self.pods.values() if each.task and not each.over]
+        """Returns reason and message if a kubelet would reject this pod beside those on the node; else None."""
+        there = [each.devices for each in self.pods.values() if each.task and not each.has_ended]
         for name, wanted in pod.devices.items():
             used = sum(devices.get(name, 0) for devices in there)
             if used + wanted > (has := self.devices.get(name, 0)):
@@ -63,7 +63,7 @@ class FakeNode:
 
 
 class FakeKubelets:
-    """Every node that was added here, and the pods bound to them. `start` is seconds from bound to Running."""
+    """The nodes that were added, and the pods bound to them. `start`: seconds from the binding to Running."""
 
     def __init__(
         self,
@@ -77,17 +77,17 @@ class FakeKubelets:
         self.api = Api(access, connections=AT_ONCE + 2)
         self.start = start
         self.heartbeat = heartbeat
-        """Seconds between a node's renewals of its lease of `lease` seconds; 0 is never."""
+        """Seconds between a node's renewals of its lease of `lease` seconds; 0: never."""
         self.lease = lease
         self.script_of = script_of
         self.broken_images: set[str] = set()
         self.nodes: dict[str, FakeNode] = {}
         self.pods: dict[str, FakePod] = {}
-        """By uid; with those that the API has lost, as long as their containers run."""
+        """By uid; includes pods that the API has lost, as long as their containers run."""
         self.refused: list[Pod] = []
-        """Pods that their nodes had no devices left for: whoever bound them was wrong."""
+        """Pods that exceeded the free devices of their node: errors of the scheduler that bound them."""
         self.started = 0
-        """Pods that were made Running."""
+        """Number of pods that became Running."""
         self._addresses = (f"10.{a}.{b}.{c}" for a in range(128, 255) for b in range(256) for c in range(1, 255))
         self._room = asyncio.Semaphore(AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
@@ -118,7 +118,7 @@ class FakeKubelets:
         taints: Sequence[Mapping[str, str]] = (),
         more: Mapping[str, str] | None = None,
     ) -> None:
-        """Nodes that are ready, with a lease each. `labels` is by place in `names`; `more` is more of allocatable."""
+        """Adds ready nodes, each with a lease. `labels` by index in `names`; `more`: further allocatable resources."""
         allocatable = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "1Ti", **(more or {})}
         if gpus:
             allocatable["nvidia.com/gpu"] = str(gpus)
@@ -129,7 +129,7 @@ class FakeKubelets:
             body = status.node(name, now(), node.address, allocatable, labels(index), taints)
             async with self._room:
                 await self.api.post("/api/v1/nodes", body)
-                # the node is ready, and a node controller takes off the taint of new nodes
+                # the node is ready, and a node controller removes the taint of new nodes
                 await self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": list(taints) or None}})
                 await self._renew(name)
             self._answer(node)
@@ -137,7 +137,7 @@ class FakeKubelets:
         await asyncio.gather(*(add(index, name) for index, name in enumerate(names)))
 
     async def remove_nodes(self, names: Sequence[str]) -> None:
-        """The Node objects and leases go, and the machines with them: nothing of their pods runs any more."""
+        """Removes Node objects, leases and machines: their pods do not run any more."""
 
         async def remove(name: str) -> None:
             if node := self.nodes.pop(name, None):
@@ -151,45 +151,49 @@ class FakeKubelets:
         await asyncio.gather(*(remove(name) for name in names))
 
     async def silence(self, name: str, *, noticed: bool = True) -> None:
-        """The node stops answering; its containers run on. `noticed`: marked as the controller-manager would do it."""
+        """Stops the node's answers; its containers run on. `noticed`: marked like by the controller-manager."""
         self.nodes[name].answers.clear()
         if noticed:
             await self._mark(name, "Unknown", [status.UNREACHABLE])
 
     async def revive(self, name: str) -> None:
-        """The node answers again, and does what was asked of it meanwhile."""
+        """Lets the node answer again, and carry out the requests of the meantime."""
         await self._renew(name)
         await self._mark(name, "True", [])
         self._answer(self.nodes[name])
 
     async def end(self, namespace: str, name: str, end: End | None = None) -> None:
-        """End a pod's containers, once they run: with code 0 if nothing is said."""
+        """Ends a pod's containers, once they run; by default with code 0."""
         pod = await self.running(namespace, name)
-        assert pod.told is not None
-        if not pod.told.done():
-            pod.told.set_result(end or End())
+        assert pod.requested_end is not None
+        if not pod.requested_end.done():
+            pod.requested_end.set_result(end or End())
 
     async def running(self, namespace: str, name: str, patience: float = 20.0) -> FakePod:
-        """Wait until a pod's containers run. Raises TimeoutError after `patience` seconds."""
+        """Waits until a pod's containers run. Raises TimeoutError after `patience` seconds."""
         async with asyncio.timeout(patience):
             while True:
                 for pod in self.pods.values():
                     meta = pod.pod["metadata"]
-                    if (meta["namespace"], meta["name"]) == (namespace, name) and pod.alive and not pod.told.done():
+                    if (
+                        (meta["namespace"], meta["name"]) == (namespace, name)
+                        and pod.alive
+                        and not pod.requested_end.done()
+                    ):
                         return pod
                 await asyncio.sleep(0.01)
 
     def alive(self) -> Iterator[Pod]:
-        """The pods whose containers run, also where the node is silent or the API has forgotten them."""
+        """Yields pods whose containers run, also of silent nodes, and those that the API has deleted."""
         return (pod.pod for pod in self.pods.values() if pod.alive)
 
     def _answer(self, node: FakeNode) -> None:
         node.answers.set()
         for pod in list(node.pods.values()):
-            self._look(pod)
+            self._update(pod)
 
     async def _follow(self) -> None:
-        """List, watch, and again when the watch ends or the server is away."""
+        """Lists and watches, repeatedly: when the watch ends or the server is not reachable."""
         while True:
             try:
                 listed = await self.api.get(PODS, **BOUND)
@@ -198,17 +202,17 @@ class FakeKubelets:
                 while True:
                     async for event in self.api.watch(PODS, version, **BOUND):
                         version = event["object"]["metadata"]["resourceVersion"]
-                        self._heard(event["type"], event["object"])
+                        self._apply_event(event["type"], event["object"])
             except (ApiError, aiohttp.ClientError, OSError):
                 await asyncio.sleep(AGAIN)
 
     def _relist(self, pods: Sequence[Pod]) -> None:
         for lost in self.pods.keys() - {pod["metadata"]["uid"] for pod in pods}:
-            self._heard("DELETED", self.pods[lost].pod)
+            self._apply_event("DELETED", self.pods[lost].pod)
         for pod in pods:
-            self._heard("MODIFIED", pod)
+            self._apply_event("MODIFIED", pod)
 
-    def _heard(self, kind: str, pod: Pod) -> None:
+    def _apply_event(self, kind: str, pod: Pod) -> None:
         if kind == "BOOKMARK" or pod["spec"]["nodeName"] not in self.nodes:
             return
         uid = pod["metadata"]["uid"]
@@ -221,7 +225,7 @@ class FakeKubelets:
             self.pods[uid] = node.pods[uid] = known
         known.pod = pod
         known.forgotten = kind == "DELETED"
-        self._look(known)
+        self._update(known)
 
     def _script(self, pod: Pod) -> Script:
         for container in pod["spec"]["containers"]:
@@ -229,8 +233,8 @@ class FakeKubelets:
                 return Script(image_error=f"{container['image']}: not found")
         return self.script_of(pod)
 
-    def _look(self, pod: FakePod) -> None:
-        """Do what the pod's object asks for, if its node answers."""
+    def _update(self, pod: FakePod) -> None:
+        """Carries out what the pod's object requests, if its node answers."""
         node = self.nodes[pod.pod["spec"]["nodeName"]]
         if not node.answers.is_set():
             return
@@ -239,16 +243,16 @@ class FakeKubelets:
                 self._forget(pod)
                 return
             refusal = node.refusal(pod)
-            pod.task = asyncio.create_task(self._refuse(pod, *refusal) if refusal else self._live(pod))
+            pod.task = asyncio.create_task(self._refuse(pod, *refusal) if refusal else self._run_pod(pod))
         if pod.forgotten or "deletionTimestamp" in pod.pod["metadata"]:
             pod.gone.set()
 
-    async def _live(self, pod: FakePod) -> None:
-        await live(pod, self.start, self._write, self._remove)
+    async def _run_pod(self, pod: FakePod) -> None:
+        await run_pod(pod, self.start, self._write, self._remove)
         self._forget(pod)
 
     async def _refuse(self, pod: FakePod, reason: str, message: str) -> None:
-        pod.over = True
+        pod.has_ended = True
         self.refused.append(pod.pod)
         await self._write(pod, status.refused(pod.pod, now(), reason, message))
         await pod.gone.wait()
@@ -264,16 +268,16 @@ class FakeKubelets:
 
     async def _write(self, pod: FakePod, patch: Patch) -> bool:
         path = _path(pod.pod)
-        answer = await self._surely(pod, lambda: self.api.patch(f"{path}/status", patch, "strategic"))
+        answer = await self._repeat(pod, lambda: self.api.patch(f"{path}/status", patch, "strategic"))
         self.started += answer is not None and patch["status"]["phase"] == "Running"
         return answer is not None
 
     async def _remove(self, pod: FakePod) -> None:
         only = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.pod["metadata"]["uid"]}}
-        await self._surely(pod, lambda: self.api.delete(_path(pod.pod), only))
+        await self._repeat(pod, lambda: self.api.delete(_path(pod.pod), only))
 
-    async def _surely(self, pod: FakePod, request: Callable[[], Any]) -> object:
-        """Ask until the server answers, while the node does; None if the pod is not there or another one is."""
+    async def _repeat(self, pod: FakePod, request: Callable[[], Any]) -> object:
+        """Repeats a request until the server answers, while the node answers; None if the pod was replaced."""
         while not pod.forgotten and (node := self.nodes.get(pod.pod["spec"]["nodeName"])):
             await node.answers.wait()
             try:
@@ -290,7 +294,7 @@ class FakeKubelets:
         return None
 
     async def _mark(self, name: str, ready: str, taints: Sequence[str]) -> None:
-        """As the node lifecycle controller does it."""
+        """Marks a node like the node lifecycle controller."""
         conditions = {"status": {"conditions": [status.readiness(ready, now())]}}
         await self.api.patch(f"/api/v1/nodes/{name}/status", conditions, "strategic")
         spec = (await self.api.get(f"/api/v1/nodes/{name}"))["spec"]
@@ -299,7 +303,7 @@ class FakeKubelets:
         await self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": others + marks}})
 
     async def _renew_leases(self) -> None:
-        """Each node once in a heartbeat, spread over it."""
+        """Renews each node's lease once per heartbeat, spread over its length."""
         while self.heartbeat:
             names = [name for name, node in self.nodes.items() if node.answers.is_set()]
             pause = self.heartbeat / max(len(names), 1)
@@ -341,5 +345,5 @@ async def _unless_gone(request: Any) -> None:
 
 
 def names(count: int, prefix: str = "node-") -> list[str]:
-    """node-00000, node-00001, …: as many names as nodes are wanted."""
+    """Returns `count` names: node-00000, node-00001, …"""
     return [f"{prefix}{index:05}" for index in itertools.islice(itertools.count(), count)]

@@ -1,4 +1,4 @@
-"""The life of one pod on a fake node."""
+"""The lifecycle of one pod on a fake node."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ BACK_OFF = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What the containers of a pod do. Times are seconds. Without a word they run until somebody ends them."""
+    """The behaviour of a pod's containers, times in seconds. By default they run until they are ended."""
 
     start: float | None = None
-    """From the binding until they run; None is the kubelet's own."""
+    """From the binding until they run; None: the kubelet's default."""
     work: float | None = None
-    """Until they end by themselves; None is never."""
+    """Until they end by themselves; None: never."""
     code: int = 0
-    """With which they end by themselves."""
+    """Exit code when they end by themselves."""
     reason: str = ""
-    """Why they ended, as the container's state says it: "OOMKilled"; empty is Completed or Error, by the code."""
+    """Reason in the container's state, such as "OOMKilled"; empty: Completed or Error, by the code."""
     obeys: bool = True
-    """SIGTERM ends them at once (code 143); else only SIGKILL does when the grace is over (code 137)."""
+    """Whether SIGTERM ends them at once (code 143); if not, SIGKILL after the grace period does (code 137)."""
     image_error: str = ""
-    """Why the image cannot be pulled: then the pod stays Pending."""
+    """Error of the image pull: the pod stays Pending."""
 
     def annotation(self) -> dict[str, str]:
-        """For the annotations of a pod, or of a job's template."""
+        """Returns the annotation for a pod, or for a job's template."""
         return {ANNOTATION: json.dumps(asdict(self))}
 
 
 def annotated(pod: Pod) -> Script:
-    """The script that a pod's annotation holds."""
+    """Returns the script in a pod's annotation."""
     text = pod["metadata"].get("annotations", {}).get(ANNOTATION)
     return Script(**json.loads(text)) if text else Script()
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the containers are to end: told by a test."""
+    """The end of a pod's containers, as a test requests it."""
 
     code: int = 0
     reason: str = ""
     container: str | None = None
-    """The one that ends with the code, the others with 0; None is all of them."""
+    """The container that ends with the code, others with 0; None: all end with it."""
     evicted: str = ""
-    """The kubelet's message, if it throws the pod out."""
+    """The kubelet's message, if it evicts the pod."""
 
 
 @dataclass
 class FakePod:
-    """A pod that this kubelet knows. `alive` is the truth about its containers, whatever the API says."""
+    """A pod on a fake node. `alive`: whether its containers run, independently of the API."""
 
     pod: Pod
     script: Script
@@ -66,19 +66,19 @@ class FakePod:
     ip: str
     devices: Mapping[str, int]
     alive: bool = False
-    over: bool = False
+    has_ended: bool = False
     """Its containers have ended for good."""
     restarts: int = 0
-    told: asyncio.Future[End] | None = None
+    requested_end: asyncio.Future[End] | None = None
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    """It is to end, or not in the API any more."""
+    """Set when the pod is to end, or is not in the API any more."""
     forgotten: bool = False
-    """It is not in the API any more: nothing is to be written about it."""
+    """Whether it is not in the API any more: no status is written."""
     task: asyncio.Task[None] | None = None
 
 
 Write = Callable[[FakePod, Patch], Awaitable[bool]]
-"""Patches the pod's status, as soon as its node answers; False if the pod is not there any more."""
+"""Patches the pod's status, as soon as its node answers; False if the pod does not exist any more."""
 Remove = Callable[[FakePod], Awaitable[None]]
 
 
@@ -86,20 +86,20 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def live(this: FakePod, default_start: float, write: Write, remove: Remove) -> None:
-    """From bound to ended, and out of the API if it was deleted."""
+async def run_pod(this: FakePod, default_start: float, write: Write, remove: Remove) -> None:
+    """Runs a bound pod to its end, and removes it from the API if it was deleted."""
     start = default_start if this.script.start is None else this.script.start
     if this.script.image_error:
-        await _wait_in_vain(this, start, write)
+        await _fail_image_pull(this, start, write)
     elif not await _within(this.gone, start):
         await _run(this, write)
     await this.gone.wait()
-    this.alive, this.over = False, True
+    this.alive, this.has_ended = False, True
     if not this.forgotten:
         await remove(this)
 
 
-async def _wait_in_vain(this: FakePod, start: float, write: Write) -> None:
+async def _fail_image_pull(this: FakePod, start: float, write: Write) -> None:
     if await _within(this.gone, start):
         return
     why = this.script.image_error
@@ -112,28 +112,28 @@ async def _run(this: FakePod, write: Write) -> None:
     last = None
     while True:
         this.alive = True
-        this.told = asyncio.get_running_loop().create_future()
+        this.requested_end = asyncio.get_running_loop().create_future()
         if not await write(this, status.running(this.pod, now(), this.host, this.ip, this.restarts, last)):
             break
-        end = await _ending(this)
-        if not _starts_again(this, end):
-            await _tell_end(this, end, write)
+        end = await _wait_for_end(this)
+        if not _restarts(this, end):
+            await _report_end(this, end, write)
             break
         this.restarts += 1  # at once: a real kubelet backs off from 10 s to 5 minutes
         last = status.terminated(end.code, end.reason, now())
     this.alive = False
 
 
-async def _ending(this: FakePod) -> End:
-    """Wait for the first of: told by a test, its own work done, deleted."""
-    assert this.told is not None
-    waits = [this.told, asyncio.ensure_future(this.gone.wait())]
+async def _wait_for_end(this: FakePod) -> End:
+    """Waits for a test's request, the end of the work, or the deletion, whichever is first."""
+    assert this.requested_end is not None
+    waits = [this.requested_end, asyncio.ensure_future(this.gone.wait())]
     try:
         done, _ = await asyncio.wait(waits, timeout=this.script.work, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waits[1].cancel()
-    if this.told in done:
-        return this.told.result()
+    if this.requested_end in done:
+        return this.requested_end.result()
     if not done:
         return End(this.script.code, this.script.reason)
     if this.forgotten:
@@ -141,19 +141,19 @@ async def _ending(this: FakePod) -> End:
     if this.script.obeys:
         return End(status.TERMINATED)
     grace = this.pod["metadata"].get("deletionGracePeriodSeconds", 30)
-    await asyncio.wait([this.told], timeout=grace)
-    return this.told.result() if this.told.done() else End(status.KILLED)
+    await asyncio.wait([this.requested_end], timeout=grace)
+    return this.requested_end.result() if this.requested_end.done() else End(status.KILLED)
 
 
-def _starts_again(this: FakePod, end: End) -> bool:
+def _restarts(this: FakePod, end: End) -> bool:
     policy = this.pod["spec"].get("restartPolicy", "Always")
     if this.gone.is_set() or end.evicted or policy == "Never":
         return False
     return policy == "Always" or end.code != 0
 
 
-async def _tell_end(this: FakePod, end: End, write: Write) -> None:
-    this.alive, this.over = False, True
+async def _report_end(this: FakePod, end: End, write: Write) -> None:
+    this.alive, this.has_ended = False, True
     if this.forgotten:
         return
     if end.evicted:
@@ -165,7 +165,7 @@ async def _tell_end(this: FakePod, end: End, write: Write) -> None:
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it came in time."""
+    """Returns whether the event was set in time."""
     if seconds <= 0:
         return event.is_set()
     try:

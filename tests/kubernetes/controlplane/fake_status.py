@@ -1,4 +1,4 @@
-"""What a kubelet writes about a pod and a node: pure functions from objects to patches."""
+"""Statuses that a kubelet writes for pods and nodes: pure functions from objects to patches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TERMINATED = 128 + 15
 
 
 def running(pod: Pod, now: str, host: str, ip: str, restarts: int = 0, last: Mapping[str, Any] | None = None) -> Patch:
-    """Every container runs, and is ready; `last` is how it ended before, if this is not its first start."""
+    """Returns the status of a pod whose containers run and are ready; `last`: their previous end, if any."""
     containers = [
         _container(each, {"running": {"startedAt": now}}, ready=True, restarts=restarts, last=last)
         for each in pod["spec"]["containers"]
@@ -34,7 +34,7 @@ def running(pod: Pod, now: str, host: str, ip: str, restarts: int = 0, last: Map
 
 
 def waiting(pod: Pod, now: str, host: str, reason: str, message: str) -> Patch:
-    """No container can be started, and why."""
+    """Returns the status of a pod none of whose containers can be started, with the reason."""
     state = {"waiting": {"reason": reason, "message": message}}
     containers = [_container(each, state) for each in pod["spec"]["containers"]]
     conditions = [_condition("Ready", "False", now, "ContainersNotReady")]
@@ -42,7 +42,7 @@ def waiting(pod: Pod, now: str, host: str, reason: str, message: str) -> Patch:
 
 
 def ended(pod: Pod, now: str, codes: Mapping[str, int], reason: str = "", restarts: int = 0) -> Patch:
-    """Every container has ended, with a code by container name."""
+    """Returns the status of a pod whose containers have ended; `codes` by container name."""
     containers = [
         _container(each, terminated(codes[each["name"]], reason, now), restarts=restarts)
         for each in pod["spec"]["containers"]
@@ -53,7 +53,7 @@ def ended(pod: Pod, now: str, codes: Mapping[str, int], reason: str = "", restar
 
 
 def evicted(pod: Pod, now: str, message: str) -> Patch:
-    """As a kubelet that runs out of a resource does it."""
+    """Returns the status of a pod evicted for lack of a resource."""
     lost = _condition("DisruptionTarget", "True", now, "TerminationByKubelet")
     patch = ended(pod, now, {each["name"]: KILLED for each in pod["spec"]["containers"]}, "Error")
     patch["status"] |= {"phase": "Failed", "reason": "Evicted", "message": message}
@@ -62,17 +62,17 @@ def evicted(pod: Pod, now: str, message: str) -> Patch:
 
 
 def refused(pod: Pod, now: str, reason: str, message: str) -> Patch:
-    """As a kubelet that has no room for it does it; no container was started."""
+    """Returns the status of a pod that a kubelet has rejected; no container was started."""
     return _patch(pod, phase="Failed", reason=reason, message=message, startTime=now)
 
 
 def devices(resources: Mapping[str, str]) -> dict[str, int]:
-    """Those resources that are counted: their names have a domain."""
+    """Returns the resources that are counted devices: their names have a domain."""
     return {name: int(count) for name, count in resources.items() if "/" in name}
 
 
 def wanted_devices(pod: Pod) -> dict[str, int]:
-    """What its containers want together. Limits: of devices requests are the same."""
+    """Returns the devices of all containers by their limits, which equal the requests."""
     wanted: dict[str, int] = {}
     for container in pod["spec"]["containers"]:
         for name, count in devices(container.get("resources", {}).get("limits", {})).items():
@@ -81,8 +81,8 @@ def wanted_devices(pod: Pod) -> dict[str, int]:
 
 
 def terminated(code: int, reason: str, now: str) -> dict[str, Any]:
-    said = reason or ("Error" if code else "Completed")
-    return {"terminated": {"exitCode": code, "reason": said, "startedAt": now, "finishedAt": now}}
+    described = reason or ("Error" if code else "Completed")
+    return {"terminated": {"exitCode": code, "reason": described, "startedAt": now, "finishedAt": now}}
 
 
 def node(
@@ -93,7 +93,7 @@ def node(
     labels: Mapping[str, str],
     taints: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """A Node object that is ready."""
+    """Returns a Node object that is ready."""
     labelled = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", **labels}
     return {
         "apiVersion": "v1",
@@ -130,7 +130,7 @@ _SYSTEM = {
 
 
 def _patch(pod: Pod, **status: Any) -> Patch:
-    """For the very pod: the uid makes a patch of a namesake a conflict."""
+    """Returns a patch of exactly this pod: its uid makes a patch of another pod of the name a conflict."""
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
 
 
@@ -155,7 +155,7 @@ def _container(
 
 
 def _init(spec: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """A sidecar goes on running, any other has done its work."""
+    """Returns an init container's status: a sidecar runs, others have ended."""
     if spec.get("restartPolicy") == "Always":
         return _container(spec, {"running": {"startedAt": now}}, ready=True)
     return _container(spec, terminated(0, "", now), ready=False)

@@ -1,6 +1,6 @@
-"""An API server that says no when it is told to: a reverse proxy above TLS, with rules.
+"""A reverse proxy with TLS in front of an API server, which refuses requests by rules.
 
-Who calls it with a bearer token is forwarded with that token; who has none acts as `access`, the administrator.
+A request with a bearer token is forwarded with it; one without a token acts as the administrator.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _NOT_PASSED = {"host", "content-length", "transfer-encoding", "connection", "kee
 
 @dataclass
 class Rule:
-    """Which requests fare how. The first that fits counts."""
+    """The answer to some requests. The first rule that fits applies."""
 
     status: int = 0
-    """The answer; 0 is no answer at all: the connection is closed."""
+    """Status of the answer; 0: the connection is closed without an answer."""
     method: str = ""
-    """GET, POST, …; empty is any."""
+    """GET, POST, …; empty: any."""
     path: str = ""
     """A regular expression found in the path with its query."""
     retry_after: int | None = None
-    """Seconds, as the header says it."""
+    """Seconds for the Retry-After header."""
     times: int | None = None
-    """How often it applies; None is always."""
+    """Maximum number of applications; None: unlimited."""
     chance: float = 1.0
     performed: bool = False
-    """The request is carried out, and only the answer is lost."""
-    met: int = 0
-    """How often it has applied."""
+    """Whether the request is performed and only its answer is lost."""
+    applied: int = 0
+    """Number of applications so far."""
 
 
 class FaultProxy:
@@ -51,7 +51,7 @@ class FaultProxy:
         self.rules = rules if rules is not None else []
         self.url = ""
         self.mute = False
-        """Watches stay, and tell nothing as long as this is so."""
+        """While True, watches stay open and deliver no events."""
         self._plane = plane
         self._chance = random.Random(seed)  # noqa: S311 - faults, not secrets
         self._runner: web.AppRunner | None = None
@@ -86,8 +86,8 @@ class FaultProxy:
     def _rule(self, request: web.Request) -> Rule | None:
         for rule in self.rules:
             fits = rule.method in ("", request.method) and re.search(rule.path, request.raw_path)
-            if fits and rule.times != rule.met and self._chance.random() < rule.chance:
-                rule.met += 1
+            if fits and rule.times != rule.applied and self._chance.random() < rule.chance:
+                rule.applied += 1
                 return rule
         return None
 
@@ -96,7 +96,7 @@ class FaultProxy:
         if rule is None:
             return await self._forward(request)
         if rule.performed:
-            async with await self._ask(request) as answer:
+            async with await self._send(request) as answer:
                 await answer.read()
         if rule.status == 0:
             assert request.transport is not None
@@ -104,7 +104,7 @@ class FaultProxy:
             raise asyncio.CancelledError
         return _refusal(rule)
 
-    async def _ask(self, request: web.Request) -> aiohttp.ClientResponse:
+    async def _send(self, request: web.Request) -> aiohttp.ClientResponse:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_PASSED}
         session = self._sessions["Authorization" in request.headers]
         data = await request.read() if request.can_read_body else None
@@ -113,7 +113,7 @@ class FaultProxy:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         try:
-            answer = await self._ask(request)
+            answer = await self._send(request)
         except aiohttp.ClientError:
             return web.Response(status=503, text="the API server does not answer")
         async with answer:
@@ -121,7 +121,7 @@ class FaultProxy:
             reply = web.StreamResponse(status=answer.status, headers=headers)
             await reply.prepare(request)
             async for chunk in answer.content.iter_any():
-                while self.mute and "watch" in request.query:  # noqa: ASYNC110 - a plain switch is enough
+                while self.mute and "watch" in request.query:  # noqa: ASYNC110 - polled
                     await asyncio.sleep(0.02)
                 await reply.write(chunk)
             await reply.write_eof()
@@ -143,7 +143,7 @@ def _refusal(rule: Rule) -> web.Response:
         "status": "Failure",
         "code": rule.status,
         "reason": _REASONS.get(rule.status, ""),
-        "message": "a test wants it so",
+        "message": "requested by a test",
     }
     headers = {} if rule.retry_after is None else {"Retry-After": str(rule.retry_after)}
     return web.json_response(body, status=rule.status, headers=headers)

@@ -1,6 +1,6 @@
 """The control plane as fixtures of a test session; `tests/conftest.py` hands them to every folder of tests.
 
-The programs are built beside the other tests: whoever needs them comes last, and a first build runs meanwhile with
+The programs are built beside the other tests: tests that need them come last, and a first build runs meanwhile with
 little priority. Where they cannot be had the tests are skipped and say why; under CI that is a failure.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 from . import cluster
 from . import real_nodes as nodes
-from .build import BuildError, find_all, missing, say
+from .build import BuildError, find_all, missing, report
 from .cluster import ControlPlane, Settings
 from .processes import spawn
 from .programs import API_SERVER, CONTROLLERS, REAL_NODES
@@ -54,7 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
         return  # one builder for all workers
     if wanted and sys.platform == "linux" and not session.config.option.collectonly:
-        say(f"building {', '.join(wanted)} while other tests run")
+        report(f"building {', '.join(wanted)} while other tests run")
         session.config.add_cleanup(spawn([sys.executable, BUILDER, "build", *wanted], Path(os.devnull)).kill)
 
 
@@ -96,7 +96,7 @@ def real_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 def serve_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """For fixtures of nodes that are not to outlive a test, which bears the mark `real_nodes`."""
     _must_be_possible(request.config, REAL_NODES)
-    if lacking := nodes.why_not():
+    if lacking := nodes.missing_requirement():
         refuse(lacking)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
         real = nodes.start(Path(folder) / "nodes")

@@ -1,4 +1,4 @@
-"""The one image of the real nodes, composed on the spot: a root file system without programs.
+"""The image of the real nodes, composed by the tests: a root file system without programs.
 
 Its `usr` is this machine's, mounted read-only into every container by the runtime (`HOST`), and so are the Python that
 runs these tests, its packages and this repository, at their own paths. So `python`, `torchrun`, `mpirun` and `sshd` are
@@ -24,17 +24,17 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 HOST = sorted({Path("/usr"), REPOSITORY, Path(sys.prefix), Path(sys.base_prefix).resolve()})
-"""What of this machine is in every container."""
+"""Folders of this machine that are mounted into every container."""
 _AT = Path("/opt/windlass")
 ALSO = {_AT / "repository": REPOSITORY, _AT / "venv": Path(sys.prefix)}
-"""The same once more, where no volume of a pod covers it: pods that mount a /tmp, of a repository that is in there."""
+"""Second mounts that no volume covers: for pods that mount a /tmp when the repository is below /tmp."""
 IMAGE = "localhost/windlass-tests:1"
 OPERATOR = "localhost/windlass-operator:1"
 _CODE = "import sys; from windlass.cli.entry import main; sys.exit(main())"
 _WINDLASS = (str(Path(sys.executable).resolve()), "-c", _CODE)
 _PACKAGES = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
 ENTRYPOINTS: Mapping[str, Sequence[str]] = {IMAGE: (), OPERATOR: _WINDLASS}
-"""The images there are, and what they put before a container's arguments."""
+"""Images, with the entrypoint that precedes a container's arguments."""
 _OWN = "opt/bin"
 """Programs of the image itself."""
 PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/{_OWN}"
@@ -48,18 +48,18 @@ _FILES = {
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\nmpiuser:x:1000:\nnogroup:x:65534:\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    # As the images of mpi-operator have it: keys come as a secret, hosts come and go.
+    # as in mpi-operator's images: keys come from a secret, hosts change
     "etc/ssh/sshd_config": "UsePAM no\nStrictModes no\nPermitRootLogin yes\nHostKey /etc/ssh/ssh_host_ed25519_key\n",
     "etc/ssh/ssh_config": "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
 }
 _PROGRAMS = {
-    # With which workers wait for their master; a machine need not have it.
+    # workers wait for their master with it; not every machine has it
     "nslookup": '#!/bin/sh\nexec getent ahostsv4 "$1"\n',
 }
 
 
 def compose(file: Path, name: str) -> None:
-    """Write an OCI archive of one layer, to be imported under `name`, which is one of ENTRYPOINTS."""
+    """Writes an OCI archive of one layer, for import under `name`, one of ENTRYPOINTS."""
     layer = _layer()
     config = _json(
         {
@@ -116,9 +116,9 @@ def _layer() -> bytes:
 
 
 def _pause() -> Sequence[Path]:
-    """What keeps a pod's namespaces open: `sleep` and its libraries, since that container gets no mounts."""
-    told = subprocess.run(["ldd", "/usr/bin/sleep"], check=True, capture_output=True, text=True).stdout
-    return [Path("/usr/bin/sleep"), *(Path(word) for word in told.split() if word.startswith("/"))]
+    """Returns the files of the pause container, which gets no mounts: `sleep` and its libraries."""
+    output = subprocess.run(["ldd", "/usr/bin/sleep"], check=True, capture_output=True, text=True).stdout
+    return [Path("/usr/bin/sleep"), *(Path(word) for word in output.split() if word.startswith("/"))]
 
 
 def _host_key() -> bytes:

@@ -1,4 +1,4 @@
-"""Kubeconfig files: who one is to an API server, and where that is."""
+"""Kubeconfig files: the address of an API server, and the user's credentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .certificates import Pair
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One way into one API server."""
+    """Address and credentials for one API server."""
 
     url: str
     authority: Path
@@ -31,7 +31,7 @@ class Access:
 
 
 def write(file: Path, access: Access, namespace: str = "default") -> Path:
-    """A kubeconfig of one context named "tests"."""
+    """Writes a kubeconfig with one context named "tests"."""
     user: dict[str, str] = {"token": access.token} if access.token else {}
     if access.pair:
         user |= {"client-certificate": str(access.pair.certificate), "client-key": str(access.pair.key)}
@@ -51,7 +51,7 @@ def write(file: Path, access: Access, namespace: str = "default") -> Path:
 
 
 def read(file: Path) -> Access:
-    """What `write` wrote."""
+    """Reads a file that `write` has written."""
     config = yaml.safe_load(file.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     pair = Pair(Path(user["client-certificate"]), Path(user["client-key"])) if "client-key" in user else None

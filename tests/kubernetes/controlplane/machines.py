@@ -1,6 +1,6 @@
-"""Machines on this machine: each a set of namespaces with an address of its own, on one wire.
+"""Machines simulated on this machine: each is a set of namespaces with an address of its own, on one wire.
 
-Root only. Everything ends with its first process, and that with us: processes, mounts, wires and addresses.
+Root only. A machine ends with its first process, and that with this process: mounts, wires and addresses too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from .processes import Server
 
 UP_WITHIN = 20.0
-"""Seconds that a machine may take to be there; it takes a tenth of one."""
+"""Seconds that a machine may take to start; it takes a tenth of a second."""
 _HOLD = """
 mount --make-rshared /
 for folder in /run /var/lib /var/log "$1"; do mount -t tmpfs -o mode=755,size=4g tmpfs "$folder"; done
-trap '' CHLD   # the kernel reaps whoever is left to us
+trap '' CHLD   # the kernel reaps orphans
 touch "$1/up"
 exec sleep infinity
 """
@@ -27,28 +27,28 @@ exec sleep infinity
 
 @dataclass
 class Machine:
-    """A host name, an address, processes and a `disk` (in memory) of its own; all other files are this machine's."""
+    """Its own host name, address, processes and `disk` (in memory); all other files are this machine's."""
 
     name: str
     address: str
     pods: str
-    """The addresses of its pods: "10.210.1.0/24"."""
+    """Address range of its pods: "10.210.1.0/24"."""
     disk: Path
     holder: Server
     pid: int = 0
     servers: list[Server] = field(default_factory=list)
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
-        """The command line that runs a command there, and ends with its own process here."""
+        """Returns the command line that runs a command in the machine, and ends with its process here."""
         enter = ["nsenter", "--target", str(self.pid), "--mount", "--net", "--pid", "--uts", "--ipc"]
         return [*enter, "setpriv", "--pdeathsig", "KILL", *command]
 
     def run(self, *command: str | Path) -> str:
-        """Run it there, and return what it says. Raises CalledProcessError."""
+        """Runs a command in the machine and returns its output. Raises CalledProcessError."""
         return run(*self.inside(command))
 
     def power_off(self) -> None:
-        """At once and without a word, as when the power fails."""
+        """Ends the machine at once, like a power failure."""
         for server in self.servers:
             server.kill()
         self.holder.kill()
@@ -56,10 +56,10 @@ class Machine:
 
 @dataclass
 class Wire:
-    """What connects the machines with each other and with us. We are `address` on it."""
+    """A network that connects the machines with each other and with this host, which is `address` on it."""
 
     number: int
-    """The addresses on it begin with 10.number."""
+    """Addresses on it begin with 10.number."""
     holder: Server
     pid: int = 0
     machines: list[Machine] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Wire:
 
     @property
     def services(self) -> str:
-        """The first three numbers of the addresses of services."""
+        """The first three numbers of service addresses."""
         return f"10.{self.number}.96"
 
     def cut(self) -> None:
@@ -87,7 +87,7 @@ def run(*command: str | Path) -> str:
 
 
 def lay_wire(folder: Path) -> Wire:
-    """A bridge in a network namespace of its own, and our end of it."""
+    """Creates a bridge in a network namespace of its own, and this host's end of it."""
     holder = Server("wire", ["unshare", "--net", "--", "sleep", "infinity"], folder / "wire.log")
     holder.start()
     assert holder.process is not None
@@ -106,7 +106,7 @@ def lay_wire(folder: Path) -> Wire:
 
 
 def boot(wire: Wire, folder: Path, name: str) -> Machine:
-    """Another machine on the wire."""
+    """Starts another machine on the wire."""
     index = len(wire.machines) + 1
     disk = folder / name
     disk.mkdir()
@@ -126,7 +126,7 @@ def boot(wire: Wire, folder: Path, name: str) -> Machine:
 
 
 def _connect(wire: Wire, machine: Machine) -> None:
-    """Its wire, its address, and everybody's way to its pods."""
+    """Connects a machine: its interface, its address, and the routes of all others to its pods."""
     plug = f"to-{machine.name}"
     _inside_wire(wire, "link", "add", plug, "type", "veth", "peer", "name", "eth0", "netns", str(machine.pid))
     _inside_wire(wire, "link", "set", plug, "master", "bridge", "up")
@@ -148,7 +148,7 @@ def _inside_wire(wire: Wire, *command: str) -> None:
 
 
 def _free_number() -> int:
-    """One that no address or route of this machine uses yet."""
+    """Returns a number that no address or route of this machine uses yet."""
     used = run("ip", "route", "show", "table", "all")
     numbers = random.sample(range(150, 250), 100)
     return next(number for number in numbers if f"10.{number}." not in used)
@@ -157,7 +157,7 @@ def _free_number() -> int:
 def _until(there: Callable[[], object], holder: Server) -> None:
     give_up = time.monotonic() + UP_WITHIN
     while not there():
-        holder.must_run()
+        holder.check_running()
         if time.monotonic() > give_up:
             raise RuntimeError(f"{holder.name} does not come up; see {holder.log}")
         time.sleep(0.01)

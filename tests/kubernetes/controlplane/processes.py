@@ -1,4 +1,4 @@
-"""Servers as child processes that die with us, however we die."""
+"""Servers as child processes that the kernel kills when this process ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
-"""The kernel ends a child when the *thread* that started it ends: this one lives as long as we do."""
+"""The kernel kills a child when the *thread* that started it ends: this thread lives as long as the process."""
 PORTS = range(20_000, 32_000)
-"""Below those that the kernel gives to outgoing connections, so that a server can come back on its own."""
+"""Ports below those of outgoing connections, so that a restarted server gets its own again."""
 
 
 def spawn(
@@ -28,7 +28,7 @@ def spawn(
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that is killed when this process ends. Its output goes to the end of `log`."""
+    """Starts a program that is killed when this process ends. Its output is appended to `log`."""
     return _SPAWNER.submit(_spawn, command, log, env, folder).result()
 
 
@@ -52,7 +52,7 @@ def _die_with(parent: int) -> Callable[[], None]:
     def in_child() -> None:
         assert _LIBC is not None
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return in_child
@@ -72,7 +72,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """A program that can be killed and started again as it was. Signals go to its whole process group."""
+    """A program that can be killed and restarted unchanged. Signals go to its process group."""
 
     name: str
     command: Sequence[str | Path]
@@ -85,14 +85,14 @@ class Server:
         self.process = spawn(self.command, self.log, self.env)
 
     def kill(self) -> None:
-        """SIGKILL, as when a machine goes down."""
+        """Sends SIGKILL."""
         if self.process is not None:
             self._signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
 
     def stop(self, patience: float = 10.0) -> None:
-        """SIGTERM, and SIGKILL when its patience (seconds) is over."""
+        """Sends SIGTERM, and SIGKILL after `patience` seconds."""
         if self.process is not None:
             self._signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
@@ -100,7 +100,7 @@ class Server:
             self.kill()
 
     def pause(self) -> None:
-        """SIGSTOP: alive, and silent."""
+        """Sends SIGSTOP: the process is alive and silent."""
         self._signal(signal.SIGSTOP)
 
     def proceed(self) -> None:
@@ -111,7 +111,7 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def must_run(self) -> None:
+    def check_running(self) -> None:
         """Raises RuntimeError with the end of its log if it has ended."""
         assert self.process is not None, f"{self.name} was not started"
         if self.process.poll() is not None:

@@ -1,4 +1,4 @@
-"""The programs of a cluster: which module each comes from, and how it is built."""
+"""The programs of a cluster: the Go module of each, and its build."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PROGRAMS = {
         Program("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
     )
 }
-"""In the order in which they are wanted first."""
+"""In the order in which tests need them."""
 
 API_SERVER = ("etcd", "kube-apiserver")
 CONTROLLERS = (*API_SERVER, "kube-controller-manager", "kube-scheduler")
@@ -59,7 +59,7 @@ def version_of(module: str, requires: str) -> str:
 
 
 def build_arguments(program: Program) -> Sequence[str]:
-    """What `go build` is told: small, the same on every machine, and with the version that the program will tell."""
+    """Returns the arguments of `go build`: a small, reproducible program with its version."""
     stamps = ["-s", "-w"]
     if program.requires == KUBERNETES:
         major, minor, _ = program.version.removeprefix("v").split(".")

@@ -1,7 +1,7 @@
-"""Two nodes that really run containers: kubelet, containerd and Debian's runc, each on a machine of its own.
+"""Two nodes that run real containers: kubelet, containerd and Debian's runc, each on a machine of its own.
 
 Root and Linux only. Pods have addresses that everybody reaches, services have names (`services`), and every image name
-that `know_images` was told is the image of `images`. Nodes say they have devices without having them.
+added by `know_images` is the image of `images`. Nodes announce devices that they do not have.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .processes import Server
 
 NEEDED = ("runc", "ip", "nsenter", "unshare", "setpriv")
 PREFIX = "windlass-"
-"""Of the cgroups of our nodes."""
+"""Prefix of the cgroups of these nodes."""
 CNI = Path("/usr/lib/cni")
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - for us at 127.0.0.1, for the nodes on their wire
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - for this host at 127.0.0.1, for nodes on their wire
 READY_WITHIN = 90.0
-"""Seconds until a node is ready; it takes ten where nothing else runs."""
+"""Seconds until a node is ready; it takes ten on an idle machine."""
 
 
 @dataclass
@@ -46,11 +46,11 @@ class RealNode:
     kubelet: Server
 
     def ctr(self, *command: str) -> str:
-        """Ask its containerd, as `ctr --namespace k8s.io` does."""
+        """Runs `ctr --namespace k8s.io` against its containerd."""
         return self.machine.run(find("ctr"), "--address", _socket(self.machine), "--namespace", "k8s.io", *command)
 
     def know_images(self, *names: str) -> None:
-        """Names as a manifest has them; one without a registry is Docker's."""
+        """Adds image names as manifests have them; names without a registry are Docker's."""
         for name in names:
             self.ctr("images", "tag", "--force", IMAGE, _whole(name))
 
@@ -66,7 +66,7 @@ class RealCluster:
 
     @property
     def inner_url(self) -> str:
-        """The API server as pods and nodes reach it."""
+        """URL of the API server for pods and nodes."""
         return f"https://{self.wire.address}:{self.plane.url.rpartition(':')[2]}"
 
     def know_images(self, *names: str) -> None:
@@ -74,12 +74,12 @@ class RealCluster:
             node.know_images(*names)
 
     async def ready(self) -> None:
-        """Wait until every node is. Raises RuntimeError."""
+        """Waits until every node is ready. Raises RuntimeError."""
         give_up = time.monotonic() + READY_WITHIN
         for node in self.nodes:
             while not await _is_ready(self, node):
-                node.kubelet.must_run()
-                node.containerd.must_run()
+                node.kubelet.check_running()
+                node.containerd.check_running()
                 if time.monotonic() > give_up:
                     raise RuntimeError(f"{node.name} is not ready; see {node.kubelet.log}")
                 await asyncio.sleep(0.1)
@@ -91,8 +91,8 @@ class RealCluster:
         self.plane.close()
 
 
-def why_not() -> str | None:
-    """What is missing for real nodes on this machine."""
+def missing_requirement() -> str | None:
+    """Returns what real nodes on this machine lack; None: nothing."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "real nodes need Linux and root"
     missing = [program for program in NEEDED if not shutil.which(program)]
@@ -110,10 +110,10 @@ def why_not() -> str | None:
 def start(
     folder: Path, names: Sequence[str] = ("n1", "n2"), gpus: int = 2, settings: Settings | None = None
 ) -> RealCluster:
-    """Start everything and wait until the nodes are ready. `folder` is made. Raises RuntimeError."""
+    """Starts the cluster and waits until its nodes are ready; creates `folder`. Raises RuntimeError."""
     folder.mkdir(mode=0o700, parents=True)
     wire = lay_wire(folder)
-    cgroups.sweep(PREFIX)
+    cgroups.remove_stale(PREFIX)
     try:
         wanted = replace(
             settings or Settings(), controllers=True, bind=EVERYWHERE, addresses=[wire.address], services=wire.services
@@ -170,7 +170,7 @@ def _until_containerd(node: RealNode) -> None:
         try:
             node.ctr("version")
         except RuntimeError:
-            node.containerd.must_run()
+            node.containerd.check_running()
             if time.monotonic() > give_up:
                 raise
             time.sleep(0.05)
@@ -198,7 +198,7 @@ def _containerd(machine: Machine, folder: Path) -> Server:
 
 
 def _base_spec(machine: Machine) -> dict[str, object]:
-    """containerd's own, and this machine's programs."""
+    """Returns containerd's base specification with this machine's programs mounted."""
     spec = json.loads(machine.run(find("ctr"), "oci", "spec"))
     spec["mounts"] += [
         {"source": str(path), "destination": str(inside), "type": "bind", "options": ["rbind", "ro"]}
@@ -295,7 +295,7 @@ def cgroup_of(wire: Wire, machine: Machine) -> str:
 
 
 async def _devices(real: RealCluster, gpus: int) -> None:
-    """Said to be there: the kubelet keeps what it does not know."""
+    """Announces devices in the nodes' status: the kubelet keeps resources that it does not know."""
     status = {"capacity": {"nvidia.com/gpu": str(gpus)}, "allocatable": {"nvidia.com/gpu": str(gpus)}}
     async with real.plane.api() as api:
         for node in real.nodes:
@@ -312,7 +312,7 @@ async def _is_ready(real: RealCluster, node: RealNode) -> bool:
 
 
 def _whole(name: str) -> str:
-    """As containerd has it: "pytorch:1" is docker.io/library/pytorch:1."""
+    """Returns the full image name of containerd: docker.io/library/pytorch:1 for "pytorch:1"."""
     if ":" not in name.rpartition("/")[2] and "@" not in name:
         name += ":latest"
     first, slash, _ = name.partition("/")

@@ -1,4 +1,4 @@
-"""What pods need of a cluster besides its nodes: names of services, and the address of the API server.
+"""Services of a cluster for its pods: DNS names of services, and the address of the API server.
 
 Stands in for CoreDNS and kube-proxy: `<service>.<namespace>.svc.cluster.local` is the addresses of its ready pods,
 headless or not, and `<hostname>.<service>…` that of one of them. Connections to the address of the service
@@ -26,19 +26,19 @@ from .tcp_proxy import TcpProxy
 DOMAIN = "cluster.local"
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 TTL = 1
-"""Seconds: a gang that comes back has other addresses."""
+"""Seconds; short, because a restarted gang has other addresses."""
 _A, _ANY_CLASS = 1, 1
 _NO_SUCH_NAME, _OK = 3, 0
 
 
 class Names:
-    """The addresses behind every name, kept by a watch on the endpoint slices."""
+    """Addresses of every name, updated by a watch on endpoint slices."""
 
     def __init__(self, api_service: str) -> None:
         self._slices: dict[str, dict[str, Any]] = {}
         self._fixed = {f"kubernetes.default.svc.{DOMAIN}": [api_service]}
 
-    def heard(self, kind: str, obj: dict[str, Any]) -> None:
+    def apply(self, kind: str, obj: dict[str, Any]) -> None:
         if kind == "DELETED":
             self._slices.pop(obj["metadata"]["uid"], None)
         elif kind != "BOOKMARK":
@@ -48,7 +48,7 @@ class Names:
         self._slices = {each["metadata"]["uid"]: each for each in items}
 
     def addresses(self, name: str) -> Sequence[str] | None:
-        """None if there is no such name."""
+        """Returns the addresses of a name; None if it does not exist."""
         name = name.rstrip(".").lower()
         if name in self._fixed:
             return self._fixed[name]
@@ -72,7 +72,7 @@ def _service(endpoint_slice: dict[str, Any]) -> str:
 
 
 def reply(query: bytes, names: Names) -> bytes:
-    """The answer to one DNS query (RFC 1035) of one question."""
+    """Returns the answer to a DNS query (RFC 1035) with one question."""
     identity, flags = struct.unpack_from("!HH", query)
     labels, at = [], 12
     while length := query[at]:
@@ -83,7 +83,7 @@ def reply(query: bytes, names: Names) -> bytes:
     found = names.addresses(".".join(labels))
     answers = found if found and kind == _A else ()
     code = _OK if found else _NO_SUCH_NAME
-    # An answer (0x8000), by who knows (0x0400), to a question that may have wanted recursion (0x0100), which is here.
+    # an authoritative (0x0400) response (0x8000) to a query with or without recursion desired (0x0100)
     header = struct.pack("!6H", identity, 0x8480 | (flags & 0x0100) | code, 1, len(answers), 0, 0)
     record = struct.pack("!HHHIH", 0xC00C, _A, _ANY_CLASS, TTL, 4)  # 0xC00C: the name in the question
     return header + question + b"".join(record + socket.inet_aton(address) for address in answers)
@@ -97,7 +97,7 @@ class _Udp(asyncio.DatagramProtocol):
         self.transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        with suppress(IndexError, struct.error):  # whatever it was, it was no question
+        with suppress(IndexError, struct.error):  # no DNS query
             self.transport.sendto(reply(data, self.names), addr)
 
 
@@ -108,7 +108,7 @@ async def follow(api: Api, names: Names) -> None:
             names.relist(listed["items"])
             version = listed["metadata"]["resourceVersion"]
             async for event in api.watch(SLICES, version):
-                names.heard(event["type"], event["object"])
+                names.apply(event["type"], event["object"])
         except (ApiError, aiohttp.ClientError, OSError):
             await asyncio.sleep(0.2)
 

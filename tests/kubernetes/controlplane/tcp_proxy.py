@@ -1,4 +1,4 @@
-"""A wire that can be cut, slowed or gone silent, in front of an API server. Give every client one of its own.
+"""A TCP proxy in front of an API server that can be cut, slowed or silenced; each client gets its own.
 
 TLS goes through it untouched, so any kubeconfig works: `plane.user(name, groups, url=proxy.url)`.
 """
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 
 class TcpProxy:
-    """`async with TcpProxy(plane.url) as proxy`. All faults can be set and taken back at any time."""
+    """`async with TcpProxy(plane.url) as proxy`. Faults can be set and cleared at any time."""
 
     def __init__(self, target: str, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         parts = urlsplit(target)
@@ -24,13 +24,13 @@ class TcpProxy:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self.refuses = False
-        """New connections are closed at once; cut() ends those that are."""
-        self.swallows = False
-        """Nothing comes through, in either direction, and nobody is told. Then cut(): what was swallowed is missing."""
+        """Whether new connections are closed at once; cut() ends existing ones."""
+        self.drops = False
+        """Whether data is dropped in both directions without an error. After cut() the dropped data is missing."""
         self.delay = 0.0
-        """Seconds that every piece waits, in each direction."""
+        """Seconds of delay of every piece of data, in each direction."""
         self.passed = 0
-        """Bytes that came through."""
+        """Number of bytes passed on."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, *self._listen)
@@ -49,7 +49,7 @@ class TcpProxy:
         return f"https://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self) -> None:
-        """End every connection that is, without a word."""
+        """Aborts all connections."""
         for writer in list(self._writers):
             writer.transport.abort()
 
@@ -74,7 +74,7 @@ class TcpProxy:
         while data := await reader.read(65536):
             if self.delay:
                 await asyncio.sleep(self.delay)
-            if not self.swallows:
+            if not self.drops:
                 writer.write(data)
                 self.passed += len(data)
                 await writer.drain()

@@ -1,4 +1,4 @@
-"""Back to an empty cluster, for the next test."""
+"""Removes the objects of a test from the cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ KEPT = {"default", "kube-system", "kube-public", "kube-node-lease"}
 
 
 async def clear(api: Api, *paths: str, nodes: bool = True) -> None:
-    """Remove every pod and node, and whatever else is listed at `paths`, with its finalizers and without grace.
+    """Removes every pod and node, and all objects listed at `paths`, with finalizers and without grace.
 
-    `nodes`: False where they are real, and others want them yet.
+    `nodes`: False where they are real and other tests use them.
     `paths` are lists over all namespaces: "/apis/kubeflow.org/v1/pytorchjobs".
     """
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -23,8 +23,8 @@ async def clear(api: Api, *paths: str, nodes: bool = True) -> None:
 
 async def _remove(api: Api, path: str, meta: dict[str, str]) -> None:
     root, _, plural = path.rpartition("/")
-    inside = f"/namespaces/{meta['namespace']}" if "namespace" in meta and "/namespaces/" not in path else ""
-    one = f"{root}{inside}/{plural}/{meta['name']}"
+    namespace = f"/namespaces/{meta['namespace']}" if "namespace" in meta and "/namespaces/" not in path else ""
+    one = f"{root}{namespace}/{plural}/{meta['name']}"
     try:
         if meta.get("finalizers"):
             await api.patch(one, {"metadata": {"finalizers": None}})

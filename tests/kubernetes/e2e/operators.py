@@ -45,7 +45,7 @@ def beside(real: RealCluster, folder: Path) -> Iterator[Path]:
     server.start()
     try:
         while "leading" not in log.read_text():
-            server.must_run()
+            server.check_running()
             time.sleep(0.1)
         yield log
     finally:

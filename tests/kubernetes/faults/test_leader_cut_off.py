@@ -24,7 +24,7 @@ def refuses(leader: Replica) -> None:
 
 def swallows(leader: Replica) -> None:
     """Nothing comes through, and nobody is told."""
-    leader.wire.swallows = True
+    leader.wire.drops = True
 
 
 def drags(leader: Replica) -> None:
@@ -33,7 +33,7 @@ def drags(leader: Replica) -> None:
 
 
 def heal(leader: Replica) -> None:
-    leader.wire.refuses = leader.wire.swallows = False
+    leader.wire.refuses = leader.wire.drops = False
     leader.wire.delay = 0
     leader.wire.cut()  # what was swallowed is missing for ever
 
