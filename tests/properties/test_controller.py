@@ -187,7 +187,7 @@ def _disturb(backend: MemoryBackend, rng: random.Random, *, calm: bool) -> None:
         backend.undelivered.append(backend.cluster())
 
 
-def test_a_refused_job_never_queues() -> None:
+def test_a_rejected_job_never_queues() -> None:
     backend = MemoryBackend()
     controller = Controller(backend.recovery(), partial(_ended, backend))
     big = Job("big", (Role(replicas=4, resources={"gpu": 4}),))

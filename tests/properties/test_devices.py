@@ -90,7 +90,7 @@ def run(ledger, demand, number, policy):
 
 @st.composite
 def scenes(draw):
-    """A ledger on which gangs have come and gone."""
+    """A ledger on which gangs have started and ended."""
     ledger = Ledger(draw(clusters()), ())
     policy = draw(st.sampled_from([Policy(), LOOKING_AHEAD]))
     for number, demand in enumerate(draw(st.lists(demands(), max_size=6))):
@@ -201,7 +201,7 @@ def test_a_gang_of_equal_members_is_placed_exactly_if_it_fits(scene, demand):
 
 
 @given(st.integers(0, MASKS - 1))
-def test_the_count_of_instances_is_the_most_that_any_choice_of_places_gives(mask):
+def test_the_count_of_instances_is_the_maximum_over_all_choices_of_places(mask):
     geometry = GEOMETRIES["A100-40GB"]
     for number, profile in enumerate(geometry.profiles):
         assert geometry.most[mask, number] == _instances(mask, f"mig-{profile.name}")
@@ -227,20 +227,20 @@ def test_all_releases_together_restore_the_whole(scene):
     st.randoms(use_true_random=False),
 )
 @depth(100)
-def test_names_and_the_order_of_nodes_do_not_matter(nodes, crowd, policy, chance):
-    def placements(nodes, crowd):
+def test_names_and_the_order_of_nodes_do_not_matter(nodes, gangs_, policy, chance):
+    def placements(nodes, gangs_):
         ledger = Ledger(nodes, ())
-        return [found and found.placement for found in (run(ledger, d, n, policy) for n, d in enumerate(crowd))]
+        return [found and found.placement for found in (run(ledger, d, n, policy) for n, d in enumerate(gangs_))]
 
     renamed = [replace(node, name=node.name.replace("n", "host-")) for node in nodes]
-    asked = [replace(d, avoid=tuple(name.replace("n", "host-") for name in d.avoid)) for d in crowd]
+    asked = [replace(d, avoid=tuple(name.replace("n", "host-") for name in d.avoid)) for d in gangs_]
     chance.shuffle(renamed)
-    assert str(placements(renamed, asked)).replace("host-", "n") == str(placements(nodes, crowd))
+    assert str(placements(renamed, asked)).replace("host-", "n") == str(placements(nodes, gangs_))
 
 
 @given(scenes(), demands(), st.data())
 @depth(150)
-def test_one_more_idle_node_never_keeps_a_gang_out(scene, demand, data):
+def test_an_additional_idle_node_never_blocks_a_gang(scene, demand, data):
     ledger, policy = scene
     snapshot = ledger.snapshot()
     fitted = place(snapshot.free, snapshot.table, (demand,), None, policy) is not None

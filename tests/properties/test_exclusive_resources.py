@@ -30,7 +30,7 @@ def gangs(draw, number):
 
 
 @st.composite
-def stories(draw):
+def sequences(draw):
     nodes = [
         Node(f"n{place}", {"gpu": draw(st.integers(1, 4))}, exclusive_in_use=tuple(sorted(draw(exclusives))))
         for place in range(draw(st.integers(1, 5)))
@@ -43,15 +43,15 @@ def stories(draw):
 
 
 def dummies():
-    """Two gangs that never fit and ask for every exclusive resource, so that each of them has a column."""
+    """Two gangs that never fit and request every exclusive resource, so that each of these has a column."""
     for number in (900, 901):
         demands = (Demand("worker", 1, {"gpu": 1000, **dict.fromkeys(NAMES, 1)}),)
         yield PendingGang(f"x-{number}", number, "default", -9, number, demands, shape_of("default", demands))
 
 
-@given(stories())
-def test_masks_and_columns_decide_alike(story):
-    nodes, waves, leaving = story
+@given(sequences())
+def test_masks_and_columns_give_equal_decisions(sequence):
+    nodes, waves, leaving = sequence
     plain = Ledger(nodes, (), None, Policy(min_runtime=0))
     with_columns = Ledger(nodes, (), None, Policy(min_runtime=0))
     for gang in dummies():

@@ -186,12 +186,12 @@ def test_a_resource_reads_back_as_the_identical_job(job, namespace):
 
 
 @given(st.binary(max_size=300))
-def test_random_bytes_are_jobs_or_a_clear_error(data):
+def test_random_bytes_give_jobs_or_a_clear_error(data):
     read(data)
 
 
 @given(st.text(st.sampled_from(list("[]{}:,-?&*!|>'\"%@`#<= \n\tab1~.\\")), max_size=120))
-def test_random_punctuation_is_a_clear_error(written):
+def test_random_punctuation_gives_a_clear_error(written):
     read(written)
 
 
@@ -217,7 +217,7 @@ mem: 16Gi
 
 
 @given(st.data())
-def test_a_mutated_file_is_jobs_or_a_clear_error(data):
+def test_a_mutated_file_gives_jobs_or_a_clear_error(data):
     written = WHOLE
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(written)))
@@ -390,7 +390,7 @@ def test_a_duration_reads_back(ms):
 
 
 @given(st.from_regex(f"{UNITS}|{SLURM}", fullmatch=True).filter(bool))
-def test_every_duration_of_the_pattern_is_read(written):
+def test_every_duration_of_the_pattern_is_accepted(written):
     assert re.search(PATTERN, written)
     assert 0 <= parse_duration(written) <= MAX_DURATION
 
@@ -401,7 +401,7 @@ def test_an_array_reads_back(indexes, limit):
 
 
 @given(st.text())
-def test_anything_becomes_a_valid_name(written):
+def test_any_text_becomes_a_valid_name(written):
     name = valid_name(written)
     assert is_name(JOB_NAME, name)
     assert len(name) <= MAX_NAME

@@ -1,4 +1,4 @@
-"""The chosen victims suffice, none of them could stay, and no cheaper set would do: held against every subset."""
+"""The chosen victims suffice, none could be spared, and no cheaper set would do: compared with every subset."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ takers = st.builds(
 
 @depth(150)
 @given(clusters(), takers)
-def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
+def test_victims_by_priority_are_the_cheapest_set_from_the_most_costly_down(
     runs: list[RunningGang], gang: PendingGang
 ) -> None:
     snapshot = ledger_of(nodes(NODES, GPUS), *runs).snapshot()
@@ -69,7 +69,7 @@ def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
 
 
 def cheapest(snapshot: Snapshot, gang: PendingGang, order: Sequence[RunningGang]) -> set[str] | None:
-    """Of all sets that suffice the one whose most costly victim is cheapest, then the next; None: none suffices."""
+    """The sufficient set whose most costly victim is cheapest, then the next; None: no set suffices."""
     for picked in sorted(product((False, True), repeat=len(order)), key=lambda picked: picked[::-1]):
         names = {run.id for run, pick in zip(order, picked, strict=True) if pick}
         if suffices(snapshot, gang, names):
@@ -86,7 +86,7 @@ def suffices(snapshot: Snapshot, gang: PendingGang, names: set[str]) -> bool:
 
 @depth(150)
 @given(clusters(("a", "b")), takers, st.sampled_from(["a", "b"]))
-def test_by_reclaim_all_are_entitled_to_and_none_could_stay(
+def test_victims_by_reclaim_are_permitted_and_none_could_be_spared(
     runs: list[RunningGang], gang: PendingGang, queue: str
 ) -> None:
     gang = replace(gang, queue=queue)

@@ -58,7 +58,7 @@ def charged_by_definition(tree: Tree, held, name, resource):
 
 
 def allowed(tree: Tree, held, queue, resource):
-    """Whether every limit from the queue up to its root holds."""
+    """Tells whether every limit from the queue up to its root holds."""
     for level in tree.path[queue]:
         used, quota = charged_by_definition(tree, held, level, resource), tree.quota[level].get(resource, 0)
         if used <= tree.unlent[level].get(resource, 0):
@@ -234,7 +234,7 @@ def test_no_sequence_of_reclaims_is_a_cycle(seed):
             assert cluster.borrowed() < before
 
 
-def test_reclaims_happen():
+def test_the_generated_clusters_have_reclaims():
     cluster = full_cluster(rng := Random(7))  # noqa: S311 - no secret
     assert any(
         cluster.reclaim(gang, rng.sample(cluster.running, len(cluster.running))) for gang in list(cluster.waiting)

@@ -29,7 +29,7 @@ zones = st.sampled_from([{}, {}, {"zone": "a"}, {"zone": "b"}])
 
 @st.composite
 def clusters(draw):
-    """Many nodes of few sizes, so that some are free to the same amount."""
+    """Many nodes of few sizes, so that some have equal free amounts."""
     sizes = st.builds(lambda gpu, cpu: {"gpu": gpu, "cpu": cpu}, st.sampled_from([0, 4, 8]), st.integers(1, 9))
     return [
         Node(f"n{number}", draw(sizes), draw(zones), draw(st.sampled_from([(), (), (Taint("lab"),)])))
@@ -101,17 +101,17 @@ def test_a_shortage_is_counted_as_node_by_node(cycle):
 
 @depth(60)
 @given(trials(), st.data())
-def test_starts_are_expected_as_cell_by_cell(cycle, data):
+def test_expected_starts_equal_those_counted_by_cell(cycle, data):
     waiting = list(cycle.snapshot.pending)
     bounds = {gang.id: data.draw(st.integers(2, 90)) * MINUTE for gang in waiting if data.draw(st.integers(0, 4)) == 0}
     found = estimate_starts(cycle, waiting, bounds)
     told = {job_id: each.at for job_id, each in found.items() if job_id not in bounds}
-    assert told == plainly_expected(cycle, waiting, bounds)
+    assert told == expected_by_cell(cycle, waiting, bounds)
 
 
 @depth(60)
 @given(trials())
-def test_the_order_is_that_of_one_start_after_the_other(cycle):
+def test_the_order_equals_that_of_single_starts(cycle):
     classes = cycle.snapshot.classes
     usage, left, plain = cycle.usage.copy(), [gang for each in classes for gang in each.gangs], []
     shares = cycle.shares.follow(usage)
@@ -129,7 +129,7 @@ def test_the_order_is_that_of_one_start_after_the_other(cycle):
 # --- the same, the long way -----------------------------------------------------------------------------
 
 
-def plainly_expected(cycle, waiting, bounds):
+def expected_by_cell(cycle, waiting, bounds):
     """Expected start of each gang, by id: by one resource per role on all its nodes, by its queue and by its array."""
     now, stocks, found = cycle.now, {}, {}
     kinds = {kind_of(cycle, gang) for gang in waiting}

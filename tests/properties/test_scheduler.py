@@ -88,8 +88,8 @@ def gangs(draw, number=None, roles=2):
 
 
 @st.composite
-def crowds(draw, most=8, roles=2):
-    """Gangs with numbers of their own, several of equal shape among them."""
+def gang_lists(draw, most=8, roles=2):
+    """Gangs with distinct numbers, several of equal shape among them."""
     made = [draw(gangs(number, roles)) for number in range(1, draw(st.integers(1, most)) + 1)]
     twins = draw(st.lists(st.sampled_from(made), max_size=4))
     return made + [replace(gang, id=f"j-{100 + i}", number=100 + i) for i, gang in enumerate(twins)]
@@ -99,7 +99,7 @@ def crowds(draw, most=8, roles=2):
 def scenes(draw, roles=2):
     """A ledger on which gangs run, from one cycle, and gangs wait that have not been planned yet."""
     ledger = Ledger(draw(clusters()), QUEUES, RACKS)
-    for gang in draw(crowds(roles=roles)):
+    for gang in draw(gang_lists(roles=roles)):
         ledger.add_pending(gang)
     carry_out(ledger, 0)
     for number, gang in enumerate(draw(st.lists(gangs(roles=roles), max_size=4))):
@@ -133,7 +133,7 @@ def alone(ledger: Ledger, gang: PendingGang) -> Ledger:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Jobs come and go, nodes come and go, time passes; every plan is carried out at once."""
+    """Jobs and nodes come and go, and time passes; every plan is carried out at once."""
 
     def __init__(self):
         super().__init__()
@@ -172,7 +172,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(nodes=clusters())
     def change_cluster(self, nodes):
-        """Nodes that stay keep their size: a node that shrinks below what runs there is overfull by declaration."""
+        """Remaining nodes keep their size: a node that shrinks below its usage is overallocated by declaration."""
         size = {node.name: node.capacity for node in self.nodes}
         self.nodes = [replace(node, capacity=size.get(node.name, node.capacity)) for node in nodes]
         lost = self.ledger.set_cluster(self.nodes, QUEUES, RACKS)
@@ -194,7 +194,7 @@ TestCluster.settings = depth(60, stateful_step_count=25)
 
 @given(st.lists(sizes, min_size=1, max_size=5), st.integers(1, 7), st.integers(0, 3), st.integers(0, 2))
 @depth(300)
-def test_a_gang_of_equal_members_starts_exactly_if_any_placement_exists_and_on_as_few_nodes(free, count, gpu, cpu):
+def test_a_gang_of_equal_members_starts_on_the_fewest_nodes_exactly_if_a_placement_exists(free, count, gpu, cpu):
     asked = (Demand("worker", count, {"gpu": gpu, "cpu": cpu}),)
     ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
     ledger.add_pending(PendingGang("j-1", 1, "default", 0, 0, asked, shape_of("default", asked)))
@@ -236,7 +236,7 @@ def _any_placement(free, replicas):
 # --- irrelevant differences, and additions that must not harm -------------------------------------------------------
 
 
-@given(clusters(), crowds(), st.randoms(use_true_random=False))
+@given(clusters(), gang_lists(), st.randoms(use_true_random=False))
 @depth(100)
 def test_names_and_the_order_of_arrival_in_the_ledger_do_not_matter(nodes, crowd, chance):
     def plan_of(nodes, crowd):
@@ -257,7 +257,7 @@ def test_names_and_the_order_of_arrival_in_the_ledger_do_not_matter(nodes, crowd
 
 @given(scenes(roles=1), sizes, zones)
 @depth(200)
-def test_one_more_idle_node_never_keeps_the_first_in_line_from_starting(ledger, size, labels):
+def test_an_additional_idle_node_never_blocks_the_first_gang(ledger, size, labels):
     snapshot = ledger.snapshot()
     first = next((gang.id for gang in snapshot.pending if gang.id in _open(snapshot)), None)
     before = ids(schedule(snapshot, 5))
@@ -270,9 +270,9 @@ def _open(snapshot):
     return {*plan.order, *ids(plan)}
 
 
-@given(clusters(), crowds(most=5), gangs(number=50), st.randoms(use_true_random=False))
+@given(clusters(), gang_lists(most=5), gangs(number=50), st.randoms(use_true_random=False))
 @depth(100, HealthCheck.filter_too_much)  # many gangs could never run on the few nodes of a cluster
-def test_the_first_in_line_starts_whatever_comes_in_behind_it(nodes, crowd, first, chance):
+def test_the_first_gang_starts_whatever_arrives_behind_it(nodes, crowd, first, chance):
     first = replace(first, priority=9, array_id="", array_limit=0, not_before=None)
     up = [replace(node, ready=True, cordoned="") for node in nodes]
     job = Job(
@@ -385,7 +385,7 @@ def test_an_explanation_agrees_with_the_plan(ledger, order):
 
 @given(clusters(), gangs(number=1))
 @depth(300)
-def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
+def test_a_job_is_rejected_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
     gang = replace(gang, array_id="", array_limit=0, not_before=None)
     job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue, topology=gang.demands[0].topology)
     no = admission_refusal(Ledger(nodes, QUEUES, RACKS).snapshot(), job)

@@ -127,7 +127,7 @@ def whole(plan: Plan):
 
 @depth(100)
 @given(scenes(), st.booleans())
-def test_a_plan_made_on_what_was_read_is_the_plan(scene, packed):
+def test_a_plan_on_the_read_snapshot_equals_the_original(scene, packed):
     snapshot, now = scene
     before = schedule(snapshot, now)
     read = from_bytes(to_bytes(Taken(snapshot, now, decisions_of(before)), packed=packed), "s.json")
@@ -143,27 +143,27 @@ def test_a_file_that_was_read_is_written_as_it_was(scene):
     assert to_bytes(load(dump(taken)), packed=True) == to_bytes(taken, packed=True)
 
 
-def test_past_use_comes_along():
+def test_past_usage_is_part_of_the_file():
     ledger = Ledger([Node("n1", {"gpu": 2})], QUEUES)
     snapshot = replace(ledger.snapshot(), past={"a": PastUsage(7, {"gpu": 2**41})})
     assert load(dump(Taken(snapshot, 9))).snapshot.past == snapshot.past
 
 
 @given(scenes(), st.data())
-def test_a_damaged_file_is_a_snapshot_or_one_clear_error(scene, data):
+def test_a_damaged_file_gives_a_snapshot_or_one_clear_error(scene, data):
     content = to_bytes(Taken(*scene), packed=data.draw(st.booleans()))
     start = data.draw(st.integers(0, len(content)))
     damaged = content[:start] + data.draw(st.binary(max_size=4)) + content[start + data.draw(st.integers(0, 9)) :]
-    said = ""
+    message = ""
     try:
         from_bytes(damaged, "s.json")
     except JobError as error:
-        said = str(error)
-    assert not said or said.startswith("s.json: is ")
+        message = str(error)
+    assert not message or message.startswith("s.json: is ")
 
 
 @pytest.mark.parametrize(
-    ("plain", "said"),
+    ("plain", "message"),
     [
         ([], "s.json: is no snapshot; make one with: windlass snapshot FILE"),
         (
@@ -173,7 +173,7 @@ def test_a_damaged_file_is_a_snapshot_or_one_clear_error(scene, data):
         ({"format": "windlass snapshot", "version": 1}, "s.json: is a damaged snapshot: 'pending'"),
     ],
 )
-def test_a_file_that_is_no_snapshot_says_so(plain, said):
+def test_a_file_that_is_no_snapshot_says_so(plain, message):
     with pytest.raises(JobError) as error:
         from_bytes(json.dumps(plain).encode(), "s.json")
-    assert said in str(error.value)
+    assert message in str(error.value)

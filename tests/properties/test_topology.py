@@ -1,4 +1,4 @@
-"""Domains chosen for a gang, against brute force on clusters so small that everything can be tried."""
+"""Domains chosen for a gang, compared with brute force on small clusters."""
 
 from collections import Counter
 from itertools import combinations, product
@@ -17,11 +17,11 @@ from windlass.core.model.status import Placement
 LEVELS = ("block", "rack")
 FEW = depth(300)
 clusters = st.lists(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), min_size=1, max_size=3), max_size=3)
-"""Blocks of racks of nodes, each the number of replicas it could take."""
+"""Blocks of racks of nodes, each the number of replicas that fit on it."""
 
 
-class Small:
-    """A cluster of four GPUs a node, of which some are free, and where a gang of single GPUs goes on it."""
+class SmallCluster:
+    """A cluster of four GPUs per node, some of them free, and the placement of a gang of single GPUs on it."""
 
     def __init__(self, blocks):
         self.nodes = [
@@ -63,8 +63,8 @@ levels = st.sampled_from(LEVELS)
 
 @given(clusters, st.integers(1, 12), levels)
 @FEW
-def test_a_required_domain_is_found_exactly_if_there_is_one_and_is_the_tightest(blocks, wanted, level):
-    cluster = Small(blocks)
+def test_a_required_domain_is_found_exactly_if_it_exists_and_is_the_tightest(blocks, wanted, level):
+    cluster = SmallCluster(blocks)
     places = cluster.places(wanted, level)
     able = [room for room in cluster.room(level).values() if room >= wanted]
     assert (places is not None) == bool(able)
@@ -75,8 +75,8 @@ def test_a_required_domain_is_found_exactly_if_there_is_one_and_is_the_tightest(
 
 @given(clusters, st.integers(1, 14), levels)
 @FEW
-def test_preferred_is_the_asked_level_or_the_nearest_wider_one_that_can(blocks, wanted, level):
-    cluster = Small(blocks)
+def test_a_preferred_level_is_the_requested_or_the_next_wider_possible_one(blocks, wanted, level):
+    cluster = SmallCluster(blocks)
     places = cluster.places(wanted, level, required=False)
     assert (places is not None) == (cluster.room("block").total() >= wanted)
     for wider in reversed(LEVELS[: LEVELS.index(level) + 1]):
@@ -87,8 +87,8 @@ def test_preferred_is_the_asked_level_or_the_nearest_wider_one_that_can(blocks, 
 
 @given(clusters, st.integers(1, 14))
 @FEW
-def test_in_its_block_a_gang_is_in_as_few_racks_as_can_be(blocks, wanted):
-    cluster = Small(blocks)
+def test_a_gang_in_its_block_is_in_as_few_racks_as_possible(blocks, wanted):
+    cluster = SmallCluster(blocks)
     places = cluster.places(wanted, "block")
     if places:
         racks = [room for rack, room in cluster.room("rack").items() if rack[0] == places[0][0]]
@@ -102,8 +102,8 @@ def fewest(rooms, wanted):
 
 @given(clusters, st.integers(1, 4), st.integers(1, 4), levels)
 @FEW
-def test_slices_of_neighbours_are_whole_and_in_as_few_blocks_as_can_be(blocks, slices, size, level):
-    cluster = Small(blocks)
+def test_slices_of_neighbours_are_whole_and_in_as_few_blocks_as_possible(blocks, slices, size, level):
+    cluster = SmallCluster(blocks)
     places = cluster.places(slices * size, level, size=size)
     room = {place: free // size for place, free in cluster.room(level).items()}
     assert (places is not None) == (sum(room.values()) >= slices)
@@ -118,8 +118,8 @@ def test_slices_of_neighbours_are_whole_and_in_as_few_blocks_as_can_be(blocks, s
 
 @given(clusters, st.integers(1, 8), levels)
 @FEW
-def test_a_spread_is_as_even_as_any(blocks, wanted, level):
-    cluster = Small(blocks)
+def test_a_spread_is_as_even_as_possible(blocks, wanted, level):
+    cluster = SmallCluster(blocks)
     room = cluster.room(level)
     ways = [way for way in product(*(range(min(r, wanted) + 1) for r in room.values())) if sum(way) == wanted]
     best = min((max(way) - min(way) for way in ways), default=None)
@@ -135,8 +135,8 @@ def test_a_spread_is_as_even_as_any(blocks, wanted, level):
 
 @given(clusters, st.integers(1, 4), st.integers(1, 4), levels, st.booleans())
 @FEW
-def test_two_roles_are_in_one_domain_exactly_if_one_takes_both(blocks, workers, chiefs, level, required):
-    cluster = Small(blocks)
+def test_two_roles_are_in_one_domain_exactly_if_one_fits_both(blocks, workers, chiefs, level, required):
+    cluster = SmallCluster(blocks)
     request = TopologyRequest(level, required)
     demands = tuple(
         Demand(role, count, {"gpu": gpu}, topology=request)

@@ -37,14 +37,14 @@ def demand(
 
 
 def waiting(number: int, *demands: Demand, queue: str = "default", priority: int = 0, **more) -> PendingGang:
-    """Gang `j-<number>`; it has waited the longer the smaller its number is."""
+    """Gang `j-<number>`; a smaller number means a longer wait."""
     return PendingGang(
         f"j-{number}", number, queue, priority, more.pop("since", number), demands, shape_of(queue, demands), **more
     )
 
 
 def running(number: int, where: Mapping[str, int], *, gpu: int = 1, ends_by: int | None = None, **more) -> RunningGang:
-    """Gang `r-<number>` with so many replicas of `gpu` GPUs on each of these nodes."""
+    """Gang `r-<number>` with the given number of replicas of `gpu` GPUs on each node."""
     names = tuple(name for name, replicas in where.items() for _ in range(replicas))
     queue = more.pop("queue", "default")
     return RunningGang(

@@ -8,7 +8,7 @@ def verdict_at(now, *gangs):
     return schedule(ledger_of(nodes(2), *gangs).snapshot(), now).verdicts.get("j-1")
 
 
-def test_a_backoff_holds_until_its_time():
+def test_a_backoff_gates_a_gang_until_its_end():
     gang = waiting(1, demand(1), not_before=100)
     assert verdict_at(99, gang).reason is Reason.ON_HOLD
     assert verdict_at(100, gang) is None

@@ -12,17 +12,17 @@ def offered(gang, *others, machines=None, queues=()):
     return [alternative.change for alternative in find_alternatives(snapshot, gang, 0)]
 
 
-def test_the_most_replicas_that_would_start():
+def test_the_largest_number_of_replicas_that_starts_is_offered():
     assert offered(waiting(2, demand(10, 1)), running(1, {"n1": 8, "n2": 5})) == ["3 replicas instead of 10"]
 
 
-def test_quota_bounds_them_too():
+def test_quota_bounds_the_offered_replicas():
     gang = waiting(2, demand(6, 1), queue="small")
     held = running(1, {"n1": 3}, queue="small")
     assert offered(gang, held, queues=[Queue("small", {"gpu": 7})]) == ["4 replicas instead of 6"]
 
 
-def test_smaller_replicas_of_the_same_sum():
+def test_smaller_replicas_of_the_same_total_are_offered():
     runs = running(1, {"n1": 3, "n2": 3})
     assert offered(waiting(2, Demand("worker", 1, {"gpu": 8, "cpu": 0})), runs) == ["as 2×4 gpu"]
 
@@ -37,7 +37,7 @@ def test_the_kind_of_gpu_is_never_dropped():
     assert offered(gang, running(1, {"n1": 8}), machines=machines) == []
 
 
-def test_one_label_less():
+def test_a_request_without_one_label_is_offered():
     machines = [node("n1", zone="a", kind="x"), node("n2", zone="b", kind="y")]
     busy = running(1, {"n1": 1})
     assert offered(waiting(2, demand(1, 8, zone="a")), busy, machines=machines) == ["without nodeSelector zone=a"]
@@ -47,16 +47,16 @@ def test_one_label_less():
     assert offered(one, busy, machines=machines) == ["without nodeSelector kind=x"]
 
 
-def test_a_role_of_several_is_named():
+def test_the_changed_role_of_several_is_named():
     gang = waiting(2, demand(1, 8, role="chief"), demand(12, 1))
     assert offered(gang) == ["8 replicas of worker instead of 12"]
 
 
-def test_nothing_is_offered_to_a_gang_that_has_to_let_others_go_first():
+def test_no_alternative_is_offered_to_a_gang_behind_others():
     first = waiting(1, demand(2, 8))
     assert offered(waiting(2, demand(2, 1)), first, running(9, {"n1": 8})) == []
 
 
-def test_the_first_in_the_queue_stays_the_first_whatever_it_asks_for():
+def test_the_first_gang_stays_first_whatever_it_requests():
     later = replace(waiting(3, demand(1, 8)), since=99)
     assert offered(waiting(2, demand(3, 8)), later) == ["2 replicas instead of 3"]

@@ -1,4 +1,4 @@
-"""A placement is checked again before it is carried out, against the nodes as they are then."""
+"""The check of a placement against the nodes as they are when it is carried out."""
 
 from dataclasses import replace
 
@@ -19,12 +19,12 @@ def message(demands, placement=ON_TWO, nodes=NODES, held=None):
     return "" if found is None else found.message
 
 
-def test_a_placement_holds_on_nodes_that_still_have_what_it_takes():
+def test_a_placement_holds_on_nodes_that_still_have_its_resources():
     assert message([demand(3, 4)]) == ""
     assert message([demand(3, 2)], held={"n1": {"gpu": 4}, "n2": {"gpu": 6}}) == ""
 
 
-def test_a_node_that_others_have_filled_is_named_with_amounts():
+def test_a_node_that_other_gangs_have_filled_is_named_with_amounts():
     assert message([demand(3, 4)], held={"n1": {"gpu": 1}}) == "node n1 has 7 gpu left, and 8 are needed"
     less = {**NODES, "n2": node("n2", 3)}
     assert message([demand(3, 4)], nodes=less) == "node n2 has 3 gpu left, and 4 are needed"
@@ -42,7 +42,7 @@ def test_a_node_that_takes_no_new_gang_is_named(nodes, text):
     assert message([demand(3, 4)], nodes=nodes) == text
 
 
-def test_a_node_that_is_wanted_whole_must_be_empty():
+def test_a_node_for_a_whole_node_replica_must_be_empty():
     whole = replace(demand(2, 1), whole_node=True)
     on_each = Placement({"worker": ("n1", "n2")})
     assert message([whole], on_each) == ""

@@ -13,7 +13,7 @@ def gpus(past: PastUsage) -> float:
     return past.amounts.get("gpu", 0) / SCALE
 
 
-def test_after_a_half_life_half_of_it_is_forgotten():
+def test_half_of_the_usage_remains_after_a_half_life():
     used = PastUsage(0, {"gpu": 8 * SCALE})
     assert average(advance_usage(used, {}, DAY, DAY)) == {"gpu": 4}
     assert average(advance_usage(used, {}, DAY, 3 * DAY)) == {"gpu": 1}
@@ -41,7 +41,7 @@ def test_a_millisecond_of_one_gpu_is_not_lost():
     assert abs(gpus(past) / gpus(once) - 1) < 0.01
 
 
-def test_the_first_time_there_is_no_past_and_a_clock_that_goes_back_changes_nothing():
+def test_the_first_call_has_no_past_and_a_clock_that_goes_back_changes_nothing():
     assert advance_usage(None, {"gpu": 8}, DAY, 5) == PastUsage(5, {})
     later = PastUsage(10, {"gpu": SCALE})
     assert advance_usage(later, {"gpu": 8}, DAY, 4) is later
@@ -53,7 +53,7 @@ def test_the_fixed_point_is_the_power_of_two(time, half_life):
 
 
 @given(first=st.integers(0, DAY), second=st.integers(0, DAY), held=st.integers(0, 1000), before=st.integers(0, 1000))
-def test_two_steps_are_one(first, second, held, before):
+def test_two_steps_equal_one(first, second, held, before):
     start = PastUsage(0, {"gpu": before * SCALE})
     stops = advance_usage(advance_usage(start, {"gpu": held}, DAY, first), {"gpu": held}, DAY, first + second)
     assert abs(gpus(stops) - gpus(advance_usage(start, {"gpu": held}, DAY, first + second))) < 1e-3

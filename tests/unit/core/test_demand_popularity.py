@@ -15,7 +15,7 @@ def test_shapes_are_counted_by_replicas_whatever_their_role():
     assert shapes(popularity) == [(8, 37), (1, 33)]
 
 
-def test_nothing_is_typical_before_enough_has_been_asked_for():
+def test_no_demand_is_typical_before_enough_requests():
     popularity = DemandPopularity()
     popularity.count([demand(31, 1)])
     assert shapes(popularity) == []
@@ -23,7 +23,7 @@ def test_nothing_is_typical_before_enough_has_been_asked_for():
     assert shapes(popularity) == [(1, 32)]
 
 
-def test_it_is_made_anew_when_as_much_again_has_been_asked_for():
+def test_typical_demands_are_computed_again_when_requests_double():
     popularity = DemandPopularity()
     popularity.count([demand(40, 1)])
     popularity.count([demand(39, 2)])

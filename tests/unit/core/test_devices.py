@@ -49,7 +49,7 @@ def free(ledger, resource):
     return snapshot.free[:, snapshot.table.column[resource]].tolist()
 
 
-def test_parts_of_gpus_fill_the_tightest_one_that_has_enough():
+def test_a_part_goes_to_the_tightest_gpu_that_has_enough():
     ledger = ledger_of([sharing("n1", 2)])
     assert start(ledger, 1, part(600)) == ((0,),)
     assert start(ledger, 2, part(500)) == ((1,),)
@@ -58,7 +58,7 @@ def test_parts_of_gpus_fill_the_tightest_one_that_has_enough():
     assert free(ledger, "gpu-milli") == [0]
 
 
-def test_one_part_is_on_one_gpu():
+def test_a_part_is_on_a_single_gpu():
     ledger = ledger_of([sharing("n1", 2)])
     start(ledger, 1, part(600, replicas=2))
     assert free(ledger, "gpu-milli") == [800]
@@ -66,7 +66,7 @@ def test_one_part_is_on_one_gpu():
     assert reason_for(ledger, part(500)) == "needs 500 gpu-milli on one node: 800 free on 1 node"
 
 
-def test_whole_gpus_are_those_of_which_nothing_is_given_away():
+def test_whole_gpus_are_entirely_free_ones():
     ledger = ledger_of([sharing("n1", 4)])
     start(ledger, 1, part(100))
     assert free(ledger, "gpu") == [3]
@@ -85,13 +85,13 @@ def test_released_devices_are_free_again():
     assert np.array_equal(ledger.snapshot().free, before)
 
 
-def test_a_gang_of_parts_spreads_over_gpus_and_nodes_as_room_is():
+def test_a_gang_of_parts_spreads_over_gpus_and_nodes_by_room():
     ledger = ledger_of([sharing("n1", 2), sharing("n2", 2)])
     assert start(ledger, 1, part(400, replicas=6)) == ((0,), (0,), (1,), (1,), (0,), (0,))
     assert free(ledger, "gpu") == [0, 1]
 
 
-def test_nodes_that_do_not_share_give_whole_gpus_only():
+def test_nodes_without_sharing_give_whole_gpus_only():
     ledger = ledger_of([Node("n1", {"gpu": 8}), sharing("n2", 1)])
     assert start(ledger, 1, part(500)) == ((0,),)
     assert start(ledger, 2, asking(gpu=8)) is None
@@ -105,12 +105,12 @@ def test_a_cluster_without_shared_gpus_has_no_columns_of_single_gpus():
     assert not any(map(is_hidden, table.axis))
 
 
-def test_nodes_that_do_not_share_are_counted():
+def test_nodes_without_sharing_are_counted():
     ledger = ledger_of([Node("n1", {"gpu": 8}), Node("n2", {"gpu": 8})])
     assert reason_for(ledger, part(500)).endswith("no node could take a replica, however empty; 2 nodes not shared")
 
 
-def test_instances_lie_where_the_most_large_ones_still_fit():
+def test_instances_are_placed_where_the_most_large_ones_still_fit():
     ledger = ledger_of([sharing("n1", 1, by="mig")])
     assert start(ledger, 1, profile("1g.5gb")) == ((instance_number(0, 6),),)
     assert free(ledger, "mig-4g.20gb") == [1]
@@ -119,7 +119,7 @@ def test_instances_lie_where_the_most_large_ones_still_fit():
     assert start(ledger, 3, profile("3g.20gb")) is None
 
 
-def test_two_halves_need_their_own_places():
+def test_two_half_gpu_instances_need_their_own_start_slices():
     """Of eight slices two are taken and six are left, but 3g begins at 0 or 4 only."""
     ledger = ledger_of([sharing("n1", 1, by="mig")])
     start(ledger, 1, profile("2g.10gb"))
@@ -127,7 +127,7 @@ def test_two_halves_need_their_own_places():
     assert start(ledger, 3, profile("3g.20gb")) == ((instance_number(0, 0),),)
 
 
-def test_small_instances_gather_on_one_gpu():
+def test_small_instances_are_packed_on_one_gpu():
     ledger = ledger_of([sharing("n1", 3, by="mig")])
     for number in range(1, 8):
         [(where,)] = start(ledger, number, profile("1g.5gb"))
@@ -143,7 +143,7 @@ def test_one_replica_may_have_several_instances():
     )
 
 
-def test_a_gpu_that_is_shared_by_profiles_is_never_given_whole():
+def test_a_gpu_shared_by_profiles_is_never_given_whole():
     ledger = ledger_of([sharing("n1", 8, by="mig")])
     assert start(ledger, 1, asking(gpu=1)) is None
 
@@ -177,7 +177,7 @@ def test_roles_share_the_gpus_of_a_node():
     assert snapshot_violations(ledger.snapshot()) == []
 
 
-def test_a_shared_gpu_counts_once_in_what_the_cluster_has():
+def test_a_shared_gpu_counts_once_in_the_capacity_of_the_cluster():
     table = ledger_of([sharing("n1", 4), sharing("n2", 2, by="mig"), Node("n3", {"gpu": 8})]).snapshot().table
     found = total_capacity(table)
     assert found["gpu"] == 14 * 1000

@@ -47,7 +47,7 @@ def test_growth_follows_the_scoring_of_the_policy() -> None:
     assert grown == {"tightest": [("good", "n1")], "fgd": [("n1", "starved")]}
 
 
-def test_a_gang_starts_as_large_as_it_can() -> None:
+def test_a_gang_starts_in_the_largest_size_that_fits() -> None:
     asked = (replace(demand(8), least=2),)
     tried: list[int] = []
 
@@ -62,18 +62,18 @@ def test_a_gang_starts_as_large_as_it_can() -> None:
     assert place_largest((demand(8),), lambda _demands: None) is None
 
 
-def test_a_gang_grows_in_one_step_as_far_as_it_can_and_keeps_its_nodes() -> None:
+def test_a_gang_grows_in_one_step_as_far_as_possible_and_keeps_its_nodes() -> None:
     (resize,) = find_growth(idle(ledger_of(nodes(2, gpu=4), elastic(1, {"n2": 2}, most=5))))
     assert resize.placement == Placement({"worker": ("n1", "n1", "n1", "n2", "n2")})
 
 
-def test_it_does_not_grow_onto_what_others_wait_for() -> None:
+def test_a_gang_does_not_grow_onto_nodes_that_others_wait_for() -> None:
     ledger = ledger_of(nodes(2, gpu=4), elastic(1, {"n1": 2}, most=8))
     assert sizes(find_growth(idle(ledger, contended=np.array([False, True])))) == {"r-1": 4}
     assert find_growth(idle(ledger, contended=np.array([True, True]))) == ()
 
 
-def test_it_does_not_grow_beyond_its_queues_quota() -> None:
+def test_a_gang_does_not_grow_beyond_the_quota_of_its_queue() -> None:
     queues = [Queue("default", {"gpu": 3})]
     assert sizes(find_growth(idle(ledger_of(nodes(2, gpu=4), elastic(1, {"n1": 2}, most=8), queues=queues)))) == {
         "r-1": 3
@@ -107,7 +107,7 @@ def test_a_gang_on_a_cordoned_node_does_not_grow() -> None:
     assert find_growth(idle(ledger_of(machines, elastic(1, {"n1": 1}, most=2)))) == ()
 
 
-def test_it_stays_in_the_domain_that_it_has_to_keep_to() -> None:
+def test_a_gang_grows_only_in_its_required_domain() -> None:
     machines = [node("n1", 2, place=("r1",)), node("n2", 2, place=("r1",)), node("n3", 4, place=("r2",))]
     run = elastic(1, {"n1": 1}, most=8)
     run = replace(run, demands=(replace(run.demands[0], topology=TopologyRequest("rack")),))
@@ -117,6 +117,6 @@ def test_it_stays_in_the_domain_that_it_has_to_keep_to() -> None:
     assert resize.placement == Placement({"worker": ("n1", "n1", "n2", "n2")})
 
 
-def test_each_gets_what_the_one_before_has_left() -> None:
+def test_each_gang_grows_into_what_the_one_before_left() -> None:
     first, second = elastic(1, {"n1": 1}, most=3, since=1), elastic(2, {"n1": 1}, most=9, since=2)
     assert sizes(find_growth(idle(ledger_of(nodes(1, gpu=6), first, second)))) == {"r-1": 3, "r-2": 3}

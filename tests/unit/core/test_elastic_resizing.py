@@ -1,4 +1,4 @@
-"""A gang's size follows its placement, and changes between two generations."""
+"""The size of a gang follows its placement, and changes between two generations."""
 
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
@@ -15,7 +15,7 @@ THREE = Placement({"worker": ("n1", "n2", "n3")})
 ONE = Placement({"worker": ("n2",)})
 
 
-def lived(*events: e.Event, job: Job = ELASTIC, now: int = 0) -> JobState:
+def state_after(*events: e.Event, job: Job = ELASTIC, now: int = 0) -> JobState:
     """State of a job after these events, each a second after the one before."""
     state = create_state("j-1", 1, job, now)
     for seconds, event in enumerate(events, start=1):
@@ -26,7 +26,7 @@ def lived(*events: e.Event, job: Job = ELASTIC, now: int = 0) -> JobState:
 RUNS = (e.Submitted(), e.Admit(TWO), e.Started(1))
 
 
-def test_a_job_is_as_large_as_it_is_placed() -> None:
+def test_a_job_has_the_size_of_its_placement() -> None:
     assert (job_in_size(ELASTIC, THREE).members, job_in_size(ELASTIC, THREE).world_size) == (3, 9)
     assert job_in_size(ELASTIC, None) is ELASTIC
 
@@ -37,8 +37,8 @@ def test_a_role_that_is_not_elastic_keeps_its_size() -> None:
     assert [role.replicas for role in job_in_size(job, placement).roles] == [1, 3]
 
 
-def test_a_resized_gang_is_stopped_saves_and_goes_on_in_its_new_size() -> None:
-    state, commands = step(lived(*RUNS), e.Resized(THREE, "n3 is idle"), 10_000)
+def test_a_resized_gang_is_stopped_saves_and_continues_in_its_new_size() -> None:
+    state, commands = step(state_after(*RUNS), e.Resized(THREE, "n3 is idle"), 10_000)
     assert commands == (Stop("j-1", 1, 5_000),)
     assert (state.status.phase, state.status.reason, state.status.target) == (
         Phase.RESTARTING,
@@ -53,7 +53,7 @@ def test_a_resized_gang_is_stopped_saves_and_goes_on_in_its_new_size() -> None:
 
 
 def test_all_members_of_the_new_size_have_to_succeed() -> None:
-    state = lived(*RUNS, e.Resized(THREE, ""), e.GangGone(1), e.Started(2))
+    state = state_after(*RUNS, e.Resized(THREE, ""), e.GangGone(1), e.Started(2))
     for member in (0, 1):
         state, _ = step(state, e.MemberExited(2, member, e.Exit(code=0)), 20_000)
     assert state.status.target is None
@@ -61,9 +61,9 @@ def test_all_members_of_the_new_size_have_to_succeed() -> None:
     assert state.status.target is Target.SUCCEED
 
 
-def test_until_it_has_stopped_it_holds_the_old_nodes_and_the_new_ones() -> None:
-    grows = lived(*RUNS, e.Resized(THREE, ""))
-    shrinks = lived(*RUNS, e.Resized(ONE, ""))
+def test_a_gang_holds_old_and_new_nodes_until_it_has_stopped() -> None:
+    grows = state_after(*RUNS, e.Resized(THREE, ""))
+    shrinks = state_after(*RUNS, e.Resized(ONE, ""))
     for state, held in ((grows, THREE), (shrinks, TWO)):
         running = running_of(state, TWO)
         assert running.placement == held
@@ -71,7 +71,7 @@ def test_until_it_has_stopped_it_holds_the_old_nodes_and_the_new_ones() -> None:
         assert not running.leaving
 
 
-def test_of_a_node_that_is_in_both_it_holds_the_larger_part() -> None:
+def test_a_gang_holds_the_larger_part_of_a_node_in_both_placements() -> None:
     before = Placement({"worker": ("n1", "n1", "n2")}, {"worker": ((0,), (1,), (0,))})
     after = Placement({"worker": ("n1", "n2", "n2")}, {"worker": ((1,), (0,), (1,))})
     held = merged_placement(before, after)
@@ -83,33 +83,33 @@ def test_of_a_node_that_is_in_both_it_holds_the_larger_part() -> None:
     ]
 
 
-def test_a_lost_node_that_it_was_to_use_sends_it_back_to_the_queue() -> None:
-    state = lived(*RUNS, e.Resized(THREE, ""), e.NodeLost("n3"), e.GangGone(1))
+def test_the_loss_of_a_node_of_the_new_placement_requeues_the_gang() -> None:
+    state = state_after(*RUNS, e.Resized(THREE, ""), e.NodeLost("n3"), e.GangGone(1))
     assert (state.status.phase, state.status.reason, state.status.resize_to) == (Phase.QUEUED, "NodeLost", None)
 
 
-def test_a_lost_node_that_it_was_to_leave_changes_nothing() -> None:
-    state = lived(*RUNS, e.Resized(ONE, ""), e.NodeLost("n1"), e.GangGone(1))
+def test_the_loss_of_a_node_that_the_gang_leaves_changes_nothing() -> None:
+    state = state_after(*RUNS, e.Resized(ONE, ""), e.NodeLost("n1"), e.GangGone(1))
     assert (state.status.phase, state.status.placement) == (Phase.ADMITTED, ONE)
 
 
-def test_preempted_while_it_is_resized_it_gives_everything_back_and_keeps_its_place() -> None:
-    state = lived(*RUNS, e.Resized(THREE, ""), e.Preempt("for k-2"))
+def test_a_gang_preempted_during_a_resize_releases_everything_and_keeps_its_position() -> None:
+    state = state_after(*RUNS, e.Resized(THREE, ""), e.Preempt("for k-2"))
     assert running_of(state, TWO).leaving
     assert running_of(state, TWO).placement == TWO
     state, _ = step(state, e.GangGone(1), 9_000)
     assert (state.status.phase, state.status.queued_at, state.status.preemptions) == (Phase.QUEUED, 1_000, 1)
 
 
-def test_suspended_or_cancelled_while_it_is_resized_it_ends_so() -> None:
-    assert lived(*RUNS, e.Resized(ONE, ""), e.Suspend(), e.GangGone(1)).status.phase is Phase.SUSPENDED
-    assert lived(*RUNS, e.Resized(ONE, ""), e.Cancel(), e.GangGone(1)).status.phase is Phase.FAILED
+def test_a_suspension_or_cancellation_during_a_resize_takes_effect() -> None:
+    assert state_after(*RUNS, e.Resized(ONE, ""), e.Suspend(), e.GangGone(1)).status.phase is Phase.SUSPENDED
+    assert state_after(*RUNS, e.Resized(ONE, ""), e.Cancel(), e.GangGone(1)).status.phase is Phase.FAILED
 
 
-def test_a_gang_that_waits_out_its_backoff_takes_its_new_size_when_it_starts_again() -> None:
+def test_a_gang_in_backoff_takes_its_new_size_when_it_starts_again() -> None:
     failing = e.MemberExited(1, 0, e.Exit(signal=9))
     again = (e.GangGone(1), e.Started(2), e.MemberExited(2, 0, e.Exit(signal=9)), e.GangGone(2))
-    state = lived(*RUNS, failing, *again, e.Resized(THREE, ""))
+    state = state_after(*RUNS, failing, *again, e.Resized(THREE, ""))
     assert state.status.not_before is not None
     state, commands = step(state, e.Timer(), state.status.not_before)
     assert commands == (Launch("j-1", 3, THREE),)
@@ -117,7 +117,7 @@ def test_a_gang_that_waits_out_its_backoff_takes_its_new_size_when_it_starts_aga
 
 def test_a_failure_before_the_resize_still_has_its_backoff() -> None:
     failing = e.MemberExited(2, 0, e.Exit(signal=9))
-    state = lived(*RUNS, e.MemberExited(1, 0, e.Exit(signal=9)), e.GangGone(1), e.Started(2), failing)
+    state = state_after(*RUNS, e.MemberExited(1, 0, e.Exit(signal=9)), e.GangGone(1), e.Started(2), failing)
     state, _ = step(state, e.Resized(ONE, ""), 9_000)
     state, commands = step(state, e.GangGone(2), 9_500)
     assert not commands
@@ -125,15 +125,17 @@ def test_a_failure_before_the_resize_still_has_its_backoff() -> None:
     assert state.status.not_before == 10_500
 
 
-def test_an_allocation_that_ends_is_added_to_what_the_job_has_been_served() -> None:
-    state = lived(*RUNS, e.Preempt("for k-2"), e.GangGone(1))
+def test_the_time_of_an_ended_allocation_is_added_to_the_service() -> None:
+    state = state_after(*RUNS, e.Preempt("for k-2"), e.GangGone(1))
     assert state.status.served == 3_000
-    state = lived(*RUNS, e.Preempt("for k-2"), e.GangGone(1), e.Admit(ONE), e.Started(2), e.Cancel(), e.GangGone(2))
+    state = state_after(
+        *RUNS, e.Preempt("for k-2"), e.GangGone(1), e.Admit(ONE), e.Started(2), e.Cancel(), e.GangGone(2)
+    )
     assert state.status.served == 6_000
 
 
 def test_a_save_is_known_until_the_allocation_ends() -> None:
-    state = lived(*RUNS, e.Saved(1, 3_500), e.Saved(1, 3_400), e.Saved(0, 3_600))
+    state = state_after(*RUNS, e.Saved(1, 3_500), e.Saved(1, 3_400), e.Saved(0, 3_600))
     assert state.status.saved_at == 3_500
     assert running_of(state, TWO).saved_at == 3_500
     state, _ = step(state, e.NodeLost("n1"), 8_000)

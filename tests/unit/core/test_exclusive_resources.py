@@ -35,7 +35,7 @@ def test_more_replicas_than_nodes_never_fit():
     )
 
 
-def test_nodes_on_which_other_pods_hold_it_are_left_out_and_named():
+def test_nodes_on_which_foreign_pods_hold_it_are_excluded_and_named():
     machines = [replace(node("n1"), exclusive_in_use=(PORT,)), node("n2")]
     ledger = ledger_of(machines, waiting(1, exclusive(2, PORT)), waiting(2, exclusive(1, PORT)))
     plan = carry_out(ledger)
@@ -43,7 +43,7 @@ def test_nodes_on_which_other_pods_hold_it_are_left_out_and_named():
     assert plan.verdicts["j-1"].message.endswith("however empty; 1 node lost to holders of hostport/80")
 
 
-def test_a_second_gang_that_asks_for_it_gives_it_a_column():
+def test_a_second_gang_that_requests_it_adds_a_column():
     ledger = ledger_of(nodes(2), waiting(1, exclusive(1, PORT)))
     assert admitted(carry_out(ledger)) == {"j-1": ("n1",)}
     ledger.add_pending(waiting(2, exclusive(2, PORT)))
@@ -57,7 +57,7 @@ def test_a_second_gang_that_asks_for_it_gives_it_a_column():
 
 
 def test_a_gang_that_waits_for_a_port_holds_a_reservation_for_it():
-    """The column makes the port part of what is forecast: the first gang ends in an hour."""
+    """The column makes the port part of the forecast: the first gang ends in an hour."""
     first = waiting(1, exclusive(2, PORT), walltime=HOUR)
     ledger = ledger_of(nodes(2), first)
     carry_out(ledger)
@@ -73,7 +73,7 @@ def test_a_gang_of_lower_priority_is_stopped_for_its_port():
     assert [preemption.job_id for preemption in carry_out(ledger).preemptions] == ["j-1"]
 
 
-def test_roles_of_one_gang_that_avoid_each_other_are_apart():
+def test_roles_that_avoid_each_other_are_on_different_nodes():
     roles = exclusive(1, GROUP, role="master"), exclusive(2, GROUP)
     ledger = ledger_of(nodes(3), waiting(1, *roles), waiting(2, demand(1), *[exclusive(1, PORT, role="other")]))
     plan = carry_out(ledger)
@@ -83,7 +83,7 @@ def test_roles_of_one_gang_that_avoid_each_other_are_apart():
     assert snapshot_violations(ledger.snapshot()) == []
 
 
-def test_roles_that_avoid_each_other_lack_a_node_together():
+def test_the_shortage_of_roles_that_avoid_each_other_counts_nodes():
     roles = exclusive(1, GROUP, role="master"), exclusive(2, GROUP)
     assert "needs" in carry_out(ledger_of(nodes(2), waiting(1, *roles))).verdicts["j-1"].message
 
@@ -96,7 +96,7 @@ def test_an_elastic_gang_does_not_grow_onto_its_own_nodes():
     assert resize.placement.nodes["worker"] == ("n1", "n2", "n3")
 
 
-def test_two_of_one_exclusive_resource_are_never_there():
+def test_a_request_for_two_of_one_exclusive_resource_never_fits():
     asks_for_two = Demand("worker", 1, {PORT: 2})
     assert carry_out(ledger_of(nodes(2), waiting(1, asks_for_two))).admissions == ()
 
@@ -122,7 +122,7 @@ def test_constraint_masks_are_dropped_when_labels_or_taints_change(change):
     assert ledger.table.constraint_masks == {}
 
 
-def test_a_gang_starts_whose_grant_was_worked_out_before_a_column_came():
+def test_a_grant_computed_before_a_column_was_added_still_starts_its_gang():
     ledger = ledger_of(nodes(1), waiting(1, exclusive(1, PORT)))
     snapshot = ledger.snapshot()
     admission = carry_out(ledger_of(nodes(1), waiting(1, exclusive(1, PORT)))).admissions[0]

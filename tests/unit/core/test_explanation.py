@@ -17,7 +17,7 @@ def explained(job_id, *gangs, machines=None, queues=(), now=0):
     return explain(ledger_of(machines or nodes(2), *gangs, queues=queues).snapshot(), job_id, now)
 
 
-def test_it_agrees_with_the_plan():
+def test_an_explanation_agrees_with_the_plan():
     snapshot = ledger_of(
         nodes(2), running(1, {"n1": 8}, ends_by=50), *(waiting(number, demand(2, 8)) for number in (2, 3))
     ).snapshot()
@@ -28,7 +28,7 @@ def test_it_agrees_with_the_plan():
         assert (found.position, len(found.ahead)) == (position, position - 1)
 
 
-def test_nodes_say_what_they_have_or_why_they_are_out():
+def test_node_views_show_free_amounts_or_the_cause_of_exclusion():
     machines = [
         node("n1", zone="a"),
         node("n2", zone="a"),
@@ -47,7 +47,7 @@ def test_nodes_say_what_they_have_or_why_they_are_out():
     )
 
 
-def test_nodes_that_a_gang_ahead_waits_for_are_held_for_it():
+def test_nodes_that_a_gang_ahead_waits_for_are_shown_as_held_for_it():
     found = explained("j-3", running(1, {"n1": 8}), waiting(2, demand(2, 8)), waiting(3, demand(1, 1)))
     assert [view.held_for for view in found.nodes] == ["j-2", "j-2"]
     assert (found.verdict.behind, found.ahead, found.frees) == ("j-2", ("j-2",), ())
@@ -70,7 +70,7 @@ def test_holders_of_missing_capacity_are_listed_with_their_ends():
     )
 
 
-def test_a_gang_that_waits_for_quota_is_told_of_its_queue():
+def test_the_holders_of_missing_quota_are_of_the_same_queue():
     found = explained(
         "j-9",
         running(1, {"n1": 6}, queue="small", ends_by=70),
@@ -82,7 +82,7 @@ def test_a_gang_that_waits_for_quota_is_told_of_its_queue():
     assert found.verdict.reason is Reason.WAITING_FOR_QUOTA
 
 
-def test_of_an_elastic_gang_its_least_is_what_is_waited_for():
+def test_an_elastic_gang_waits_for_its_minimum():
     elastic = (replace(demand(4), least=2),)
     runs = running(1, {"n1": 7}, ends_by=70), running(2, {"n2": 8}, queue="small", ends_by=50)
     small = [Queue("small", {"gpu": 8})]
@@ -109,7 +109,7 @@ def test_of_an_elastic_gang_its_least_is_what_is_waited_for():
         (TopologyRequest("rack"), ""),
     ],
 )
-def test_an_elastic_gang_that_is_not_resized_is_told_so(near, said):
+def test_a_fixed_size_elastic_gang_shows_the_reason(near, said):
     elastic = replace(demand(4), least=2, most=8, topology=near)
     gang, fixed = waiting(1, elastic), waiting(2, replace(elastic, least=0, most=0))
     ledger = ledger_of([node("n1", place=("r1",))], gang, fixed, levels=("rack",))
@@ -130,7 +130,7 @@ def test_a_gang_that_starts_now_has_no_verdict():
     assert (found.verdict, found.position, found.expected, found.would_start) == (None, None, 0, ())
 
 
-def test_a_gang_that_starts_now_is_told_its_nodes_and_what_decided_for_them():
+def test_a_gang_that_starts_now_shows_its_nodes_and_the_deciding_keys():
     machines = [node("n1", 8), node("n2", 4), node("n3", 4), node("n4", 8)]
     runs = running(1, {"n4": 8}, ends_by=50)
     (choice,) = explained("j-3", runs, waiting(2, demand(2, 8)), waiting(3, demand(1, 4)), machines=machines).chosen
@@ -139,7 +139,7 @@ def test_a_gang_that_starts_now_is_told_its_nodes_and_what_decided_for_them():
     assert explained("j-2", runs, waiting(2, demand(2, 8)), machines=machines).chosen == ()
 
 
-def test_of_several_roles_the_nodes_are_told_and_no_candidates():
+def test_several_roles_show_nodes_and_no_candidates():
     roles = demand(1, 4, role="chief"), demand(2, 2)
     found = explained("j-1", waiting(1, *roles)).chosen
     assert [(each.role, each.nodes, each.candidates) for each in found] == [
@@ -148,7 +148,7 @@ def test_of_several_roles_the_nodes_are_told_and_no_candidates():
     ]
 
 
-def test_a_gang_that_asks_for_nothing_and_cannot_start():
+def test_a_gang_that_requests_nothing_and_cannot_start_is_explained():
     found = explained("j-1", waiting(1, demand(1, 0, zone="a")))
     assert (found.resource, found.frees) == ("", ())
     assert (
@@ -157,7 +157,7 @@ def test_a_gang_that_asks_for_nothing_and_cannot_start():
     )
 
 
-def test_the_second_of_a_line_is_told_what_the_first_is():
+def test_the_second_gang_of_a_class_has_the_verdict_of_the_first():
     small = Queue("small", {"gpu": 8})
     ahead = waiting(2, demand(6), queue="small")
     twins = [waiting(number, demand(2), queue="small") for number in (3, 4)]
@@ -165,7 +165,7 @@ def test_the_second_of_a_line_is_told_what_the_first_is():
     assert (found.verdict.behind, found.ahead) == ("j-2", ("j-2", "j-3"))
 
 
-def test_the_role_is_the_one_that_the_verdict_speaks_of():
+def test_the_role_is_that_of_the_verdict():
     busy = running(1, {"n1": 8, "n2": 8})
     found = explained("j-2", busy, waiting(2, demand(1, 8, role="chief"), demand(3, 1, zone="mars")))
     assert found.verdict.message.startswith("needs 3×1 gpu for its role worker")
@@ -174,6 +174,6 @@ def test_the_role_is_the_one_that_the_verdict_speaks_of():
 
 
 @pytest.mark.parametrize("job_id", ["r-1", "x"])
-def test_a_job_that_does_not_wait_is_no_key(job_id):
+def test_a_job_that_does_not_wait_raises_key_error(job_id):
     with pytest.raises(KeyError, match=job_id):
         explained(job_id, running(1, {"n1": 1}))

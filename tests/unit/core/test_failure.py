@@ -66,13 +66,13 @@ def test_a_failure_is_classed(exit: Exit, kind: FailureClass, reason: str, fatal
         (Exit(lost=True, end_class=REJECTED), False),
     ],
 )
-def test_a_policy_of_never_restarts_only_after_the_infrastructure_failed(exit: Exit, fatal: bool) -> None:
+def test_a_policy_of_never_restarts_only_after_infrastructure_failures(exit: Exit, fatal: bool) -> None:
     found = classify_exit(exit, RestartPolicy(restarts_after_exit=False))
     assert (found.kind == USER, found.fatal) == (fatal, fatal)
 
 
 @pytest.mark.parametrize(("step", "wait"), [(0, 0), (1, 0), (2, 1_000), (3, 2_000), (4, 4_000), (20, 300_000)])
-def test_backoff_spares_the_first_failure_then_doubles_to_a_bound(step: int, wait: int) -> None:
+def test_backoff_is_zero_after_the_first_failure_then_doubles_to_a_bound(step: int, wait: int) -> None:
     assert backoff(step, RestartPolicy()) == wait
 
 
@@ -100,7 +100,7 @@ def test_infrastructure_failures_are_bounded_too() -> None:
     )
 
 
-def test_a_program_that_always_says_preempted_does_not_restart_for_ever() -> None:
+def test_a_program_that_always_reports_preemption_does_not_restart_for_ever() -> None:
     policy = RestartPolicy(infrastructure_limit=2)
     assert after(*[PREEMPTION] * 2, policy=policy)[1] == ""
     assert "left 3 times in a row without a healthy run" in after(*[PREEMPTION] * 3, policy=policy)[1]
@@ -111,7 +111,7 @@ def test_a_preemption_costs_no_attempt() -> None:
     assert (status.preemptions, status.backoff_step, limit) == (9, 0, "")
 
 
-def test_a_healthy_run_starts_the_backoff_afresh() -> None:
+def test_a_healthy_run_resets_the_backoff() -> None:
     tired = Status(running_since=0, backoff_step=7)
     policy = RestartPolicy(healthy_after=600_000)
     assert count_failure(tired, Failure(USER, "x", "x", at=599_999), policy)["backoff_step"] == 8

@@ -16,7 +16,7 @@ LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"
 
 
 def shares_of(queues, held=None, past=None, gpus=16):
-    """Held and past: GPUs by queue."""
+    """`held` and `past`: GPUs by queue."""
     tree = tree_of({queue.name: queue for queue in queues})
     usage = QueueUsage(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
     past = {name: PastUsage(0, {"gpu": number * SCALE}) for name, number in (past or {}).items()}
@@ -32,7 +32,7 @@ def order_of(shares, *gangs, classes=False):
 # --- shares ------------------------------------------------------------------------------------------
 
 
-def test_the_share_is_the_largest_part_of_any_resource_for_each_unit_of_weight():
+def test_the_share_is_the_dominant_resource_per_unit_of_weight():
     tree = tree_of({"a": Queue("a"), "b": Queue("b", weight=2)})
     held = {"a": {"gpu": 2, "cpu": 48_000}, "b": {"gpu": 12}}
     shares = Shares(QueueUsage(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
@@ -44,12 +44,12 @@ def test_a_parent_has_the_share_of_all_below_it_and_its_own():
     assert (shares.share("lab"), shares.own_share("lab")) == (500_000, 62_500)
 
 
-def test_past_use_counts_up_the_tree():
+def test_past_usage_counts_up_the_tree():
     shares = shares_of(LAB, {"a": 4}, past={"a": 2, "b": 2})
     assert (shares.share("a"), shares.share("b"), shares.share("lab")) == (375_000, 125_000, 500_000)
 
 
-def test_the_capacity_is_that_of_all_nodes_up_or_not():
+def test_capacity_includes_nodes_that_are_down():
     machines = [*nodes(2, cpu=64_000), *nodes(1, ready=False)]
     assert total_capacity(ledger_of(machines).snapshot().table) == {"gpu": 24_000, "cpu": 128_000}
 
@@ -64,7 +64,7 @@ def test_the_queue_with_the_lower_share_goes_first_and_shares_change_as_gangs_st
     assert order_of(shares_of(queues, {"a": 4}), *gangs) == [4, 5, 1, 6, 2, 3]
 
 
-def test_twice_the_weight_is_twice_as_much():
+def test_twice_the_weight_gets_twice_as_much():
     queues = (Queue("a"), Queue("b", weight=2))
     gangs = [waiting(number, demand(1), queue="a" if number < 5 else "b") for number in range(1, 10)]
     assert order_of(shares_of(queues), *gangs)[:6] == [1, 5, 6, 2, 7, 8]
@@ -76,7 +76,7 @@ def test_a_queue_within_its_quota_goes_before_a_borrower_whatever_the_shares():
     assert order_of(shares, waiting(1, demand(1), queue="b"), waiting(2, demand(3), queue="a")) == [2, 1]
 
 
-def test_departments_share_before_their_teams_do():
+def test_fair_share_decides_between_departments_before_teams():
     queues = (
         Queue("x"),
         Queue("y"),
@@ -89,14 +89,14 @@ def test_departments_share_before_their_teams_do():
     assert order_of(shares_of(queues, {"x1": 1}), *gangs) == [3, 2, 4, 1]
 
 
-def test_the_own_jobs_of_a_parent_stand_among_its_children():
+def test_own_jobs_of_a_parent_compete_with_its_children():
     queues = (Queue("lab", {"gpu": 16}), Queue("a", parent="lab"))
     gangs = [waiting(number, demand(1), queue="lab" if number < 3 else "a") for number in range(1, 5)]
     assert order_of(shares_of(queues), *gangs) == [1, 3, 2, 4]
     assert order_of(shares_of(queues, {"lab": 2}), *gangs) == [3, 4, 1, 2]
 
 
-def test_priority_classes_go_before_the_share_or_count_within_a_queue():
+def test_priority_goes_before_the_share_or_counts_within_a_queue():
     queues = (Queue("a"), Queue("b"))
     gangs = [
         waiting(1, demand(1), queue="b"),
@@ -108,18 +108,18 @@ def test_priority_classes_go_before_the_share_or_count_within_a_queue():
     assert order_of(shares, *gangs) == [1, 3, 2]
 
 
-def test_past_use_puts_a_queue_back():
+def test_past_usage_moves_a_queue_back():
     gangs = [waiting(1, demand(1), queue="a"), waiting(2, demand(1), queue="b")]
     assert order_of(shares_of(LAB[1:], past={"a": 1}), *gangs) == [2, 1]
 
 
-def test_a_queue_is_drained_in_one_plan_not_one_gang_of_each_in_a_turn():
+def test_a_queue_is_drained_in_one_plan():
     # kueue#14477: one workload of each queue in a cycle, so that waits grow with the depth of a queue.
     snapshot = ledger_of((), *(waiting(number, demand(1), queue="ab"[number % 2]) for number in range(100))).snapshot()
     assert len(list(QueueOrder(snapshot.classes, shares_of((Queue("a"), Queue("b")))))) == 100
 
 
-def test_a_line_that_is_dropped_yields_no_more_and_the_others_go_on():
+def test_a_dropped_class_yields_no_more_and_the_others_continue():
     queues = (Queue("a"), Queue("b"))
     gangs = [waiting(number, demand(1), queue="a" if number < 3 else "b") for number in range(1, 5)]
     seen = []
@@ -146,7 +146,7 @@ def test_a_preempted_queue_stands_by_what_it_holds_then():
 # --- taking back -------------------------------------------------------------------------------------
 
 
-def test_a_queue_takes_back_its_own_from_who_borrowed_it():
+def test_a_queue_reclaims_its_quota_from_borrowers():
     shares = shares_of(LAB, {"a": 14, "b": 2})
     assert can_reclaim(shares, "b", "a", {"gpu": 6})
     assert not can_reclaim(shares, "b", "a", {"gpu": 7})
@@ -162,13 +162,13 @@ def test_a_queue_within_its_quota_loses_nothing_and_roots_reclaim_nothing():
     assert not can_reclaim(shares, "b", "other", {"gpu": 4})
 
 
-def test_only_who_holds_what_is_asked_for_is_worth_stopping():
+def test_only_gangs_that_hold_a_requested_resource_are_reclaimed():
     shares = shares_of(LAB, {"a": 14})
     assert not can_reclaim(shares, "b", "a", {"gpu": 6}, {"cpu": 4000})
     assert can_reclaim(shares, "b", "a", {"gpu": 6}, {"gpu-milli": 500})
 
 
-def test_a_team_reclaims_for_its_department_and_within_it():
+def test_a_team_reclaims_within_its_department_and_for_it():
     queues = (
         Queue("org"),
         Queue("x", parent="org"),
@@ -183,7 +183,7 @@ def test_a_team_reclaims_for_its_department_and_within_it():
     assert not can_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "y1", "x1", {"gpu": 8})
 
 
-def test_a_parents_own_jobs_lose_what_is_beyond_its_own_quota_and_take_back_up_to_it():
+def test_own_jobs_of_a_parent_lose_and_reclaim_up_to_its_own_quota():
     queues = (Queue("lab", {"gpu": 4}), Queue("a", {"gpu": 4}, "lab"))
     assert can_reclaim(shares_of(queues, {"lab": 6}), "a", "lab", {"gpu": 2})
     assert not can_reclaim(shares_of(queues, {"lab": 4}), "a", "lab", {"gpu": 2})
@@ -191,7 +191,7 @@ def test_a_parents_own_jobs_lose_what_is_beyond_its_own_quota_and_take_back_up_t
     assert not can_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 5})
 
 
-def test_two_queues_with_quotas_of_different_things_do_not_stop_each_other_in_turn():
+def test_two_queues_with_quotas_of_different_resources_do_not_stop_each_other_in_turn():
     # Each would be within its quota of the one, and borrow the other: taking turns for ever (see also kueue#7393).
     queues = (Queue("lab"), Queue("a", {"gpu": 1}, "lab"), Queue("b", {"cpu": 1000}, "lab"))
     tree = tree_of({queue.name: queue for queue in queues})
@@ -210,7 +210,7 @@ def test_quota_of_the_root_alone_belongs_to_no_child():
     assert not can_reclaim(shares, "b", "a", {"cpu": 8_000})
 
 
-def test_several_gangs_are_stopped_until_their_queue_borrows_no_more():
+def test_gangs_are_stopped_only_while_their_queue_borrows():
     shares = shares_of(LAB, {"a": 14})
     three = ("a", "ada", {"gpu": 3})
     assert can_reclaim_all(shares, "b", {"gpu": 6}, [three, three])

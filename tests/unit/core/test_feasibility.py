@@ -17,7 +17,7 @@ def able_names(table, asked):
     return [row.name for row, able in zip(table.nodes, eligibility(table, asked).mask, strict=True) if able]
 
 
-def test_each_node_is_lost_to_its_first_cause():
+def test_each_node_is_excluded_by_its_first_cause():
     table = (
         ledger_of(
             [
@@ -44,7 +44,7 @@ def test_each_node_is_lost_to_its_first_cause():
     assert able_names(table, demand(1, 4, zone="a")) == ["a1"]
 
 
-def test_labels_are_tried_in_the_order_of_their_names():
+def test_labels_are_checked_in_the_order_of_their_names():
     table = (
         ledger_of([node("n1", zone="a"), node("n2", kind="h100"), node("n3", zone="a", kind="h100")]).snapshot().table
     )
@@ -72,7 +72,7 @@ def test_tolerations_match_as_in_kubernetes(toleration, taint, expected):
     assert is_tolerated(taint, (toleration,)) is expected
 
 
-def test_a_node_is_lost_to_the_taint_that_is_not_tolerated():
+def test_a_node_is_excluded_by_the_taint_that_is_not_tolerated():
     table = ledger_of([node("n1", taints=[GPU_ONLY, Taint("lab")])]).snapshot().table
     one = Toleration("gpu", "Exists")
     assert eligibility(table, demand(1, tolerations=(one,))).screen.counts == (CauseCount("taint lab:NoSchedule", 1),)
@@ -87,25 +87,25 @@ def test_a_resource_that_no_node_has_fits_nowhere(asked):
     assert room_when_empty(able, 1) == 0
 
 
-def test_asking_for_none_of_an_unknown_resource_is_no_obstacle():
+def test_a_request_for_zero_of_an_unknown_resource_is_no_obstacle():
     table = ledger_of(nodes(1)).snapshot().table
     assert able_names(table, Demand("worker", 1, {"gpu": 1, "tpu": 0})) == ["n1"]
 
 
-def test_requests_that_differ_in_size_alone_share_a_screen():
+def test_requests_that_differ_only_in_size_share_a_filter_result():
     table = ledger_of(nodes(3)).snapshot().table
     assert eligibility(table, demand(1, 3)).screen is eligibility(table, demand(5, 4)).screen
     assert eligibility(table, demand(1, 3)) is eligibility(table, demand(7, 3))
 
 
-def test_a_new_table_forgets_what_was_true_of_the_old():
+def test_a_new_table_drops_cached_answers_of_the_old_one():
     ledger = ledger_of(nodes(1))
     assert able_names(ledger.snapshot().table, demand(1)) == ["n1"]
     ledger.set_cluster(nodes(1, cordoned="now"), ())
     assert able_names(ledger.snapshot().table, demand(1)) == []
 
 
-def test_answers_are_forgotten_before_they_fill_the_memory():
+def test_cached_answers_are_dropped_before_they_fill_the_memory():
     table = ledger_of([node(f"n{number}", number=str(number)) for number in range(2_000)]).snapshot().table
     for number in range(2_000):
         eligibility(table, demand(1, number=str(number)))
@@ -118,7 +118,7 @@ def test_restored_nodes_are_up_again():
     assert able_names(table, demand(1, 2)) == []
 
 
-def test_a_gang_for_nodes_that_are_not_there_names_where_they_went():
+def test_a_gang_without_eligible_nodes_names_the_causes():
     plan = schedule(
         ledger_of(
             [node("n1", zone="a"), node("n2", cordoned="x"), node("n3")], waiting(1, demand(2, 8, zone="b"))
@@ -131,5 +131,5 @@ def test_a_gang_for_nodes_that_are_not_there_names_where_they_went():
     )
 
 
-def test_a_node_of_unnamed_resources_has_none_of_them():
+def test_a_node_without_a_resource_has_zero_of_it():
     assert able_names(ledger_of([Node("n1", {"cpu": 1000})]).snapshot().table, demand(1, 1)) == []

@@ -14,7 +14,7 @@ def bound(verdict):
     return verdict.eta if verdict.certainty is StartCertainty.BOUND else None
 
 
-def test_the_end_that_frees_enough_counts_not_the_first():
+def test_the_bound_is_the_end_that_frees_enough():
     runs = [running(number, {f"n{number}": 8}, ends_by=100 * number) for number in (1, 2, 3, 4)]
     assert eta(*runs, waiting(9, demand(3, 8))) == 300
     assert eta(*runs, waiting(9, demand(1, 1))) == 100
@@ -34,12 +34,12 @@ def test_gangs_that_start_in_the_same_plan_end_too():
     assert eta(waiting(1, demand(1, 8), walltime=250), waiting(9, demand(4, 8)), now=1000) == 1250
 
 
-def test_only_who_is_first_for_its_nodes_has_one():
+def test_only_the_first_gang_for_its_nodes_has_a_bound():
     full = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8}, ends_by=200)]
     assert eta(*full, waiting(3, demand(2, 8)), waiting(9, demand(1, 8)), machines=2) is None
 
 
-def test_a_gang_that_shares_some_of_its_nodes_with_one_ahead_has_one_on_the_others():
+def test_a_gang_that_shares_some_nodes_with_one_ahead_has_a_bound_on_the_others():
     machines = [*nodes(1, zone="a"), *nodes(2)[1:]]
     runs = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8}, ends_by=200)]
     gangs = [waiting(3, demand(1, 8, zone="a")), waiting(9, demand(1, 8)), waiting(10, demand(2, 8))]
@@ -47,7 +47,7 @@ def test_a_gang_that_shares_some_of_its_nodes_with_one_ahead_has_one_on_the_othe
     assert [bound(plan.verdicts[gang.id]) for gang in gangs] == [100, 200, None]
 
 
-def test_a_gang_behind_one_that_waits_for_quota_has_none():
+def test_a_gang_behind_one_that_waits_for_quota_has_no_bound():
     runs = [running(1, {"n1": 8, "n2": 8}, ends_by=100), running(3, {"n3": 8}, queue="small", ends_by=200)]
     ahead = waiting(2, demand(1, 8), queue="small")
     small = [Queue("small", {"gpu": 8})]
@@ -55,13 +55,13 @@ def test_a_gang_behind_one_that_waits_for_quota_has_none():
     assert eta(*runs, ahead, waiting(9, demand(3, 8)), machines=3, queues=small) is None
 
 
-def test_ends_are_found_among_hundreds_of_gangs():
+def test_the_bound_is_found_among_hundreds_of_ends():
     runs = [running(number, {f"n{number}": 8}, ends_by=10 * number) for number in range(1, 301)]
     for replicas in (1, 8, 9, 25, 299, 300):
         assert eta(*runs, waiting(9, demand(replicas, 8)), machines=300) == 10 * replicas
 
 
-def test_the_gang_does_start_then():
+def test_the_gang_starts_at_its_bound():
     ledger = ledger_of(
         nodes(3),
         *(running(number, {f"n{number}": 8}, ends_by=100 * number) for number in (1, 2, 3)),

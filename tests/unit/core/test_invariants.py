@@ -22,27 +22,27 @@ def snapshot():
     ).snapshot()
 
 
-def test_a_sound_snapshot_has_none(snapshot):
+def test_a_valid_snapshot_has_no_violations(snapshot):
     assert snapshot_violations(snapshot) == []
 
 
-def test_a_node_that_gives_too_much():
+def test_an_overallocated_node_is_reported():
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}))
     ledger.set_cluster([node("n1", 5)], ())
     assert snapshot_violations(ledger.snapshot()) == ["node n1 gives 3 gpu too many"]
 
 
-def test_a_queue_over_its_quota():
+def test_a_queue_over_its_quota_is_reported():
     ledger = ledger_of(nodes(1), running(1, {"n1": 3}, queue="q"), queues=[Queue("q", {"gpu": 2})])
     assert snapshot_violations(ledger.snapshot()) == ["queue q holds 3 gpu of 2"]
 
 
-def test_a_gang_partly_placed():
+def test_a_partly_placed_gang_is_reported():
     gang = replace(running(1, {"n1": 2}), placement=Placement({"worker": ("n1",)}))
     assert snapshot_violations(ledger_of(nodes(1), gang).snapshot()) == ["r-1 has 1 of 2 replicas of worker placed"]
 
 
-def test_a_job_that_waits_and_holds(snapshot):
+def test_a_job_that_waits_and_holds_is_reported(snapshot):
     both = replace(snapshot, running={**snapshot.running, "j-2": replace(snapshot.running["r-1"], id="j-2")})
     assert "j-2 both waits and holds" in snapshot_violations(both)
     twice = replace(snapshot, classes=snapshot.classes * 2)
@@ -50,7 +50,7 @@ def test_a_job_that_waits_and_holds(snapshot):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"free": np.full((2, 3), 4)}, "free by the ledger"),
         ({"held": {}}, "queue small holds {} by the ledger, {'gpu': 2} by count"),
@@ -58,8 +58,8 @@ def test_a_job_that_waits_and_holds(snapshot):
         ({"ends": ()}, "walltimes end at [] by the ledger, [(5, 'r-1')] by count"),
     ],
 )
-def test_sums_that_are_off(snapshot, wrong, said):
-    assert said in "\n".join(snapshot_violations(replace(snapshot, **wrong)))
+def test_wrong_sums_are_reported(snapshot, wrong, message):
+    assert message in "\n".join(snapshot_violations(replace(snapshot, **wrong)))
 
 
 def states(**phases):
@@ -73,11 +73,11 @@ def states(**phases):
     }
 
 
-def test_states_in_step_have_none(snapshot):
+def test_matching_states_have_no_violations(snapshot):
     assert snapshot_violations(snapshot, states()) == []
 
 
-def test_states_out_of_step(snapshot):
+def test_mismatched_states_are_reported(snapshot):
     assert snapshot_violations(snapshot, states(r=Phase.SUCCEEDED)) == ["r-1 is Succeeded and has nodes"]
     assert snapshot_violations(snapshot, states(j=Phase.SUSPENDED)) == ["j-2 is Suspended, and waits"]
     assert snapshot_violations(snapshot, {}) == [
@@ -86,7 +86,7 @@ def test_states_out_of_step(snapshot):
     ]
 
 
-def test_a_plan_that_is_sound_has_none(snapshot):
+def test_a_valid_plan_has_no_violations(snapshot):
     assert plan_violations(snapshot, schedule(snapshot, 0)) == []
 
 
@@ -95,7 +95,7 @@ def admission(job_id, *names):
 
 
 @pytest.mark.parametrize(
-    ("admissions", "said"),
+    ("admissions", "message"),
     [
         ((admission("j-2", "n1"), admission("j-2", "n2")), "j-2 starts twice"),
         ((admission("j-3", "n1"),), "j-3 starts, and did not wait"),
@@ -103,18 +103,18 @@ def admission(job_id, *names):
         ((), "the verdicts are not those of the gangs that stay"),
     ],
 )
-def test_plans_that_are_not(snapshot, admissions, said):
+def test_invalid_plans_are_reported(snapshot, admissions, message):
     plan = replace(schedule(snapshot, 0), admissions=admissions)
-    assert said in plan_violations(snapshot, plan)
+    assert message in plan_violations(snapshot, plan)
 
 
-def test_a_plan_that_uses_a_node_it_may_not():
+def test_a_plan_that_uses_an_excluded_node_is_reported():
     ledger = ledger_of([node("n1", zone="a"), node("n2")], waiting(2, demand(1, 1, zone="a")))
     plan = replace(schedule(ledger.snapshot(), 0), admissions=(admission("j-2", "n2"),))
     assert plan_violations(ledger.snapshot(), plan) == ["j-2 starts on n2, which worker may not use"]
 
 
-def test_a_plan_that_gives_a_node_twice():
+def test_a_plan_that_gives_a_node_twice_is_reported():
     ledger = ledger_of(nodes(1), waiting(2, demand(1, 5)), waiting(3, demand(1, 5)))
     plan = replace(
         schedule(ledger.snapshot(), 0), admissions=(admission("j-2", "n1"), admission("j-3", "n1")), verdicts={}

@@ -1,4 +1,4 @@
-"""A job that is ended without grace: the lifecycle decides it, and remembers it."""
+"""A job that is ended without grace: the lifecycle decides and stores it."""
 
 from __future__ import annotations
 

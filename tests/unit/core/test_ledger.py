@@ -12,7 +12,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.queues.decayed_usage import average
 
 
-def test_holding_and_releasing_are_opposites():
+def test_a_release_undoes_a_hold():
     ledger = ledger_of(nodes(2))
     before = ledger.snapshot()
     ledger.hold(running(1, {"n1": 2, "n2": 1}, gpu=2, array_id="a", ends_by=50))
@@ -63,7 +63,7 @@ def test_an_unchanged_ledger_gives_the_same_snapshot():
     assert ledger.snapshot() is ledger.snapshot()
 
 
-def test_a_gang_that_starts_waits_no_longer_and_the_other_way_round():
+def test_a_gang_either_waits_or_holds():
     ledger = ledger_of(nodes(1), waiting(1, demand(1)))
     ledger.hold(replace(running(1, {"n1": 1}), id="j-1"))
     assert ledger.snapshot().pending == ()
@@ -72,7 +72,7 @@ def test_a_gang_that_starts_waits_no_longer_and_the_other_way_round():
     assert ledger.snapshot().free[0, 0] == 8
 
 
-def test_a_gang_that_is_held_elsewhere_gives_its_first_nodes_back():
+def test_a_gang_held_on_other_nodes_releases_its_first_ones():
     ledger = ledger_of(nodes(2), running(1, {"n1": 4}))
     ledger.hold(running(1, {"n2": 2}))
     assert ledger.snapshot().free[:, 0].tolist() == [8, 6]
@@ -87,7 +87,7 @@ def test_two_roles_on_one_node_add_up():
     assert ledger.snapshot().free[0, 0] == 3
 
 
-def test_equal_gangs_of_one_priority_stand_in_one_line_by_turn():
+def test_equal_gangs_of_one_priority_form_one_class_sorted_by_turn():
     ledger = ledger_of(
         nodes(1), waiting(3, demand(1)), waiting(1, demand(1)), waiting(2, demand(1), priority=5), waiting(4, demand(2))
     )
@@ -95,7 +95,7 @@ def test_equal_gangs_of_one_priority_stand_in_one_line_by_turn():
     assert sorted(lines) == [["j-1", "j-3"], ["j-2"], ["j-4"]]
 
 
-def test_gates_and_limited_arrays_make_lines_of_their_own():
+def test_gates_and_limited_arrays_form_separate_classes():
     ledger = ledger_of(
         nodes(1),
         waiting(1, demand(1)),
@@ -144,7 +144,7 @@ def _whole(number, name):
     return replace(running(number, {name: 1}), demands=(replace(demand(1), whole_node=True),))
 
 
-def test_nodes_with_other_amounts_leave_gangs_what_they_hold():
+def test_gangs_keep_what_they_hold_on_nodes_with_changed_amounts():
     gangs = (running(1, {"n1": 1, "n2": 1}, gpu=2), _whole(2, "n3"))
     ledger = ledger_of(nodes(3), *gangs)
     before = ledger.snapshot()
@@ -164,7 +164,7 @@ AMOUNTS = st.lists(st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.integers(0,
 
 
 @given(AMOUNTS)
-def test_however_nodes_change_the_ledger_is_that_of_a_fresh_look(changes):
+def test_an_updated_ledger_equals_a_new_one_after_any_change_of_nodes(changes):
     gangs = (running(1, {"n1": 1, "n2": 1}, gpu=2), _whole(2, "n3"))
     there = {each.name: each for each in nodes(3)}
     ledger = ledger_of(there.values(), *gangs)
@@ -174,7 +174,7 @@ def test_however_nodes_change_the_ledger_is_that_of_a_fresh_look(changes):
     assert ledger.snapshot().free.tolist() == ledger_of(there.values(), *gangs).snapshot().free.tolist()
 
 
-def test_a_ledger_made_of_a_snapshot_stands_as_it_does_and_leaves_it_alone():
+def test_a_ledger_made_of_a_snapshot_equals_it_and_does_not_change_it():
     snapshot = ledger_of(nodes(2), running(1, {"n1": 3}, ends_by=7, array_id="a"), waiting(2, demand(1))).snapshot()
     copy = Ledger.at(snapshot)
     assert snapshot_violations(copy.snapshot()) == []
@@ -185,7 +185,7 @@ def test_a_ledger_made_of_a_snapshot_stands_as_it_does_and_leaves_it_alone():
     assert list(snapshot.running) == ["r-1"]
 
 
-def test_past_use_grows_with_what_is_held_and_fades_by_half_in_a_half_life():
+def test_past_usage_grows_with_usage_and_halves_in_a_half_life():
     ledger = Ledger(nodes(1), [Queue("default", half_life=1_000)])
     ledger.pass_time(0)
     ledger.hold(running(1, {"n1": 8}))
@@ -196,7 +196,7 @@ def test_past_use_grows_with_what_is_held_and_fades_by_half_in_a_half_life():
     assert average(ledger.snapshot().past["default"]) == {"gpu": 2}
 
 
-def test_a_ledger_without_half_lives_reckons_no_past():
+def test_a_ledger_without_half_lives_counts_no_past_usage():
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}))
     before = ledger.snapshot()
     ledger.pass_time(1_000)
@@ -204,7 +204,7 @@ def test_a_ledger_without_half_lives_reckons_no_past():
     assert ledger.snapshot() is before
 
 
-def test_lines_come_in_the_order_in_which_they_changed():
+def test_classes_are_sorted_by_their_last_change():
     ledger = ledger_of(nodes(2), *(waiting(number, demand(number)) for number in range(1, 9)))
     ledger.snapshot()
     ledger.remove_pending("j-3")

@@ -1,4 +1,4 @@
-"""The transition table is total, honest and terminal where it says so."""
+"""The transition table is total, obeys its declarations, and has terminal phases."""
 
 import random
 from collections.abc import Iterator
@@ -37,20 +37,20 @@ def test_every_phase_and_event_has_a_row_or_is_a_declared_no_op() -> None:
     assert set(rows) | NO_OPS == set(product(Phase, EVENTS))
 
 
-def test_a_handler_that_breaks_its_declaration_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_breaks_its_declaration_is_reported_with_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
     lying = Row((Phase.CREATED,), e.Submitted, (), state_machine.t.on_submitted)
     monkeypatch.setitem(state_machine._ROWS, (Phase.CREATED, e.Submitted), lying)
     with pytest.raises(InvalidTransitionError, match="j-1: Submitted"):
         step(create_state("j-1", 1, Job("j", (Role(),)), 0), e.Submitted(), 0)
 
 
-def test_every_arrow_of_the_picture_can_be_walked_and_no_other() -> None:
-    walked = {(a, b) for seed in range(1_500) for a, b in _random_life(random.Random(seed)) if a is not b}  # noqa: S311 - not for secrets
+def test_every_arrow_of_the_diagram_is_reachable_and_no_other() -> None:
+    walked = {(a, b) for seed in range(1_500) for a, b in _random_transitions(random.Random(seed)) if a is not b}  # noqa: S311 - not for secrets
     drawn = {(s, target) for row in TABLE for s in row.sources for target in row.targets if s is not target}
     assert walked == drawn
 
 
-def test_the_picture_names_every_phase_and_every_event_that_moves() -> None:
+def test_the_diagram_names_every_phase_and_every_event_with_a_transition() -> None:
     picture, rows = render_mermaid(), render_table()
     for phase in Phase:
         assert phase.value in picture
@@ -65,8 +65,8 @@ def test_the_documentation_shows_this_table(request: pytest.FixtureRequest) -> N
     assert written.read_text() == render_page()
 
 
-def _random_life(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
-    """A job hit by random events at random times, its invariants checked after each; yields its moves."""
+def _random_transitions(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
+    """Yields the transitions of a job under random events at random times; checks invariants after each."""
     state, now = create_state("j-1", 1, _random_job(rng), 0), 0
     alive: set[int] = set()
     for _ in range(40):
@@ -154,11 +154,11 @@ def _check(before: JobState, after: JobState, commands: tuple[Command, ...], ali
     assert status.served >= before.status.served
     if status.target is not None and not status.gone and before.status.target is None:
         assert any(isinstance(c, Stop) for c in commands), "a gang is to end and nobody stops it"
-    _timer_settles(after, now)
+    _check_timer_progress(after, now)
 
 
-def _timer_settles(state: JobState, now: int) -> None:
-    """A Timer at its due time changes something, so a driver never spins."""
+def _check_timer_progress(state: JobState, now: int) -> None:
+    """A timer at its due time changes something, so that a driver never loops."""
     due = next_due(state)
     if due is None or due > now:
         return

@@ -20,7 +20,7 @@ def by(user, gang):
     return replace(gang, user=user)
 
 
-def test_a_user_holds_no_more_than_a_user_may():
+def test_a_user_holds_no_more_than_the_user_limit():
     lab = Queue("lab", user_limits={"gpu": 8})
     plan = plan_of(
         by("ada", running(1, {"n1": 6}, queue="lab")),
@@ -49,7 +49,7 @@ def test_a_request_beyond_the_users_maximum_is_refused():
     assert list(admitted(plan)) == ["j-2"]
 
 
-def test_a_queue_runs_so_many_jobs_at_a_time():
+def test_a_queue_runs_no_more_jobs_than_its_limit():
     plan = plan_of(
         running(1, {"n1": 1}, queue="lab"),
         waiting(2, demand(1), queue="lab"),
@@ -60,14 +60,14 @@ def test_a_queue_runs_so_many_jobs_at_a_time():
     assert plan.verdicts["j-3"].message == "queue lab runs 2 jobs, and may run 2 at a time"
 
 
-def test_a_user_runs_so_many_jobs_and_others_go_on():
+def test_a_user_at_the_job_limit_does_not_block_others():
     gangs = [by(user, waiting(number, demand(1), queue="lab")) for number, user in enumerate(("ada", "ada", "bob"), 1)]
     plan = plan_of(*gangs, queues=[Queue("lab", user_running=1)])
     assert list(admitted(plan)) == ["j-1", "j-3"]
     assert plan.verdicts["j-2"].message == "ada runs 1 job in queue lab, and a user may run 1"
 
 
-def test_a_limit_of_a_parent_holds_for_all_below_it():
+def test_a_limit_of_a_parent_covers_all_below_it():
     queues = [Queue("lab", user_limits={"gpu": 8}, max_running=2), Queue("a", parent="lab"), Queue("b", parent="lab")]
     plan = plan_of(
         by("ada", running(1, {"n1": 6}, queue="a")),
@@ -92,7 +92,7 @@ def test_a_gang_that_waits_for_a_limit_keeps_no_quota_from_others():
     assert list(admitted(plan)) == ["j-3"]
 
 
-def test_limits_that_were_lowered_below_what_runs_are_told():
+def test_limits_below_current_usage_are_reported():
     lab = Queue("lab", user_running=1, max_running=1, user_limits={"gpu": 1})
     gangs = [by("ada", running(number, {"n1": 1}, queue="lab")) for number in (1, 2)]
     assert snapshot_violations(ledger_of(nodes(1), *gangs, queues=[lab]).snapshot()) == [
@@ -102,7 +102,7 @@ def test_limits_that_were_lowered_below_what_runs_are_told():
     ]
 
 
-def test_quotas_and_borrowing_that_were_lowered_below_what_is_held_are_told():
+def test_quotas_and_borrowing_limits_below_current_usage_are_reported():
     queues = [Queue("lab"), Queue("a", {"gpu": 1}, "lab", borrowing={"gpu": 1}), Queue("b", {"gpu": 1}, "lab")]
     held = running(1, {"n1": 4}, queue="a")
     assert snapshot_violations(ledger_of(nodes(1), held, queues=queues).snapshot()) == [

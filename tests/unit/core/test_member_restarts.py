@@ -73,7 +73,7 @@ def test_the_rule_of_the_role_decides_whether_a_member_restarts(
             assert isinstance(commands[0], Stop)
 
 
-def test_the_message_of_a_job_that_failed_is_the_members() -> None:
+def test_the_message_of_a_failed_job_is_that_of_the_member() -> None:
     after, _ = exits(running(MemberRestart.NEVER), FAILED)
     assert (after.status.reason, after.status.message) == ("ExitCode", "worker-1 exited with code 1")
     assert after.status.user_failures == 1
@@ -139,7 +139,7 @@ def test_a_new_generation_has_no_restarts_under_way() -> None:
     assert restarts_under_way(state) == ()
 
 
-def test_the_masters_success_is_the_jobs() -> None:
+def test_the_success_of_the_master_is_that_of_the_job() -> None:
     state, commands = exits(running(), e.Exit(code=0), member=2)
     assert (state.status.target, commands) == (None, ())
     state, commands = exits(state, e.Exit(code=0), member=0)
@@ -158,7 +158,7 @@ def test_the_masters_success_is_the_jobs() -> None:
         (SuccessPolicy(("master", "server")), [0b1001]),
     ],
 )
-def test_the_success_policy_names_who_decides(policy: SuccessPolicy, succeeds: list[int]) -> None:
+def test_the_success_policy_names_the_deciding_members(policy: SuccessPolicy, succeeds: list[int]) -> None:
     job = Job("j", (Role("master"), Role("worker", replicas=2), Role("server")), success=policy)
     for done in succeeds:
         assert has_succeeded(job, done)

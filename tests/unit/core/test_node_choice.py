@@ -9,7 +9,7 @@ TYPICAL = ((Demand("worker", 1, {"gpu": 4}), 3), (Demand("worker", 1, {"gpu": 1}
 LOOKING_AHEAD = Policy(scoring="fgd", typical_demands=TYPICAL)
 
 
-def told(ledger, asked, policy):
+def candidates(ledger, asked, policy):
     snapshot = ledger.snapshot()
     found = node_candidates(snapshot.free, snapshot.table, asked, policy)
     placed = place(snapshot.free, snapshot.table, (asked,), None, policy)
@@ -17,9 +17,9 @@ def told(ledger, asked, policy):
     return [(one.node, one.decided_by) for one in found]
 
 
-def test_the_tightest_goes_first_and_each_tie_break_is_named():
+def test_the_tightest_node_goes_first_and_each_tie_break_is_named():
     machines = [node("n1", 8, cpu=9), node("n2", 4, cpu=9), node("n3", 4, cpu=5), node("n4", 4, cpu=5)]
-    assert told(ledger_of(machines), demand(1, 2), Policy()) == [
+    assert candidates(ledger_of(machines), demand(1, 2), Policy()) == [
         ("n3", ""),
         ("n4", "row"),
         ("n2", "cpu"),
@@ -27,17 +27,21 @@ def test_the_tightest_goes_first_and_each_tie_break_is_named():
     ]
 
 
-def test_nodes_that_take_more_replicas_go_first():
+def test_nodes_with_room_for_more_replicas_go_first():
     machines = [node("n1", 2), node("n2", 8), node("n3", 4)]
-    assert told(ledger_of(machines), demand(3, 2), Policy()) == [("n2", ""), ("n3", "replicas"), ("n1", "replicas")]
+    assert candidates(ledger_of(machines), demand(3, 2), Policy()) == [
+        ("n2", ""),
+        ("n3", "replicas"),
+        ("n1", "replicas"),
+    ]
 
 
-def test_a_score_comes_before_the_tightest():
+def test_a_score_counts_before_tightness():
     """One GPU of the four left on n1 would make the others useless to most gangs; of the five on n2 it does not."""
     busy = ledger_of(nodes(2), running(1, {"n1": 4, "n2": 3}))
-    assert told(busy, demand(1, 1), Policy()) == [("n1", ""), ("n2", "gpu")]
-    assert told(busy, demand(1, 1), LOOKING_AHEAD) == [("n2", ""), ("n1", "score")]
+    assert candidates(busy, demand(1, 1), Policy()) == [("n1", ""), ("n2", "gpu")]
+    assert candidates(busy, demand(1, 1), LOOKING_AHEAD) == [("n2", ""), ("n1", "score")]
 
 
-def test_there_may_be_none():
-    assert told(ledger_of(nodes(1)), demand(1, 9), LOOKING_AHEAD) == []
+def test_no_candidates_are_listed_without_room():
+    assert candidates(ledger_of(nodes(1)), demand(1, 9), LOOKING_AHEAD) == []

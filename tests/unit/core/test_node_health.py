@@ -1,4 +1,4 @@
-"""When an unreachable node is lost: after its grace, and not while many are unreachable."""
+"""Loss of an unreachable node: after its grace, and not while many are unreachable."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def test_the_grace_counts_from_the_time_that_the_backend_knows() -> None:
     assert monitor(1, now=50, since=20).lost_at("n1", GRACE) == 20 + GRACE
 
 
-def test_the_grace_does_not_start_anew_when_the_node_is_observed_again() -> None:
+def test_the_grace_does_not_restart_when_the_node_is_observed_again() -> None:
     found = monitor(1, now=50)
     found.observe(states(1, 2), 70)
     assert (found.lost_at("n1", GRACE), found.lost_at("n2", GRACE)) == (50 + GRACE, 70 + GRACE)

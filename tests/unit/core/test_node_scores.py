@@ -25,7 +25,7 @@ def sharing(name, gpu=2, cpu=64):
     return Node(name, {"gpu": gpu, "cpu": cpu}, sharing="milli")
 
 
-def f_of(snapshot, *typical):
+def fragmentation_of(snapshot, *typical):
     """F of each node, in thousandths of a GPU."""
     table = snapshot.table
     compiled = typical_demands_of(table, typical)
@@ -35,15 +35,15 @@ def f_of(snapshot, *typical):
 # --- fragmentation --------------------------------------------------------------------------------------
 
 
-def test_gpus_are_fragments_for_demands_that_fit_nowhere_on_their_node():
+def test_gpus_are_fragments_for_demands_that_do_not_fit_on_their_node():
     snapshot = ledger_of([node("n1", 4), node("n2", 8)]).snapshot()
-    assert f_of(snapshot, (asking(gpu=8), 1)) == [4000, 0]
-    assert f_of(snapshot, (asking(gpu=8), 1), (asking(gpu=1), 3)) == [1000, 0]
+    assert fragmentation_of(snapshot, (asking(gpu=8), 1)) == [4000, 0]
+    assert fragmentation_of(snapshot, (asking(gpu=8), 1), (asking(gpu=1), 3)) == [1000, 0]
 
 
 def test_a_demand_that_lacks_cpu_could_use_none_of_the_gpus():
     snapshot = ledger_of([node("n1", 4, cpu=3), node("n2", 4, cpu=9)]).snapshot()
-    assert f_of(snapshot, (asking(gpu=1, cpu=5), 1)) == [4000, 0]
+    assert fragmentation_of(snapshot, (asking(gpu=1, cpu=5), 1)) == [4000, 0]
 
 
 def test_rare_demands_are_left_out():
@@ -54,10 +54,10 @@ def test_rare_demands_are_left_out():
 
 
 def test_demands_without_gpus_use_none():
-    assert f_of(ledger_of(nodes(1, 4)).snapshot(), (asking(cpu=0), 1), (asking(gpu=1), 1)) == [2000]
+    assert fragmentation_of(ledger_of(nodes(1, 4)).snapshot(), (asking(cpu=0), 1), (asking(gpu=1), 1)) == [2000]
 
 
-def test_of_shared_gpus_those_are_fragments_that_have_too_little_left():
+def test_shared_gpus_with_too_little_left_are_fragments():
     ledger = ledger_of([sharing("n1", 3)])
     snapshot = ledger.snapshot()
     free = snapshot.free.copy(order="F")
@@ -72,16 +72,16 @@ def test_of_shared_gpus_those_are_fragments_that_have_too_little_left():
 # --- prices ---------------------------------------------------------------------------------------------
 
 
-def test_a_part_costs_what_it_keeps_others_from():
+def test_a_part_costs_what_it_denies_to_others():
     assert prices([300, 700], [4, 1]) == [Fraction(1, 3), Fraction(2, 3)]
 
 
-def test_a_part_that_nothing_can_be_put_beside_costs_a_gpu():
+def test_a_part_that_no_other_fits_beside_costs_a_gpu():
     assert prices([810], [5]) == [1]
     assert prices([470], [5]) == [Fraction(1, 2)]
 
 
-def test_parts_that_fit_into_what_is_left_over_anyway_cost_nothing():
+def test_parts_that_fit_into_left_over_capacity_cost_nothing():
     assert prices([150, 810], [1, 100]) == [0, 1]
 
 
@@ -94,7 +94,7 @@ def test_no_set_of_parts_on_one_gpu_is_worth_more_than_a_gpu(times):
             assert sum(n * value[size] for n, size in zip(counts, sizes, strict=True)) <= 1
 
 
-def test_a_rest_is_worth_the_best_that_fits_into_it():
+def test_a_rest_is_worth_the_best_set_of_parts_that_fits():
     found = worth(((320, 1), (470, 9)))
     assert found[[319, 320, 470, 940, 1000]].tolist() == [0, 333, 500, 1000, 1000]
     assert worth(())[[999, 1000]].tolist() == [0, 1000]
@@ -105,15 +105,15 @@ def test_a_rest_is_worth_the_best_that_fits_into_it():
 TYPICAL = ((asking(gpu=1), 4), (asking(gpu_milli=470), 3), (asking(gpu_milli=320), 2), (asking(gpu_milli=650), 1))
 
 
-def test_the_default_is_the_tightest():
+def test_the_default_score_is_tightest():
     assert Policy().scoring == "tightest"
     table = ledger_of(nodes(1)).snapshot().table
     assert chooser_of(Policy(), table, table.capacity, TYPICAL[0][0], eligibility(table, TYPICAL[0][0])) is None
 
 
 @pytest.mark.parametrize("scoring", [name for name, scoring in SCORES.items() if scoring.uses_typical_demands])
-def test_large_holes_are_kept_for_those_who_need_them(scoring):
-    """Of eight GPUs four are free on either node; n1 has too little cpu left for a gang of four."""
+def test_large_free_blocks_are_kept_for_large_demands(scoring):
+    """Four of eight GPUs are free on both nodes; n1 has too little cpu left for a gang of four."""
     machines = [node("n1", 8, cpu=5), node("n2", 8, cpu=64)]
     snapshot = ledger_of(machines, running(1, {"n1": 4, "n2": 4})).snapshot()
     typical = ((asking(gpu=4, cpu=8), 3), (asking(gpu=1, cpu=1), 1))
@@ -122,8 +122,8 @@ def test_large_holes_are_kept_for_those_who_need_them(scoring):
     assert found.placement.nodes["worker"] == ("n1",)
 
 
-def test_prices_fill_a_gpu_with_what_fits_best():
-    """350 thousandths are left of one GPU, 530 of another: 320 go beside the 650, so that 470 find room."""
+def test_prices_fill_a_gpu_with_the_best_fitting_parts():
+    """350 thousandths are left of one GPU, 530 of another: 320 go beside the 650, so that 470 still fit."""
     snapshot = ledger_of([sharing("n1", 3)]).snapshot()
     free = snapshot.free.copy(order="F")
     policy = Policy(scoring="prices", typical_demands=TYPICAL)
@@ -135,7 +135,7 @@ def test_prices_fill_a_gpu_with_what_fits_best():
     assert got == [(0,), (1,), (0,), (1,)]
 
 
-def test_scores_are_those_of_the_moment_whatever_was_asked_before():
+def test_cached_scores_equal_newly_computed_ones():
     """Cached scores are computed again for nodes that have changed, and only for these."""
     table = ledger_of([sharing(f"n{number}", 4) for number in range(6)]).snapshot().table
     policy = Policy(scoring="prices", typical_demands=TYPICAL)

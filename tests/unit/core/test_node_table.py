@@ -4,11 +4,11 @@ from windlass.core.model.node import Node, Topology
 from windlass.core.nodes.node_table import build_table, natural_sort_key
 
 
-def test_numbers_in_names_count_by_value():
+def test_numbers_in_names_sort_by_value():
     assert sorted(["n10", "n2", "n1", "m3"], key=natural_sort_key) == ["m3", "n1", "n2", "n10"]
 
 
-def test_a_name_of_five_thousand_digits_is_a_name_like_any_other():
+def test_a_name_of_five_thousand_digits_is_sorted_too():
     assert natural_sort_key("n" + "1" * 5000) < natural_sort_key("n" + "2" * 5000)
 
 
@@ -22,7 +22,7 @@ def test_rows_are_sorted_by_place_then_name():
     assert table.row["n1"] == 2
 
 
-def test_a_domain_is_named_by_its_whole_place():
+def test_a_domain_is_identified_by_its_whole_place():
     table = build_table(
         [node("a", place=("b1", "r1")), node("b", place=("b1", "r2")), node("c", place=("b2", "r1"))],
         Topology(("block", "rack")),

@@ -10,7 +10,7 @@ from windlass.core.placement.gang_placement import fits, place
 
 
 def placed(machines, *demands):
-    """Role → nodes, on machines whose GPUs are all free."""
+    """Role → nodes, on nodes whose GPUs are all free."""
     table = ledger_of(machines).snapshot().table
     found = place(table.capacity, table, demands, None)
     return found and dict(found.placement.nodes)
@@ -27,7 +27,7 @@ def start(ledger, *demands):
     return admitted(schedule(ledger.snapshot(), 0)).get("j-1")
 
 
-def test_one_node_that_holds_the_whole_gang_is_taken_and_the_tightest_of_them():
+def test_the_tightest_node_that_holds_the_whole_gang_is_taken():
     assert start(with_free(8, 3, 4, 8), demand(3)) == ("n2", "n2", "n2")
 
 
@@ -35,7 +35,7 @@ def test_among_equally_tight_nodes_the_first_row_wins():
     assert start(with_free(8, 4, 4, 8), demand(4)) == ("n2",) * 4
 
 
-def test_a_gang_takes_as_few_nodes_as_can_be():
+def test_a_gang_takes_as_few_nodes_as_possible():
     assert start(with_free(2, 2, 2, 2, 6, 5), demand(8)) == ("n1", "n1") + ("n5",) * 6
 
 
@@ -47,7 +47,7 @@ def test_replicas_are_numbered_along_the_rows():
     assert start(with_free(1, 8, 1, 8), demand(17)) == ("n1",) + ("n2",) * 8 + ("n4",) * 8
 
 
-def test_nodes_without_gpus_are_left_to_those_who_ask_for_none_and_preferred_by_them():
+def test_nodes_without_gpus_are_preferred_by_gangs_without_gpus():
     machines = [node("g1", 8, cpu=8000), node("c1", 0, cpu=64000)]
     assert placed(machines, demand(2, 0, cpu=4000)) == {"worker": ("c1", "c1")}
 
@@ -58,11 +58,11 @@ def test_the_scarcest_resource_bounds_the_count():
     }
 
 
-def test_replicas_that_ask_for_nothing_fit_anywhere():
+def test_replicas_that_request_nothing_fit_anywhere():
     assert placed(nodes(2), demand(3, 0)) == {"worker": ("n1", "n1", "n1")}
 
 
-def test_all_or_nothing():
+def test_a_gang_is_placed_whole_or_not_at_all():
     table = ledger_of(nodes(2)).snapshot().table
     assert place(table.capacity, table, (demand(2, 8), demand(1, 1, role="extra")), None) is None
 
@@ -78,7 +78,7 @@ def test_a_placement_can_be_taken_and_given_back():
     assert np.array_equal(free, table.capacity)
 
 
-def test_whether_it_fits_is_asked_without_taking():
+def test_the_test_for_fit_takes_nothing():
     table = ledger_of(nodes(2)).snapshot().table
     assert fits(table.capacity, table, (demand(2, 8),))
     assert fits(table.capacity, table, (demand(1, 8), demand(8, 1, role="extra")))
@@ -86,7 +86,7 @@ def test_whether_it_fits_is_asked_without_taking():
     assert not fits(table.capacity, table, (demand(17),))
 
 
-def test_the_hardest_role_chooses_first():
+def test_the_hardest_role_is_placed_first():
     picky = demand(1, 4, role="chief", zone="a")
     assert placed([node("n1", 4, zone="a"), node("n2", 4)], demand(1, 4), picky) == {
         "chief": ("n1",),
@@ -112,7 +112,7 @@ def test_closed_nodes_are_not_used(closed):
     assert found is None or not set(closed) & set(found.placement.distinct())
 
 
-def test_a_node_that_shrank_below_what_it_gives_takes_nothing_new():
+def test_a_node_that_shrank_below_its_usage_takes_no_replica():
     ledger = ledger_of(nodes(2), running(1, {"n1": 6}))
     ledger.set_cluster([node("n1", 4), node("n2", 2)], ())
     ledger.add_pending(waiting(2, demand(3)))
@@ -121,7 +121,7 @@ def test_a_node_that_shrank_below_what_it_gives_takes_nothing_new():
     assert admitted(carry_out(ledger)) == {"j-3": ("n2", "n2")}
 
 
-def test_roles_that_want_different_resources_share_nodes_evenly():
+def test_roles_that_need_different_resources_share_nodes_evenly():
     """No order of whole roles places these on two nodes; one of each per node does."""
     machines = [Node(f"n{number}", {"gpu": 6, "cpu": 10_000}) for number in (1, 2)]
     sizes = {"a": (2, 4_000), "b": (3, 1_000), "c": (1, 3_000)}

@@ -47,7 +47,7 @@ def elastic(number: int, where: dict[str, int], least: int, **more) -> RunningGa
     return replace(run, demands=(replace(run.demands[0], least=least, most=16),))
 
 
-def test_a_gang_of_higher_priority_takes_the_place_of_one_of_lower() -> None:
+def test_a_gang_of_higher_priority_preempts_one_of_lower() -> None:
     found = evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), low(1, {"n1": 4}))
     assert stopped(found) == {"r-1"}
     assert found.preemptions[0].reason == "it has a lower priority"
@@ -58,7 +58,7 @@ def test_no_gang_is_stopped_for_one_of_equal_priority() -> None:
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4)), low(1, {"n1": 4})) is None
 
 
-def test_a_limit_is_kept_by_stopping_who_counts_towards_it() -> None:
+def test_a_gang_that_counts_towards_the_limit_is_stopped() -> None:
     queues = [Queue("default", user_limits={"gpu": 4})]
     runs = [low(n, {f"n{n}": 4}, user=user) for n, user in ((1, "ada"), (2, "bob"))]
     ledger = ledger_of(nodes(3), *runs, waiting(9, demand(1, 4), priority=1, user="bob"), queues=queues)
@@ -68,7 +68,7 @@ def test_a_limit_is_kept_by_stopping_who_counts_towards_it() -> None:
     assert [each.job_id for each in schedule(ledger.snapshot(), NOW + 1).preemptions] == ["r-2"]
 
 
-def test_a_plan_says_when_the_next_may_be_stopped_for_gangs_that_were_not_looked_for_any_more() -> None:
+def test_a_plan_is_due_when_the_next_gang_may_be_stopped_for_unsearched_gangs() -> None:
     machines = [node(f"n{n}", kind=str(n)) for n in range(40)]
     runs = [low(n, {f"n{n}": 8}, preemptible=False) for n in range(39)]
     last = low(39, {"n39": 8}, queue="last", admitted_at=NOW - 5)
@@ -83,23 +83,23 @@ def test_no_gang_is_stopped_if_the_other_would_not_fit_even_then() -> None:
     assert evicted(nodes(2, gpu=4), waiting(9, demand(2, 4), priority=1), *runs) is None
 
 
-def test_no_more_go_than_are_needed() -> None:
+def test_no_more_gangs_are_stopped_than_needed() -> None:
     runs = [low(number, {f"n{number}": 1}) for number in range(1, 11)]
     assert len(stopped(evicted(nodes(10, gpu=1), waiting(9, demand(1, 1), priority=1), *runs))) == 1
 
 
-def test_a_small_gang_stays_if_a_larger_one_has_to_go_anyway() -> None:
+def test_a_small_gang_stays_if_a_larger_one_must_be_stopped_anyway() -> None:
     runs = low(1, {"n1": 1}), low(2, {"n1": 7})
     assert stopped(evicted(nodes(1, gpu=8), waiting(9, demand(1, 7), priority=1), *runs)) == {"r-2"}
 
 
-def test_only_who_holds_what_the_gang_could_use_goes() -> None:
+def test_only_gangs_that_hold_usable_resources_are_stopped() -> None:
     machines = [node("n1", 4, zone="a"), node("n2", 4, zone="b")]
     found = evicted(machines, waiting(9, demand(1, 4, zone="b"), priority=1), low(1, {"n1": 4}), low(2, {"n2": 4}))
     assert stopped(found) == {"r-2"}
 
 
-def test_the_lowest_priority_goes_first_then_the_least_work_lost_then_the_smallest_then_the_youngest() -> None:
+def test_victims_are_sorted_by_priority_then_lost_work_then_size_then_age() -> None:
     lowest = low(1, {"n1": 2}, priority=1, admitted_at=0)
     saved = low(2, {"n2": 2}, priority=2, admitted_at=0, saved_at=NOW - 5)
     fresh = low(3, {"n3": 2}, priority=2, admitted_at=NOW - 10)
@@ -121,7 +121,7 @@ def test_a_gang_that_has_not_run_for_long_enough_stays() -> None:
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), young, policy=Policy()) is None
 
 
-def test_a_gang_that_fits_once_others_have_left_waits_for_them() -> None:
+def test_a_gang_that_fits_after_pending_releases_waits_for_them() -> None:
     leaving = low(1, {"n1": 4}, leaving=True, ends_by=NOW + 10_000)
     found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}))
     assert stopped(found) == set()
@@ -149,7 +149,7 @@ def test_no_victim_is_chosen_twice() -> None:
 TREE = (Queue("all"), Queue("a", {"gpu": 4}, "all"), Queue("b", {"gpu": 4}, "all"))
 
 
-def test_a_queue_takes_back_what_another_one_has_borrowed_whatever_the_priorities() -> None:
+def test_a_queue_reclaims_borrowed_quota_whatever_the_priorities() -> None:
     runs = [low(number, {f"n{number}": 2}, queue="b", priority=5) for number in (1, 2, 3, 4)]
     found = evicted(nodes(4, gpu=2), waiting(9, demand(2, 2), queue="a"), *runs, queues=TREE)
     assert len(stopped(found)) == 2
@@ -167,7 +167,7 @@ def test_queues_of_different_trees_take_nothing_from_each_other() -> None:
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), queue="a", priority=9), run, queues=queues) is None
 
 
-def test_an_elastic_gang_shrinks_before_anybody_is_stopped_and_no_further_than_needed() -> None:
+def test_an_elastic_gang_shrinks_as_needed_before_any_gang_is_stopped() -> None:
     runs = elastic(1, {"n1": 4}, 1), low(2, {"n2": 4})
     found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 2), priority=1), *runs)
     assert stopped(found) == set()
@@ -175,24 +175,24 @@ def test_an_elastic_gang_shrinks_before_anybody_is_stopped_and_no_further_than_n
     assert (resize.job_id, resize.placement) == ("r-1", Placement({"worker": ("n1", "n1")}))
 
 
-def test_an_elastic_gang_makes_room_for_an_equal_one_of_its_queue_and_is_never_stopped_for_it() -> None:
+def test_an_elastic_gang_shrinks_for_an_equal_one_of_its_queue_but_is_not_stopped() -> None:
     found = evicted(nodes(1, gpu=4), waiting(9, demand(1, 3)), elastic(1, {"n1": 4}, 1))
     assert (stopped(found), len(found.resizes)) == (set(), 1)
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4)), elastic(1, {"n1": 4}, 1)) is None
 
 
-def test_an_elastic_gang_that_has_to_go_whole_does_not_shrink_as_well() -> None:
+def test_an_elastic_gang_that_is_stopped_does_not_shrink_as_well() -> None:
     found = evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), elastic(1, {"n1": 4}, 1))
     assert (stopped(found), found.resizes) == ({"r-1"}, ())
 
 
-def test_it_gives_up_the_replicas_that_help_most() -> None:
+def test_an_elastic_gang_gives_up_the_replicas_that_help_most() -> None:
     run = elastic(1, {"n1": 2, "n2": 4}, 2)
     found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 4), priority=1), run, low(2, {"n1": 2}, preemptible=False))
     assert found.resizes[0].placement == Placement({"worker": ("n1", "n1")})
 
 
-def test_an_elastic_gang_makes_others_leave_for_its_least_alone() -> None:
+def test_an_elastic_gang_preempts_others_for_its_minimum_only() -> None:
     want = replace(demand(4, 1), least=2, most=4)
     found = evicted(nodes(4, gpu=1), waiting(9, want, priority=1), *(low(n, {f"n{n}": 1}) for n in (1, 2, 3, 4)))
     assert len(stopped(found)) == 2
@@ -205,7 +205,7 @@ def test_a_gang_that_is_shrinking_already_is_waited_for() -> None:
     assert found.placed.placement == Placement({"worker": ("n1",)})
 
 
-def test_a_gang_whose_eviction_was_refused_is_left_out_for_a_while():
+def test_a_gang_whose_eviction_was_refused_is_excluded_for_a_while():
     refused = low(1, {"n1": 4}, unevictable_until=NOW + 60_000)
     eviction = evicted(nodes(2, 4), waiting(9, demand(1, 4), priority=5), refused, low(2, {"n2": 4}))
     assert stopped(eviction) == {"r-2"}
@@ -213,7 +213,7 @@ def test_a_gang_whose_eviction_was_refused_is_left_out_for_a_while():
     assert evicted(nodes(1, 4), waiting(9, demand(1, 4), priority=5), over) is not None
 
 
-def test_a_refused_eviction_is_told_and_tried_again_in_time():
+def test_a_refused_eviction_is_reported_and_tried_again_later():
     refused = low(1, {"n1": 4}, unevictable_until=NOW + 60_000)
     ledger = ledger_of(nodes(1, 4), refused, waiting(9, demand(1, 4), priority=5))
     plan = schedule(ledger.snapshot(), NOW)

@@ -1,4 +1,4 @@
-"""A preemption whose gang cannot be evicted is given up: the gang goes on, and is left alone for a while."""
+"""A preemption whose gang cannot be evicted is given up: the gang continues and is excluded for a while."""
 
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.state_machine import step
@@ -19,14 +19,14 @@ def state_after(*events: e.Event) -> JobState:
     return state
 
 
-def test_a_gang_that_cannot_be_evicted_goes_on() -> None:
+def test_a_gang_that_cannot_be_evicted_continues() -> None:
     status = state_after(e.Preempt("for j-2"), e.PreemptionRefused(1, BUDGET)).status
     assert (status.phase, status.generation, status.target, status.preemptions) == (Phase.RUNNING, 1, None, 0)
     assert (status.reason, status.message) == ("PreemptionRefused", BUDGET)
     assert status.unevictable_until == 5 + UNEVICTABLE_MS
 
 
-def test_it_is_no_victim_until_then() -> None:
+def test_an_unevictable_gang_is_no_victim_until_the_given_time() -> None:
     state = state_after(e.Preempt("for j-2"), e.PreemptionRefused(1, BUDGET))
     run = running_of(state, ON)
     assert run.is_unevictable(5 + UNEVICTABLE_MS - 1)

@@ -35,7 +35,7 @@ def gang(number, replicas, gpu=8, **more):
     return waiting(number, asked, milli_gpus=milli_gpus_of((asked,)), **more)
 
 
-def turn(ledger, now):
+def run_cycles(ledger, now):
     """Plans until no gang is stopped any more; stopped gangs are gone at once. Returns the gangs that run in the
     end."""
     while True:
@@ -56,21 +56,21 @@ def turn(ledger, now):
 
 def test_the_shortest_remaining_time_goes_first_even_if_another_runs():
     ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR))
-    assert turn(ledger, 0) == ["j-1"]
+    assert run_cycles(ledger, 0) == ["j-1"]
     ledger.add_pending(gang(2, 1, walltime=9 * HOUR))
-    assert turn(ledger, HOUR // 2) == ["j-2"]
+    assert run_cycles(ledger, HOUR // 2) == ["j-2"]
 
 
 def test_a_gang_that_is_nearly_done_stays():
     ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR))
-    turn(ledger, 0)
+    run_cycles(ledger, 0)
     ledger.add_pending(gang(2, 1, walltime=9 * HOUR))
-    assert turn(ledger, 2 * HOUR) == ["j-1"]
+    assert run_cycles(ledger, 2 * HOUR) == ["j-1"]
 
 
 def test_reasons_agree_with_what_the_order_does():
     ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR, grace=30_000))
-    turn(ledger, 0)
+    run_cycles(ledger, 0)
     ledger.add_pending(gang(2, 2, walltime=5 * HOUR))
     ledger.add_pending(gang(3, 1, walltime=11 * HOUR))
     second, third = (explain(ledger.snapshot(), job_id, HOUR) for job_id in ("j-2", "j-3"))
@@ -82,7 +82,7 @@ def test_reasons_agree_with_what_the_order_does():
 
 def test_alternatives_are_tried_by_the_same_order():
     ledger = cluster("las", gang(1, 1), min_runtime=2 * HOUR)
-    turn(ledger, 0)
+    run_cycles(ledger, 0)
     ledger.add_pending(gang(2, 2))
     ledger.add_pending(gang(3, 1))
     assert [each.change for each in explain(ledger.snapshot(), "j-2", HOUR).would_start] == ["1 replica instead of 2"]
@@ -95,20 +95,20 @@ def test_a_gated_gang_has_no_position():
     assert (list(plan.order), sorted(plan.verdicts)) == (["j-1"], ["j-1", "j-2"])
 
 
-def test_srsf_counts_what_is_left_on_every_gpu():
+def test_srsf_counts_the_remaining_time_of_every_gpu():
     gangs = [gang(1, 2, walltime=2 * HOUR), gang(2, 1, walltime=3 * HOUR)]
-    assert turn(cluster("srsf", *gangs), 0) == ["j-2"]
-    assert turn(cluster("srtf", *gangs), 0) == ["j-1"]
+    assert run_cycles(cluster("srsf", *gangs), 0) == ["j-2"]
+    assert run_cycles(cluster("srtf", *gangs), 0) == ["j-1"]
 
 
 def test_a_gang_with_little_service_goes_before_one_with_much():
     ledger = cluster("las", gang(1, 2, walltime=100 * HOUR))
-    turn(ledger, 0)
+    run_cycles(ledger, 0)
     ledger.add_pending(gang(2, 2, walltime=100 * HOUR))
-    assert turn(ledger, 60_000) == ["j-1"]
+    assert run_cycles(ledger, 60_000) == ["j-1"]
     falls = plan_of(ledger, 60_000).due
     assert falls == -(-3_250_000 // 16)
-    assert turn(ledger, falls) == ["j-2"]
+    assert run_cycles(ledger, falls) == ["j-2"]
 
 
 def test_running_gangs_stay_in_place_and_others_go_around_them():
@@ -148,7 +148,7 @@ def test_a_gang_that_is_being_stopped_still_uses_its_quota():
     assert list(admitted(plan_of(ledger, 0))) == ["j-2"]
 
 
-def test_a_node_that_is_reserved_is_looked_at_again_when_its_time_comes_and_goes():
+def test_a_plan_is_due_at_start_and_end_of_a_reservation():
     ledger = Ledger(nodes(1), (), None, Policy("srtf"), [Reservation("repair", ("n1",), 50, 90)])
     ledger.add_pending(gang(1, 1, walltime=100))
     plan = plan_of(ledger, 10)
@@ -157,7 +157,7 @@ def test_a_node_that_is_reserved_is_looked_at_again_when_its_time_comes_and_goes
     assert list(admitted(plan_of(ledger, 90))) == ["j-1"]
 
 
-def test_las_counts_the_gpus_that_a_gang_held_and_not_those_that_it_asks_for():
+def test_las_counts_held_gpus_and_not_requested_ones():
     small = replace(running(1, {"n1": 1}, gpu=1), admitted_at=0)
     again = requeue_gang(small, HOUR)
     assert again.service == HOUR * 1000

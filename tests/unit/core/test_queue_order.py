@@ -24,7 +24,7 @@ LINES = (
 )
 
 
-def test_priority_then_age_then_number():
+def test_gangs_are_sorted_by_priority_then_age_then_number():
     assert [gang.number for gang in QueueOrder(LINES)] == [5, 1, 2, 3, 4]
 
 
@@ -33,12 +33,12 @@ def test_age_outranks_the_number():
     assert [gang.number for gang in QueueOrder([*LINES, older])] == [5, 9, 1, 2, 3, 4]
 
 
-def test_an_arrays_members_go_by_their_indexes():
+def test_members_of_an_array_are_sorted_by_index():
     members = [replace(waiting(7, demand(1)), id=f"sweep-7_{index}", array_id="sweep-7") for index in (10, 0, 2)]
     assert [gang.id for gang in sorted(members, key=turn)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
 
 
-def test_a_dropped_line_yields_no_more():
+def test_a_dropped_class_yields_no_more():
     seen = []
     for gang in (queue_order := QueueOrder(LINES)):
         seen.append(gang.number)
@@ -53,7 +53,7 @@ def test_an_order_is_a_sequence_of_ids():
     assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)
 
 
-def test_a_line_may_go_on_with_those_that_are_short_enough():
+def test_a_class_may_continue_with_short_enough_gangs():
     walltimes = (50, 90, 20, None, 40, 45)
     classes = [
         equivalence_class(

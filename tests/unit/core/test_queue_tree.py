@@ -1,4 +1,4 @@
-"""Quota trees: two teams of one cohort, and what they may take, lend and keep."""
+"""Quota trees: two teams of one cohort, and the quota that they may use, lend and keep."""
 
 import pytest
 
@@ -35,20 +35,20 @@ def team(name, gpu, *, parent="lab", **more):
 LAB = (Queue("lab"), team("a", 8), team("b", 8))
 
 
-def test_a_queue_may_borrow_all_that_its_cohort_does_not_use():
+def test_a_queue_may_borrow_all_idle_quota_of_its_cohort():
     assert gpus_left(usage_of(LAB), "a") == 16
     assert gpus_left(usage_of(LAB, {"b": 6}), "a") == 10
     assert gpus_left(usage_of(LAB, {"a": 3, "b": 6}), "a") == 7
 
 
-def test_a_queue_whose_quota_others_hold_has_to_wait_for_it():
+def test_a_queue_waits_for_quota_that_others_hold():
     usage = usage_of(LAB, {"a": 14})
     assert gpus_left(usage, "b") == 2
     assert exceeds_available(usage, "b", {"gpu": 3}) == "gpu"
     assert exceeds_available(usage, "b", {"gpu": 2}) == ""
 
 
-def test_the_borrowing_limit_bounds_what_is_taken_beyond_nominal():
+def test_the_borrowing_limit_bounds_use_beyond_nominal_quota():
     queues = (Queue("lab"), team("a", 8, borrowing=2), team("b", 8))
     assert gpus_left(usage_of(queues), "a") == 10
     assert gpus_left(usage_of(queues, {"b": 7}), "a") == 9
@@ -77,7 +77,7 @@ def test_limits_hold_at_every_level():
     assert gpus_left(usage_of(queues, {"b": 12}), "a") == 8
 
 
-def test_the_quota_of_a_parent_comes_on_top_of_its_childrens():
+def test_the_quota_of_a_parent_adds_to_that_of_its_children():
     queues = (Queue("lab", {"gpu": 4}), team("a", 8))
     assert (gpus_left(usage_of(queues), "a"), gpus_left(usage_of(queues), "lab")) == (12, 12)
 
@@ -96,7 +96,7 @@ def test_a_resource_that_no_queue_of_the_tree_names_is_not_limited():
     assert exceeds_available(usage, "a", {"cpu": 10**9}) == ""
 
 
-def test_a_quota_that_was_lowered_below_what_is_held_gives_nothing():
+def test_a_quota_below_current_usage_gives_nothing():
     assert gpus_left(usage_of([Queue("a", {"gpu": 4})], {"a": 6}), "a") == -2
 
 
@@ -110,7 +110,7 @@ def test_parts_of_gpus_and_whole_ones_draw_on_one_quota():
 
 
 @pytest.mark.parametrize("more", [{}, {"lending": 3}])
-def test_taking_and_giving_back_keeps_the_sums_that_counting_gives(more):
+def test_updated_sums_equal_recomputed_sums(more):
     queues = (Queue("lab"), team("a", 8), team("b", 8, **more))
     usage = usage_of(queues, {"a": 2})
     before = {name: dict(usage.charged(name)) for name in ("lab", "a", "b")}
@@ -122,7 +122,7 @@ def test_taking_and_giving_back_keeps_the_sums_that_counting_gives(more):
     assert {name: usage.charged(name).get("gpu", 0) for name in before} == {"lab": 2000, "a": 2000, "b": 0}
 
 
-def test_a_copy_of_the_books_changes_nothing_in_them():
+def test_changes_to_a_copy_of_the_usage_do_not_affect_the_original():
     usage = usage_of(LAB, {"a": 2})
     copy = usage.copy()
     copy.take("a", "ada", {"gpu": 6})
@@ -132,31 +132,31 @@ def test_a_copy_of_the_books_changes_nothing_in_them():
 # --- what is said ------------------------------------------------------------------------------------
 
 
-def words(queues, held, queue, gpus):
+def limit_text(queues, held, queue, gpus):
     return quota_verdict(usage_of(queues, held), queue, {"gpu": gpus})
 
 
-def test_it_is_said_which_limit_binds_and_where():
-    lent = words(LAB, {"a": 6, "b": 10}, "a", 1)
+def test_the_message_names_the_binding_limit_and_its_queue():
+    lent = limit_text(LAB, {"a": 6, "b": 10}, "a", 1)
     assert lent.message == "needs 1 gpu: queue a holds 6 of its 8 gpu; its cohort lab has lent all 16"
     assert (lent.reason, lent.resource, lent.wanted, lent.free) == (Reason.WAITING_FOR_QUOTA, "gpu", 1, 0)
-    some = words(LAB, {"a": 6, "b": 7}, "a", 4)
+    some = limit_text(LAB, {"a": 6, "b": 7}, "a", 4)
     assert some.message == "needs 4 gpu: queue a holds 6 of its 8 gpu; its cohort lab has 3 of its 16 left"
     assert (some.wanted, some.free) == (4, 3)
-    limited = words((Queue("lab"), team("a", 8, borrowing=2), team("b", 8)), {"a": 9}, "a", 2)
+    limited = limit_text((Queue("lab"), team("a", 8, borrowing=2), team("b", 8)), {"a": 9}, "a", 2)
     assert limited.message == "needs 2 gpu: queue a holds 9 gpu, 1 of them borrowed, and may borrow 2"
-    none = words((Queue("lab", {"gpu": 2}), team("a", None)), {"lab": 2}, "a", 1)
+    none = limit_text((Queue("lab", {"gpu": 2}), team("a", None)), {"lab": 2}, "a", 1)
     assert none.message == "needs 1 gpu: queue a has no gpu of its own; its cohort lab has lent all 2"
-    root = words([Queue("a", {"gpu": 8})], {"a": 6}, "a", 3)
+    root = limit_text([Queue("a", {"gpu": 8})], {"a": 6}, "a", 3)
     assert root.message == "needs 3 gpu: queue a holds 6 of the 8 it may hold"
-    assert words(LAB, {}, "a", 16) is None
+    assert limit_text(LAB, {}, "a", 16) is None
 
 
 def test_requests_beyond_the_maximum_differ_from_those_that_wait():
-    never = words(LAB, {}, "a", 17)
+    never = limit_text(LAB, {}, "a", 17)
     assert never.reason is Reason.EXCEEDS_MAX_QUOTA
     assert never.message == "asks for 17 gpu, queue a may hold 16, all that it could borrow included"
-    assert words([Queue("a", {"gpu": 8})], {}, "a", 9).message == "asks for 9 gpu, queue a may hold 8"
+    assert limit_text([Queue("a", {"gpu": 8})], {}, "a", 9).message == "asks for 9 gpu, queue a may hold 8"
     tree = usage_of(LAB).tree
     assert (maximum(tree, "a", "gpu"), maximum(tree, "a", "cpu")) == (16000, None)
     assert (exceeds_maximum(tree, "a", {"gpu": 17}), exceeds_maximum(tree, "a", {"gpu": 16})) == ("gpu", "")
@@ -165,7 +165,7 @@ def test_requests_beyond_the_maximum_differ_from_those_that_wait():
 # --- gangs that wait ---------------------------------------------------------------------------------
 
 
-def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
+def test_a_queue_within_its_own_quota_yields_only_to_its_own_gangs():
     reserved_usage = usage_of(LAB, {"a": 16})  # a gang of a waits to borrow all there is
     assert blocked_by_claims(reserved_usage, "b", {"gpu": 8}) == ""
     assert blocked_by_claims(reserved_usage, "b", {"gpu": 9}) == "gpu"
@@ -181,7 +181,7 @@ def test_no_gang_borrows_what_an_earlier_gang_waits_to_borrow():
     assert blocked_by_claims(reserved_usage, "a", {"gpu": 1}) == "gpu"
 
 
-def test_a_department_is_own_ground_for_its_teams():
+def test_the_quota_of_a_department_counts_as_own_quota_of_its_teams():
     queues = (
         Queue("org"),
         Queue("dept", {"gpu": 8}, parent="org"),
@@ -199,11 +199,11 @@ def faults(*queues):
     return list(find_faults({queue.name: queue for queue in queues}))
 
 
-def test_a_sound_tree_has_no_faults():
+def test_a_valid_tree_has_no_faults():
     assert faults(*LAB, team("c", 1, borrowing=2, lending=1)) == []
 
 
-def test_parents_that_are_not_there_and_circles_are_told():
+def test_unknown_parents_and_circles_are_reported():
     assert faults(Queue("a", parent="b")) == [
         QueueFault("a", "parent", "there is no queue b; declare it, or leave parent out")
     ]
@@ -212,16 +212,16 @@ def test_parents_that_are_not_there_and_circles_are_told():
     assert (b.queue, c.queue) == ("b", "c")
 
 
-def test_limits_without_anything_to_limit_are_told():
+def test_limits_without_a_quota_are_reported():
     (alone,) = faults(Queue("a", {"gpu": 4}, borrowing={"gpu": 2}))
     assert alone.message == "it has no parent, so there is no queue to borrow from; give it one, or leave borrowing out"
     (none,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", lending={"gpu": 2}))
     assert none.message == "limits gpu, of which it has no quota; give it one, or leave it out"
-    (nobody,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", borrowing={"cpu": 2}))
-    assert nobody.message == "limits cpu, of which no queue of its tree has a quota; give it one, or leave it out"
+    (unquoted,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", borrowing={"cpu": 2}))
+    assert unquoted.message == "limits cpu, of which no queue of its tree has a quota; give it one, or leave it out"
 
 
-def test_nothing_starts_in_a_queue_under_a_broken_tree():
+def test_no_gang_starts_in_a_queue_under_a_broken_tree():
     usage = usage_of([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
     assert quota_verdict(usage, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
     assert quota_verdict(usage, "c", {"gpu": 1}).message == (
@@ -229,7 +229,7 @@ def test_nothing_starts_in_a_queue_under_a_broken_tree():
     )
 
 
-def test_the_tree_of_one_set_of_queues_is_worked_out_once():
+def test_the_tree_of_one_set_of_queues_is_computed_once():
     queues = {"a": Queue("a")}
     assert tree_of(queues) is tree_of(queues)
     assert tree_of(queues) is not tree_of(dict(queues))

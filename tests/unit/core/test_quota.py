@@ -69,7 +69,7 @@ def test_a_queue_that_waits_for_its_quota_blocks_no_other_queue():
     assert list(admitted(plan)) == ["j-3"]
 
 
-def test_quota_on_a_queue_whose_gang_waits_for_nodes_is_kept_for_it():
+def test_quota_is_kept_for_a_gang_that_waits_for_nodes():
     taken = running(1, {"n1": 8, "n2": 8})
     wants_zone_a = waiting(2, demand(1, 8, zone="a"), queue="small")
     wants_any = waiting(3, demand(1, 4), queue="small")
@@ -79,7 +79,7 @@ def test_quota_on_a_queue_whose_gang_waits_for_nodes_is_kept_for_it():
     assert plan.verdicts["j-3"].behind == "j-2"
 
 
-def test_a_gang_whose_queue_is_gone_waits_and_says_so():
+def test_a_gang_of_a_deleted_queue_waits_with_that_reason():
     plan = plan_of(waiting(1, demand(1), queue="gone"), waiting(2, demand(1)))
     assert plan.verdicts["j-1"].reason is Reason.MISCONFIGURED
     assert list(admitted(plan)) == ["j-2"]
@@ -88,7 +88,7 @@ def test_a_gang_whose_queue_is_gone_waits_and_says_so():
 LAB = (Queue("lab"), Queue("a", {"gpu": 4}, "lab"), Queue("b", {"gpu": 4}, "lab"))
 
 
-def test_a_gang_larger_than_its_queues_own_quota_does_not_keep_that_from_smaller_ones():
+def test_a_gang_above_its_queues_own_quota_does_not_block_smaller_ones():
     held = running(1, {"n1": 4}, queue="b")
     plan = plan_of(held, waiting(2, demand(6), queue="a"), waiting(3, demand(4), queue="a"), queues=LAB)
     assert list(admitted(plan)) == ["j-3"]

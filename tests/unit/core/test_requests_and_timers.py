@@ -11,7 +11,7 @@ PLACEMENT = Placement({"worker": ("n1",)})
 
 
 def failing(step_count: int) -> JobState:
-    """A running job whose next failure in a row has a long backoff."""
+    """A running job whose next consecutive failure has a long backoff."""
     status = Status(
         phase=Phase.RUNNING,
         generation=4,
@@ -43,7 +43,7 @@ def test_a_job_resumed_while_it_stops_does_not_wait_out_an_old_backoff() -> None
     assert (state.status.phase, state.status.not_before) == (Phase.QUEUED, None)
 
 
-def test_the_deadline_counts_from_the_first_admission_and_afresh_after_a_resume() -> None:
+def test_the_deadline_counts_from_the_first_admission_or_the_last_resume() -> None:
     job = Job("j", (Role(),), deadline=1_000, start_timeout=None)
     state = JobState("j-1", 1, job, Status(phase=Phase.QUEUED, queued_at=0))
     state, _ = step(state, Admit(PLACEMENT), 50)

@@ -44,7 +44,7 @@ HALF_FULL = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 4}, ends_by=6
 BIG = waiting(10, demand(2, 8), walltime=50)
 
 
-def test_without_promises_everything_free_is_there():
+def test_all_free_capacity_is_available_without_reservations():
     profile, free = profile_of(nodes(2), *HALF_FULL)
     assert profile.room(waiting(1, demand(1))) is free
     assert profile.next_shorter_walltime(waiting(1, demand(1))) is None
@@ -101,7 +101,7 @@ def test_the_longest_running_gangs_are_expected_to_end_if_no_end_is_known():
     assert profile.next_shorter_walltime(waiting(11, demand(1), walltime=1)) is None
 
 
-def test_as_many_as_the_policy_says_contend_for_the_same_nodes():
+def test_the_policy_limits_the_reservations_on_the_same_nodes():
     machines = [node("a1", zone="a"), node("b1", zone="b")]
     in_a, in_b, on_both = (
         waiting(n, demand(count, 8, **where))
@@ -116,7 +116,7 @@ def test_as_many_as_the_policy_says_contend_for_the_same_nodes():
     assert every.can_reserve(in_a)
 
 
-def test_a_gang_that_finds_room_beside_contended_nodes_is_promised_its_part_of_the_others():
+def test_a_gang_that_fits_beside_contended_nodes_reserves_the_others():
     machines = [node("a1", zone="a"), node("b1", zone="b"), node("b2", zone="b")]
     runs = [running(1, {"a1": 8}, ends_by=10), running(2, {"b1": 8}, ends_by=60)]
     profile, _ = profile_of(machines, *runs)
@@ -131,7 +131,7 @@ def test_a_gang_that_finds_room_beside_contended_nodes_is_promised_its_part_of_t
     assert not profile.can_reserve(waiting(5, demand(1, 1, zone="b")))
 
 
-def test_the_second_promise_does_not_delay_the_first():
+def test_the_second_reservation_does_not_delay_the_first():
     profile, _ = profile_of(nodes(2), *HALF_FULL, policy=Policy(reservations=-1))
     profile.reserve(BIG)
     profile.reserve(waiting(11, demand(1, 6), walltime=40))
@@ -165,7 +165,7 @@ def test_a_reserved_place_is_beside_gangs_that_start_before_it():
     assert gpus(profile, waiting(6, demand(1, 2), walltime=30)) == [0, 2, 0], "who is gone by then may use it"
 
 
-def test_maintenance_keeps_out_who_would_still_run():
+def test_maintenance_excludes_gangs_that_would_still_run():
     window = Reservation("fans", ("n1",), start=1_000, end=2_000, reason="new fans")
     profile, _ = profile_of(nodes(2), reservations=[window])
     assert gpus(profile, waiting(1, demand(1), walltime=1_000)) == [8, 8]
@@ -173,7 +173,7 @@ def test_maintenance_keeps_out_who_would_still_run():
     assert profile.next_shorter_walltime(waiting(1, demand(1))) == 1_000
 
 
-def test_nodes_reserved_for_a_queue_or_user_are_theirs_before_and_during():
+def test_nodes_reserved_for_a_queue_or_user_admit_them_before_and_during():
     claim = Reservation("demo", ("n1",), start=0, end=2_000, queues=("vision",), users=("ada",))
     profile, _ = profile_of(nodes(2), reservations=[claim], now=500)
     assert gpus(profile, waiting(1, demand(1), walltime=10)) == [0, 8]
@@ -181,7 +181,7 @@ def test_nodes_reserved_for_a_queue_or_user_are_theirs_before_and_during():
     assert gpus(profile, waiting(1, demand(1), user="ada")) == [8, 8]
 
 
-def test_a_promise_waits_for_the_end_of_maintenance():
+def test_a_reservation_begins_after_maintenance():
     window = Reservation("fans", ("n1",), start=50, end=2_000)
     profile, _ = profile_of(nodes(2), *HALF_FULL, reservations=[window])
     profile.reserve(BIG)

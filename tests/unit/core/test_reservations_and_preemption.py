@@ -39,7 +39,7 @@ def test_a_gang_does_not_grow_onto_nodes_that_are_reserved_for_others() -> None:
     assert grown == {None: [], NOW + HOUR: [8]}, "it may, if it ends before the reservation begins"
 
 
-def test_a_gang_does_not_grow_onto_what_a_gang_waits_for_that_has_claimed_its_quota() -> None:
+def test_a_gang_does_not_grow_onto_nodes_of_a_gang_with_a_quota_claim() -> None:
     queues = [Queue("default", {"gpu": 10})]
     runs = elastic(1, {"n1": 1}, 1, 4, ends_by=NOW + HOUR), running(2, {"n2": 2})
     ledger = ledger_of(nodes(2, gpu=4), *runs, waiting(3, demand(2, 3)), queues=queues)
@@ -63,7 +63,7 @@ def test_a_gang_is_expected_when_a_reservation_ends() -> None:
     assert expected_start(ledger.snapshot(), gang, NOW) == NOW + HOUR
 
 
-def test_an_elastic_gang_that_would_start_with_less_than_its_least_is_told_so() -> None:
+def test_an_elastic_gang_below_its_minimum_shows_the_shortage() -> None:
     gang = waiting(2, replace(demand(4), least=2))
     found = find_alternatives(ledger_of(nodes(1, gpu=2), running(1, {"n1": 1}), gang).snapshot(), gang, NOW)
     assert [(each.change, each.demands[0].least) for each in found] == [("1 replica instead of 4", 1)]
@@ -72,7 +72,7 @@ def test_an_elastic_gang_that_would_start_with_less_than_its_least_is_told_so() 
 AT_ONCE = Policy(min_runtime=0)
 
 
-def stopped(ledger: Ledger, machines, queues=()) -> list[str]:
+def preempted(ledger: Ledger, machines, queues=()) -> list[str]:
     ledger.set_cluster(machines, queues, None, AT_ONCE)
     return [preemption.job_id for preemption in schedule(ledger.snapshot(), NOW).preemptions]
 
@@ -82,18 +82,18 @@ def test_no_gang_is_stopped_that_would_go_first_again() -> None:
     borrower = replace(running(1, {"n1": 1, "n2": 1, "n3": 1}, gpu=3, queue="b"), priority=2, since=1)
     small = waiting(2, demand(1, 3), queue="a")
     ledger = ledger_of(nodes(3, gpu=4), borrower, small, queues=queues)
-    assert stopped(ledger, nodes(3, gpu=4), queues) == ["r-1"]
-    # j-3 goes before j-2 in their queue, but r-1 goes before j-3: so r-1 would start again, and be stopped again
+    assert preempted(ledger, nodes(3, gpu=4), queues) == ["r-1"]
+    # j-3 goes before j-2 in their queue, but r-1 goes before j-3: so r-1 would start again, and be preempted again
     ledger.add_pending(waiting(3, demand(3, 4), queue="a", priority=2))
-    assert stopped(ledger, nodes(3, gpu=4), queues) == []
+    assert preempted(ledger, nodes(3, gpu=4), queues) == []
 
 
-def test_a_gang_gets_back_what_is_its_queues_own_whatever_larger_one_waits_in_front_of_it() -> None:
+def test_a_gang_reclaims_its_queues_own_quota_past_a_larger_one_ahead() -> None:
     queues = [Queue("all"), Queue("a", {"gpu": 4}, "all"), Queue("b", {"gpu": 4}, "all")]
     borrowers = [replace(running(n, {f"n{n}": 2}, queue="b"), priority=1) for n in (1, 2, 3, 4)]
     larger, small = waiting(5, demand(3, 2), queue="a"), waiting(6, demand(1, 2), queue="a")
     ledger = ledger_of(nodes(4, gpu=2), *borrowers, larger, small, queues=queues)
-    assert stopped(ledger, nodes(4, gpu=2), queues) == ["r-1"]
+    assert preempted(ledger, nodes(4, gpu=2), queues) == ["r-1"]
     ledger.add_pending(requeue_gang(borrowers[0], NOW))
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-6": ("n1",)}, "r-1 would borrow what it gave back"
 
@@ -102,10 +102,10 @@ def test_no_gang_is_stopped_if_an_earlier_one_would_get_the_nodes() -> None:
     victim = running(1, {"n1": 1}, gpu=8)
     others = [replace(running(n, {f"n{n}": 1}, gpu=8, ends_by=NOW + n * HOUR), priority=9) for n in (2, 3)]
     second = waiting(5, demand(1, 8), priority=9)
-    assert stopped(ledger_of(nodes(3), victim, *others, second), nodes(3)) == ["r-1"]
+    assert preempted(ledger_of(nodes(3), victim, *others, second), nodes(3)) == ["r-1"]
     # with n1 free, j-4 would reserve n1 and n2, and j-5 could not have n1
     ledger = ledger_of(nodes(3), victim, *others, waiting(4, demand(2, 8), priority=9), second)
-    assert stopped(ledger, nodes(3)) == []
+    assert preempted(ledger, nodes(3)) == []
 
 
 def test_no_gang_is_stopped_for_nodes_that_are_reserved_for_another_by_then() -> None:
@@ -116,7 +116,7 @@ def test_no_gang_is_stopped_for_nodes_that_are_reserved_for_another_by_then() ->
         others = (running(0, {"n0": 8}), running(2, {"n3": 8}, ends_by=NOW + start))
         runs = (victim, *(replace(run, priority=9) for run in others))
         gangs = waiting(3, first, priority=2), waiting(4, second, priority=1, walltime=10_000)
-        assert stopped(ledger_of(machines, *runs, *gangs), machines) == gone, start
+        assert preempted(ledger_of(machines, *runs, *gangs), machines) == gone, start
 
 
 def test_usage_of_victims_is_not_counted_beside_the_claim_of_their_taker() -> None:
@@ -124,13 +124,13 @@ def test_usage_of_victims_is_not_counted_beside_the_claim_of_their_taker() -> No
     queues = [Queue("default", {"gpu": 8})]
     runs = replace(running(1, {"n1": 4}), grace=30_000), replace(running(2, {"n2": 2}), priority=9)
     ledger = ledger_of(machines, *runs, waiting(3, demand(1, 4, zone="a"), priority=1), waiting(4, demand(1, 2)))
-    assert stopped(ledger, machines, queues) == ["r-1"]
+    assert preempted(ledger, machines, queues) == ["r-1"]
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-4": ("n2",)}, "4 for r-1 or j-3, 2 for r-2, 2 for j-4"
     ledger.hold(replace(runs[0], leaving=True, ends_by=NOW + 30_000))
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-4": ("n2",)}
 
 
-def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
+def test_only_the_first_gang_of_a_shared_limit_has_a_bound() -> None:
     machines = [node("a1", 4, zone="a"), node("b1", 4, zone="b")]
     runs = running(1, {"a1": 4}, ends_by=NOW + 1_000), running(2, {"b1": 4}, ends_by=NOW + 1_000)
     gangs = [waiting(n, demand(1, 4, zone=zone), user="ada", walltime=HOUR) for n, zone in ((3, "a"), (4, "b"))]
@@ -141,7 +141,7 @@ def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
     assert told == {0: [StartCertainty.BOUND, StartCertainty.BOUND], 1: [StartCertainty.BOUND, StartCertainty.EXPECTED]}
 
 
-def test_no_bound_is_told_if_another_queue_may_come_first_once_its_share_falls() -> None:
+def test_a_gang_that_another_queue_may_overtake_has_no_bound() -> None:
     run = running(1, {"n1": 8}, ends_by=NOW + 1_000, queue="a")
     mine, other = waiting(3, demand(1, 8), queue="b", walltime=HOUR), waiting(2, demand(1, 8), queue="a")
     queues = [Queue("a"), Queue("b")]
@@ -152,7 +152,7 @@ def test_no_bound_is_told_if_another_queue_may_come_first_once_its_share_falls()
     assert told == [StartCertainty.BOUND, StartCertainty.EXPECTED, StartCertainty.BOUND]
 
 
-def test_past_use_ends_with_the_half_life() -> None:
+def test_past_usage_is_dropped_with_the_half_life() -> None:
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}), queues=[Queue("default", half_life=1_000)])
     ledger.pass_time(0)
     ledger.pass_time(10_000)
@@ -162,7 +162,7 @@ def test_past_use_ends_with_the_half_life() -> None:
     assert not ledger.past, "nor does it count for ever, as it stood then"
 
 
-def test_a_gang_for_which_others_go_is_expected_when_they_are_gone() -> None:
+def test_a_preempting_gang_is_expected_when_its_victims_are_gone() -> None:
     gang = waiting(2, demand(1, 8), priority=1)
     ledger = ledger_of(nodes(1), replace(running(1, {"n1": 8}), grace=30_000), gang)
     assert schedule(ledger.snapshot(), NOW).verdicts["j-2"].eta == NOW + 30_000

@@ -23,7 +23,7 @@ def message(walltime: int | None, kept: Reservation) -> str:
 
 
 @pytest.mark.parametrize(
-    ("walltime", "start", "said"),
+    ("walltime", "start", "text"),
     [
         (None, 500, "would fit now, but reservation repair will have n1"),
         (600, 500, "would fit now, but reservation repair will have n1"),
@@ -31,8 +31,8 @@ def message(walltime: int | None, kept: Reservation) -> str:
         (1, 50, "would fit now, but reservation repair has n1"),
     ],
 )
-def test_it_starts_only_if_it_ends_before_the_reservation_begins(walltime, start, said):
-    assert message(walltime, Reservation("repair", ("n1", "n2"), start, 1_000)) == said
+def test_a_gang_starts_only_if_it_ends_before_the_reservation_begins(walltime, start, text):
+    assert message(walltime, Reservation("repair", ("n1", "n2"), start, 1_000)) == text
 
 
 def test_named_users_and_queues_may_start():

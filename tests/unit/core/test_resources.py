@@ -1,4 +1,4 @@
-"""Quantities are read exactly, written shortest, and never overflow."""
+"""Quantities are parsed exactly, formatted in the shortest way, and never overflow."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ from windlass.core.model.resources import MAX_AMOUNT, QuantityError, add, format
         ("nvidia.com/mig-1g.5gb", 3, 3),
     ],
 )
-def test_quantities_as_kubernetes_reads_them(resource: str, text: str | float, amount: int) -> None:
+def test_quantities_are_parsed_as_by_kubernetes(resource: str, text: str | float, amount: int) -> None:
     assert parse_quantity(resource, text) == amount
 
 
@@ -43,7 +43,7 @@ def test_an_unreadable_quantity_names_a_valid_one(resource: str, text: str, says
         parse_quantity(resource, text)
 
 
-def test_absurd_amounts_saturate() -> None:
+def test_excessive_amounts_saturate() -> None:
     assert parse_quantity("memory", "900Ei") == MAX_AMOUNT
     assert times({"memory": MAX_AMOUNT}, 1_000) == {"memory": MAX_AMOUNT}
     assert add({"cpu": MAX_AMOUNT}, {"cpu": 1, "gpu": 2}) == {"cpu": MAX_AMOUNT, "gpu": 2}

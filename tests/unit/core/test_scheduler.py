@@ -38,7 +38,7 @@ def test_gangs_start_by_priority_and_age():
     assert list(plan.order) == ["j-2"]
 
 
-def test_a_gang_that_waits_for_nodes_is_not_overtaken_on_those_promised_to_it():
+def test_a_gang_that_waits_for_nodes_is_not_overtaken_on_its_reserved_nodes():
     plan = plan_of(
         running(1, {"n1": 8, "n2": 8}), waiting(2, demand(3, 8)), waiting(3, demand(1)), waiting(4, demand(1, 8))
     )
@@ -47,7 +47,7 @@ def test_a_gang_that_waits_for_nodes_is_not_overtaken_on_those_promised_to_it():
     assert list(plan.order) == ["j-2", "j-4"]
 
 
-def test_others_go_on_where_it_could_not():
+def test_other_gangs_start_on_nodes_that_it_cannot_use():
     machines = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
     plan = plan_of(
         running(1, {"a1": 8}),
@@ -60,7 +60,7 @@ def test_others_go_on_where_it_could_not():
     assert plan.verdicts["j-3"].behind == "j-2"
 
 
-def test_a_gang_whose_nodes_are_contended_in_part_is_not_passed_on_the_others():
+def test_a_gang_with_partly_contended_nodes_is_not_overtaken_on_the_others():
     machines = [node("a1", zone="a"), node("b1", zone="b"), node("b2", zone="b")]
     plan = plan_of(
         running(1, {"a1": 8, "b1": 1}),
@@ -115,7 +115,7 @@ def test_a_cluster_without_nodes_starts_nothing():
     assert plan.verdicts["j-1"].message == "needs 1 gpu on one node: the cluster has no nodes"
 
 
-def test_nothing_waits():
+def test_an_empty_queue_gives_an_empty_plan():
     plan = plan_of(running(1, {"n1": 1}))
     assert (plan.admissions, dict(plan.verdicts), list(plan.order)) == ((), {}, [])
 
@@ -130,7 +130,7 @@ def test_nothing_waits():
     ],
     ids=["nobody", "a gang of lower priority", "an elastic gang", "a tree of queues"],
 )
-def test_the_shortest_goes_first_into_a_gap_even_if_gangs_could_be_stopped(priority, most, queues):
+def test_the_shortest_gang_is_backfilled_first_even_if_others_could_be_preempted(priority, most, queues):
     """One GPU is free until j-3 gets both nodes; j-4 came before j-5 and lasts longer."""
     hour = 3_600_000
     other = replace(running(1, {"n1": 8}, ends_by=20 * hour), priority=priority, preemptible=False)
@@ -142,7 +142,7 @@ def test_the_shortest_goes_first_into_a_gap_even_if_gangs_could_be_stopped(prior
     assert admitted(schedule(ledger.snapshot(), hour)) == {"j-5": ("n2",)}
 
 
-def test_a_gang_tried_in_a_gap_may_have_others_stopped_too():
+def test_a_backfilled_gang_may_preempt_too():
     """j-3 waits for both nodes; j-4 has the same priority and fits once a gang of lower priority has gone."""
     lasts = running(1, {"n1": 8}, ends_by=3_600_000_000, preemptible=False)
     victim = replace(running(2, {"n2": 8}, ends_by=3_600_000_000), priority=-1)

@@ -15,7 +15,7 @@ def shares_of(*gangs, queues=LAB, order=(), machines=2, past=None):
     return {share.queue: share for share in queue_shares(snapshot, order)}
 
 
-def test_a_queue_alone_should_have_what_it_asks_for():
+def test_a_single_queue_has_its_request_as_target():
     alone = shares_of(waiting(1, demand(5), queue="a"), queues=[Queue("a")])["a"]
     assert (alone.target, alone.held, alone.share, alone.running, alone.waiting) == ({"gpu": 5}, {}, 0, 0, 1)
 
@@ -28,17 +28,17 @@ def test_borrowed_and_lent_amounts_are_shown():
     assert (got["a"].depth, got["a"].parent, got["lab"].depth) == (1, "lab", 0)
 
 
-def test_the_share_is_the_part_of_the_cluster_for_each_unit_of_weight():
+def test_the_share_is_the_part_of_the_cluster_per_unit_of_weight():
     got = shares_of(running(1, {"n1": 8}, queue="a"), running(2, {"n2": 6}, queue="b"))
     assert (got["a"].share, got["b"].share, got["lab"].share) == (500_000, 125_000, 875_000)
 
 
-def test_past_use_counts_as_what_is_held():
+def test_past_usage_counts_like_usage():
     got = shares_of(running(1, {"n1": 4}, queue="a"), past={"a": PastUsage(0, {"gpu": 2 * SCALE})})
     assert (got["a"].past, got["lab"].past, got["a"].share) == ({"gpu": 2}, {"gpu": 2}, 375_000)
 
 
-def test_the_target_is_by_weight_above_what_is_guaranteed():
+def test_the_target_above_the_quota_follows_the_weight():
     many = [waiting(number, demand(8), queue=queue) for number, queue in enumerate(("a", "a", "b", "b"), start=1)]
     assert {name: share.target for name, share in shares_of(*many).items() if name in "ab"} == {
         "a": {"gpu": 8},
@@ -51,12 +51,12 @@ def test_the_target_is_by_weight_above_what_is_guaranteed():
     ]
 
 
-def test_the_next_in_line_is_the_first_of_the_plans_order():
+def test_the_next_gang_is_the_first_of_the_plans_order():
     got = shares_of(waiting(1, demand(1), queue="a"), waiting(2, demand(1), queue="b"), order=("j-2", "j-1"))
     assert (got["lab"].next, got["a"].next, got["b"].next, got["default"].next) == ("j-2", "j-1", "j-2", "")
 
 
-def test_water_goes_to_all_by_weight_and_stops_at_the_cap():
+def test_water_filling_follows_weights_up_to_the_cap():
     assert water_fill(12, [Claim(1, 0, 100), Claim(2, 0, 100)]) == [4, 8]
     assert water_fill(12, [Claim(1, 0, 2), Claim(2, 0, 100)]) == [2, 10]
     assert water_fill(12, [Claim(1, 6, 100), Claim(2, 0, 100)]) == [6, 6]

@@ -23,7 +23,7 @@ def controller() -> Controller:
     return Controller(Recovery(CLUSTER), lambda _: None, refuses=False)
 
 
-def test_a_job_that_waits_is_another_one_at_once() -> None:
+def test_a_waiting_job_takes_its_new_spec_at_once() -> None:
     it = controller()
     it.turn([JobArrived("a-1", 1, job(9))], 0)
     assert it.states["a-1"].status.phase is Phase.QUEUED
@@ -32,7 +32,7 @@ def test_a_job_that_waits_is_another_one_at_once() -> None:
     assert it.states["a-1"].job.members == 3
 
 
-def test_a_gang_that_runs_keeps_its_size_but_hears_of_its_time() -> None:
+def test_a_running_gang_keeps_its_size_but_takes_new_time_limits() -> None:
     it = controller()
     it.turn([JobArrived("a-1", 1, job(2))], 0)
     it.turn([JobEvent("a-1", Started(1))], 1)

@@ -24,28 +24,28 @@ def test_no_start_is_expected_behind_a_gang_without_a_walltime():
     assert expected(3, waiting(2, demand(1, 8)), waiting(3, demand(1, 8))) == 0
 
 
-def test_a_backoff_is_waited_out():
+def test_the_end_of_a_backoff_is_expected():
     assert expected(1, waiting(1, demand(1), not_before=70)) == 70
     late = waiting(1, demand(2, 8), not_before=70)
     assert expected(1, late, waiting(2, demand(1, 8), walltime=100)) == 100
 
 
-def test_a_gang_that_waits_for_a_job_cannot_be_told():
+def test_the_start_of_a_gang_that_waits_for_a_job_is_unknown():
     assert expected(1, waiting(1, demand(1), waits_for=("x",))) is None
 
 
-def test_an_array_goes_through_its_limit():
+def test_an_array_runs_within_its_limit():
     members = [waiting(number, demand(1), array_id="a", array_limit=1, walltime=10) for number in (1, 2, 3)]
     assert [expected(number, *members) for number in (1, 2, 3)] == [0, 10, 20]
 
 
-def test_a_start_that_is_too_far_off_is_not_told():
+def test_a_start_that_is_too_far_off_is_unknown():
     line = [waiting(number, demand(number % 2 + 1, 8, gpu_kind="x"), walltime=1) for number in range(300)]
     assert expected(9_999, *line, *many_shapes(), waiting(9_999, demand(1, 8))) is None
 
 
 def many_shapes():
-    """So many distinct shapes that looking ahead is cut short."""
+    """Gangs of enough distinct shapes to exceed the limit of the lookahead."""
     return [
         waiting(1_000 + size, demand(2, 8), walltime=1_000 + size, priority=1, waits_for=(f"x-{size}",))
         for size in range(9_000)

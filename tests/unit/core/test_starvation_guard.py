@@ -19,9 +19,9 @@ HOUR = 3_600_000
 HALF_FULL = [running(n, {f"n{n}": 4}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
 """Ten nodes with 4 GPUs free each; n7 is the first to be empty, in ten hours at the latest."""
 FULL = [running(n, {f"n{n}": 4 if n == 7 else 8}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
-"""The same, but only n7 has room."""
+"""The same, but only n7 has free GPUs."""
 WHOLE = waiting(20, demand(1, 8), since=0, walltime=HOUR)
-"""It needs a node for itself."""
+"""It needs a whole node."""
 
 
 def snapshot_of(*gangs, policy=None, reservations=()):
@@ -55,7 +55,7 @@ def cpu_of(run, cpu):
     return replace(run, demands=(replace(run.demands[0], resources={"cpu": cpu}),))
 
 
-def test_the_node_that_is_empty_first_is_kept_from_who_lasts():
+def test_the_node_that_is_empty_first_is_guarded_from_long_gangs():
     assert closed_nodes(3 * HOUR) == ["n7"]
 
 
@@ -63,7 +63,7 @@ def test_brief_gangs_may_use_guarded_nodes():
     assert closed_nodes(2 * HOUR) == []
 
 
-def test_a_gang_that_has_waited_briefly_is_passed_by_gangs_that_end_in_time():
+def test_no_node_is_guarded_for_a_gang_that_has_waited_briefly():
     assert closed_nodes(3 * HOUR, now=2 * HOUR - 1) == []
     assert closed_nodes(3 * HOUR, policy=Policy(starvation_guard=0)) == []
 
@@ -109,7 +109,7 @@ def test_a_gang_that_could_start_elsewhere_keeps_off_guarded_nodes():
     assert admitted(plan) == {}
 
 
-def test_all_who_have_waited_long_together_keep_no_more_than_a_tenth():
+def test_all_waiting_gangs_together_guard_no_more_than_a_tenth():
     """Ten gangs, each of which could use ten nodes more than the one before."""
     machines = [node(f"n{n}", 8, **{f"s{k}": "y" for k in range(1, 11) if n <= 10 * k}) for n in range(1, 101)]
     runs = [running(n, {f"n{n}": 4}, ends_by=(200 - n) * HOUR) for n in range(1, 101)]
@@ -160,22 +160,22 @@ def test_a_gang_that_needs_more_than_a_tenth_of_the_nodes_is_not_helped():
 
 
 @pytest.mark.parametrize("name", ["easy", "conservative", "sjf"])
-def test_orders_that_fill_gaps_by_turn_keep_to_their_promises(name):
+def test_orders_that_backfill_by_turn_guard_no_node(name):
     assert closed_nodes(3 * HOUR, policy=POLICIES[name]) == []
 
 
-def test_nothing_is_kept_for_a_gang_that_may_have_to_wait_for_an_appointed_day():
+def test_no_node_is_guarded_before_an_advance_reservation():
     window = Reservation("fans", ("n1",), start=5 * HOUR, end=6 * HOUR)
     assert closed_nodes(3 * HOUR, reservations=[window]) == []
 
 
-def test_a_day_after_its_turn_and_nodes_that_it_could_not_use_are_no_matter():
+def test_advance_reservations_later_or_of_unusable_nodes_do_not_matter():
     later = Reservation("fans", ("n1",), start=720 * HOUR, end=721 * HOUR)
     elsewhere = Reservation("racks", ("gone",), start=5 * HOUR, end=6 * HOUR)
     assert closed_nodes(3 * HOUR, reservations=[later, elsewhere]) == ["n7"]
 
 
-def test_an_equal_gang_that_were_brief_would_get_there():
+def test_an_equal_but_brief_gang_would_get_the_guarded_node():
     snapshot = snapshot_of(*HALF_FULL)
     profile = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
     profile.reserve(WHOLE)
@@ -183,14 +183,14 @@ def test_an_equal_gang_that_were_brief_would_get_there():
     assert profile.next_shorter_walltime(waiting(21, demand(1, 4), walltime=2 * HOUR)) is None
 
 
-def test_a_plan_lets_only_the_brief_one_in_and_tells_the_other_who_goes_first():
+def test_a_plan_starts_only_the_brief_gang_and_names_the_one_ahead():
     long, brief = waiting(21, demand(1), walltime=3 * HOUR), waiting(22, demand(1), walltime=2 * HOUR)
     plan = schedule(snapshot_of(*FULL, WHOLE, long, brief), 2 * HOUR)
     assert admitted(plan) == {"j-22": ("n7",)}
     assert plan.verdicts["j-21"].behind == "j-20"
 
 
-def test_a_node_is_empty_when_the_last_one_has_left_it():
+def test_a_node_is_empty_when_its_last_gang_has_ended():
     runs = [running(1, {"n1": 1, "n2": 1}, ends_by=100), running(2, {"n2": 1}, ends_by=300), running(3, {"n3": 1})]
     snapshot = ledger_of(nodes(4), *runs).snapshot()
     assert ReleaseForecast(snapshot, 0, snapshot.free).last_ends().tolist() == [100, 300, NEVER, 0]

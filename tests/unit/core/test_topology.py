@@ -19,7 +19,7 @@ def cluster(**racks):
 
 
 def chosen(request, wanted, able=None, **racks):
-    """Rack → replicas, or None; `racks` says how many replicas each of its nodes can take."""
+    """Rack → replicas, or None; `racks`: number of replicas that fit on each of its nodes."""
     table = cluster(**racks)
     room = {f"{rack}n{number}": count for rack, free in racks.items() for number, count in enumerate(free)}
     counts = np.array([min(room[machine.name], wanted) for machine in table.nodes])
@@ -45,23 +45,23 @@ NEAR = TopologyRequest("rack", required=False)
 # --- packed ---------------------------------------------------------------------------------------------
 
 
-def test_the_tightest_domain_that_takes_the_whole_gang():
+def test_the_tightest_domain_that_takes_the_whole_gang_is_chosen():
     assert chosen(IN_A_RACK, 3, a1=(2, 2), a2=(1, 2), b1=(1, 1, 2)) == {"a2": 3}
 
 
-def test_the_first_of_equals():
+def test_the_first_of_equal_domains_is_chosen():
     assert chosen(IN_A_RACK, 3, a1=(1, 1), b1=(1, 2), b2=(2, 1)) == {"b1": 3}
 
 
-def test_required_is_never_stretched():
+def test_a_required_level_is_never_widened():
     assert chosen(IN_A_RACK, 5, a1=(2, 2), a2=(2, 2), b1=(1, 1, 2)) is None
 
 
-def test_below_the_asked_level_the_narrowest_domain():
+def test_the_narrowest_domain_below_the_requested_level_is_chosen():
     assert chosen(IN_A_BLOCK, 4, a1=(2, 3), a2=(3, 2), b1=(3, 1), b2=(1,)) == {"b1": 4}
 
 
-def test_several_domains_below_are_filled_but_for_the_last_which_is_the_tightest():
+def test_all_domains_below_are_filled_except_for_the_tightest_last_one():
     assert chosen(IN_A_BLOCK, 10, a1=(3, 3), a2=(2,), a3=(2, 3), a4=(4,), b1=(9,)) == {"a1": 6, "a4": 4}
     assert chosen(IN_A_BLOCK, 8, a1=(3, 3), a2=(2,), a3=(2, 3), a4=(3, 1)) == {"a1": 6, "a2": 2}
 
@@ -70,7 +70,7 @@ def test_a_gang_of_one_node_goes_to_the_tightest_node_anywhere():
     assert chosen(IN_A_RACK, 3, a1=(2, 2), b1=(3,)) == {"a1b1": 3}
 
 
-def test_preferred_tries_the_wider_levels_and_then_everything():
+def test_a_preferred_level_tries_wider_levels_and_then_the_whole_cluster():
     assert chosen(NEAR, 3, a1=(2, 2), a2=(2, 2), b1=(1, 2)) == {"b1": 3}
     assert chosen(NEAR, 5, a1=(2, 2), a2=(2, 2), b1=(1, 2), b2=(2,)) == {"b1": 3, "b2": 2}
     assert chosen(NEAR, 12, a1=(2, 2), a2=(2, 2), b1=(1, 2), b2=(2,)) == {"a1a2": 8, "b1": 3, "b2": 1}
@@ -83,7 +83,7 @@ def test_nodes_without_a_place_are_in_no_domain():
     assert chosen(NEAR, 7, a1=(1, 1), nowhere=(2, 2, 2)) == {"a1": 1, "nowhere": 6}
 
 
-def test_a_level_that_is_not_there_is_in_nobodys_way_if_it_is_only_preferred():
+def test_an_unknown_level_does_not_block_if_it_is_only_preferred():
     assert chosen(TopologyRequest("row"), 2, a1=(1, 1)) is None
     assert chosen(TopologyRequest("row", required=False), 2, a1=(1, 1)) == {"a1": 2}
 
@@ -94,7 +94,7 @@ EVENLY = TopologyRequest("rack", spread=True)
 AS_EVENLY_AS_CAN_BE = TopologyRequest("rack", spread=True, required=False)
 
 
-def test_spread_evenly_the_rest_in_the_tightest():
+def test_a_spread_is_even_with_the_rest_in_the_tightest_domains():
     assert chosen(EVENLY, 7, a1=(4, 4), a2=(2, 2), b1=(3,)) == {"a1": 2, "a2": 2, "b1": 3}
 
 
@@ -103,25 +103,25 @@ def test_a_domain_without_room_keeps_a_required_spread_waiting():
     assert chosen(AS_EVENLY_AS_CAN_BE, 6, a1=(4, 4), a2=(0,), b1=(3,)) == {"a1": 3, "b1": 3}
 
 
-def test_a_domain_that_could_never_take_any_is_no_part_of_the_spread():
+def test_a_domain_without_usable_nodes_is_no_part_of_the_spread():
     def without_a2(table):
         return np.array([racked(table, row) != "a2" for row in range(len(table.nodes))])
 
     assert chosen(EVENLY, 6, without_a2, a1=(4, 4), a2=(0,), b1=(3,)) == {"a1": 3, "b1": 3}
 
 
-def test_fewer_replicas_than_domains():
+def test_a_spread_may_have_fewer_replicas_than_domains():
     assert chosen(EVENLY, 2, a1=(4, 4), a2=(1,), b1=(3,)) == {"a2": 1, "b1": 1}
 
 
-def test_spread_over_blocks_is_packed_inside_them():
+def test_a_spread_over_blocks_is_packed_inside_them():
     assert chosen(TopologyRequest("block", spread=True), 6, a1=(2, 2), a2=(2, 1), b1=(1, 1), b2=(2, 2)) == {
         "a2": 3,
         "b2": 3,
     }
 
 
-def test_as_even_as_the_room_allows():
+def test_a_preferred_spread_is_as_even_as_the_room_allows():
     assert chosen(AS_EVENLY_AS_CAN_BE, 9, a1=(1,), a2=(2,), b1=(4,), b2=(5,)) == {"a1": 1, "a2": 2, "b1": 3, "b2": 3}
 
 
@@ -137,7 +137,7 @@ def test_each_slice_is_in_one_domain():
     assert chosen(in_slices(3), 9, a1=(2, 2), a2=(2, 3), b1=(1, 1)) is None
 
 
-def test_slices_go_to_as_few_wider_domains_as_can_be():
+def test_slices_go_to_as_few_wider_domains_as_possible():
     assert chosen(in_slices(2), 6, a1=(1, 1), a2=(1, 1), b1=(1, 1), b2=(1, 1), b3=(1, 1)) == {
         "b1": 2,
         "b2": 2,
@@ -149,11 +149,11 @@ def test_a_domain_takes_several_slices():
     assert chosen(in_slices(2), 8, a1=(2, 2), a2=(2, 3), b1=(1, 1)) == {"a1": 4, "a2": 4}
 
 
-def test_of_racks_that_take_equally_many_slices_the_one_with_least_left():
+def test_the_rack_with_least_left_of_equal_racks_gets_the_slices():
     assert chosen(in_slices(4), 4, a1=(2, 2, 2), a2=(2, 2), b1=(3, 3)) == {"a2": 4}
 
 
-def test_slices_that_only_prefer_the_level_are_cut_along_wider_ones():
+def test_slices_that_only_prefer_the_level_fit_into_wider_domains():
     assert chosen(in_slices(3, required=False), 6, a1=(1, 1), a2=(2,), b1=(1, 1), b2=(2,)) == {
         "a1": 2,
         "a2": 1,
@@ -162,7 +162,7 @@ def test_slices_that_only_prefer_the_level_are_cut_along_wider_ones():
     }
 
 
-def test_a_gang_that_is_no_number_of_slices_has_no_place():
+def test_a_gang_that_is_not_a_multiple_of_the_slice_has_no_placement():
     assert chosen(in_slices(4), 6, a1=(4, 4)) is None
     assert chosen(in_slices(4, required=False), 6, a1=(4, 4)) is None
 
@@ -184,10 +184,10 @@ def spans(request, *roles, gpus=()):
         (EVENLY, [(0, 5)]),
     ],
 )
-def test_domains_that_might_take_all_roles_the_tightest_first(request_, expected):
+def test_candidate_domains_for_all_roles_are_sorted_by_tightness(request_, expected):
     assert spans(request_, ([2, 2, 2, 1, 1], 2), ([2, 2, 0, 1, 1], 1)) == expected
 
 
-def test_roles_that_compete_for_one_resource_are_looked_at_together():
+def test_roles_that_compete_for_one_resource_are_summed():
     roles = ([2, 2, 2, 1, 1], 2), ([2, 2, 0, 1, 1], 1)
     assert spans(IN_A_RACK, *roles, gpus=[([2, 2, 2, 1, 1], 3)]) == [(0, 2)]

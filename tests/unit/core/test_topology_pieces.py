@@ -25,19 +25,19 @@ def test_racks_whose_numbers_are_written_differently_stay_apart():
     assert levels(table)[1].bounds.tolist() == [0, 2, 4]
 
 
-def test_a_place_that_is_not_told_whole_has_no_domain_at_the_lower_levels():
+def test_an_incomplete_place_has_no_domain_at_the_lower_levels():
     block, rack = levels(table_of(("a", "1"), ("a",), ()))
     assert block.named.tolist() == [False, True]
     assert rack.named.tolist() == [False, False, True]
 
 
-def test_a_level_by_its_name():
+def test_a_level_is_found_by_its_name():
     table = table_of(("a", "1"))
     assert [level_number(table, name) for name in ("block", "rack", "row")] == [0, 1, None]
 
 
 @pytest.mark.parametrize(("sums", "wanted", "expected"), [([3, 2, 2, 5], 2, 1), ([3, 1], 3, 0), ([3, 1], 4, None)])
-def test_the_tightest_that_takes_it(sums, wanted, expected):
+def test_the_tightest_domain_that_suffices_is_chosen(sums, wanted, expected):
     assert tightest_domain(np.array(sums), wanted) == expected
 
 
@@ -50,7 +50,7 @@ def test_the_tightest_that_takes_it(sums, wanted, expected):
         ([7, 3], 2, [(1, 2)]),
     ],
 )
-def test_the_largest_whole_and_the_rest_where_it_is_tightest(sums, wanted, expected):
+def test_the_largest_domains_are_filled_and_the_rest_goes_to_the_tightest(sums, wanted, expected):
     domains, numbers = fewest_domains(np.array(sums), wanted)
     assert list(zip(domains.tolist(), numbers.tolist(), strict=True)) == expected
 
@@ -66,10 +66,10 @@ def test_the_largest_whole_and_the_rest_where_it_is_tightest(sums, wanted, expec
         ([], 1, None),
     ],
 )
-def test_spread_as_water_is(room, wanted, expected):
+def test_a_spread_follows_water_filling(room, wanted, expected):
     found = spread(np.array(room, dtype=np.int64), wanted)
     assert (found if found is None else found.tolist()) == expected
 
 
-def test_skew():
+def test_the_skew_is_the_largest_difference():
     assert skew(np.array([3, 1, 2])) == 2

@@ -15,7 +15,7 @@ from windlass.core.placement.elastic_resizing import place_largest
 PACKED = TopologyRequest("rack")
 
 
-def wrong(request, **nodes):
+def violations(request, **nodes):
     """Violations of a plan that starts j-1 on these nodes, by role; n1 and n2 share a rack, n3 and n4 do."""
     machines = [node(f"n{number}", place=(f"r{(number + 1) // 2}",)) for number in range(1, 5)]
     roles = [replace(demand(len(names), role=role), topology=request) for role, names in nodes.items()]
@@ -25,7 +25,7 @@ def wrong(request, **nodes):
 
 
 @pytest.mark.parametrize(
-    ("request_", "worker", "said"),
+    ("request_", "worker", "message"),
     [
         (PACKED, ("n1", "n2"), []),
         (PACKED, ("n1", "n3"), ["with worker in several domains of rack", "in several domains of rack"]),
@@ -36,12 +36,12 @@ def wrong(request, **nodes):
         (replace(PACKED, spread=True), ("n1", "n2", "n2", "n3"), ["with [1, 3] replicas of worker by rack"]),
     ],
 )
-def test_one_role(request_, worker, said):
-    assert wrong(request_, worker=worker) == [f"j-1 starts {each}" for each in said]
+def test_violations_of_one_role_are_reported(request_, worker, message):
+    assert violations(request_, worker=worker) == [f"j-1 starts {each}" for each in message]
 
 
-def test_roles_in_two_domains():
-    assert wrong(PACKED, chief=("n1",), worker=("n3", "n4")) == ["j-1 starts in several domains of rack"]
+def test_roles_in_two_domains_are_reported():
+    assert violations(PACKED, chief=("n1",), worker=("n3", "n4")) == ["j-1 starts in several domains of rack"]
 
 
 def test_an_elastic_gang_starts_with_as_many_whole_slices_as_fit():

@@ -47,7 +47,7 @@ def test_the_largest_domain_is_named_with_its_room():
     assert (answer.wanted, answer.fits) == (2, 1)
 
 
-def test_domains_that_are_lost_are_counted_beside_the_nodes():
+def test_excluded_domains_are_counted_beside_the_nodes():
     answer = verdict(cluster(running(1, BUSY), zone="b"), *near(demand(2, 8, zone="a")))
     assert answer.message == (
         "needs 2×8 gpu as one gang in one rack: 45 free on 6 nodes, room for 1 in the largest of 3 racks (b1/r1); "
@@ -55,7 +55,7 @@ def test_domains_that_are_lost_are_counted_beside_the_nodes():
     )
 
 
-def test_too_few_nodes_in_all_are_told_first():
+def test_a_shortage_of_all_nodes_together_is_reported_first():
     answer = verdict(cluster(running(1, BUSY)), *near(demand(6, 8), level="block", spread=True))
     assert answer.message == "needs 6×8 gpu as one gang: 60 free on 8 nodes, room for 4 of 6"
 
@@ -75,7 +75,7 @@ def test_slices_are_counted():
     )
 
 
-def test_roles_that_fit_one_by_one_but_in_no_domain_together():
+def test_roles_that_fit_singly_but_in_no_domain_together_are_reported():
     roles = near(demand(1, 8, role="chief"), demand(2, 4))
     answer = verdict(cluster(running(1, BUSY)), *roles)
     assert answer.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
@@ -97,16 +97,16 @@ def test_roles_that_fit_one_by_one_but_in_no_domain_together():
         ),
     ],
 )
-def test_never(demands, message):
+def test_a_request_that_no_domain_can_ever_hold_is_impossible(demands, message):
     table = cluster().snapshot().table
     told = impossible_verdict(find_shortage(FreeCapacities(table.capacity), table, demands)).message
     assert told.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
 
 
-# --- refused before it queues ---------------------------------------------------------------------------
+# --- rejection before it queues ---------------------------------------------------------------------------
 
 
-def refused(replicas, gpus, machines=None, levels=LEVELS, **request):
+def rejection(replicas, gpus, machines=None, levels=LEVELS, **request):
     job = Job("x", (Role("worker", replicas, resources={"gpu": gpus}),), topology=TopologyRequest(**request))
     table = cluster().snapshot().table
     answer = admission_refusal(ledger_of(table.nodes if machines is None else machines, levels=levels).snapshot(), job)
@@ -114,10 +114,10 @@ def refused(replicas, gpus, machines=None, levels=LEVELS, **request):
 
 
 def test_a_job_that_fits_an_empty_cluster_is_not_refused():
-    assert refused(2, 8, level="rack") == ""
-    assert refused(8, 8, level="rack", slice=2) == ""
-    assert refused(8, 8, level="block", spread=True) == ""
-    assert refused(8, 8, level="rack", required=False) == ""
+    assert rejection(2, 8, level="rack") == ""
+    assert rejection(8, 8, level="rack", slice=2) == ""
+    assert rejection(8, 8, level="block", spread=True) == ""
+    assert rejection(8, 8, level="rack", required=False) == ""
 
 
 @pytest.mark.parametrize(
@@ -128,28 +128,28 @@ def test_a_job_that_fits_an_empty_cluster_is_not_refused():
         (6, {"level": "rack", "slice": 3}, "not even one slice of 3 would fit"),
     ],
 )
-def test_a_gang_that_no_domain_could_hold_is_told_the_largest_possible(replicas, request_, instead):
-    assert refused(replicas, 8, **request_).endswith(instead)
+def test_the_rejection_names_the_largest_gang_that_a_domain_can_hold(replicas, request_, instead):
+    assert rejection(replicas, 8, **request_).endswith(instead)
 
 
-def test_a_level_that_is_not_there_is_told_with_those_that_are():
-    assert refused(2, 8, level="rak") == "the cluster's topology has no level rak; did you mean rack?"
-    assert refused(2, 8, level="x") == "the cluster's topology has no level x; its levels are block, rack"
-    assert refused(2, 8, level="rack", levels=()) == "the cluster's topology has no level rack; it has none"
+def test_an_unknown_level_is_rejected_with_the_known_ones():
+    assert rejection(2, 8, level="rak") == "the cluster's topology has no level rak; did you mean rack?"
+    assert rejection(2, 8, level="x") == "the cluster's topology has no level x; its levels are block, rack"
+    assert rejection(2, 8, level="rack", levels=()) == "the cluster's topology has no level rack; it has none"
 
 
 def test_a_level_that_is_only_preferred_may_be_missing_where_there_is_no_topology_at_all():
-    assert refused(2, 8, level="rack", required=False, levels=()) == ""
-    assert refused(2, 8, level="rak", required=False) == "the cluster's topology has no level rak; did you mean rack?"
+    assert rejection(2, 8, level="rack", required=False, levels=()) == ""
+    assert rejection(2, 8, level="rak", required=False) == "the cluster's topology has no level rak; did you mean rack?"
 
 
 def test_a_cluster_that_has_not_come_up_yet_refuses_no_job():
-    assert refused(2, 8, machines=(), levels=(), level="rack") == ""
+    assert rejection(2, 8, machines=(), levels=(), level="rack") == ""
 
 
 def test_slices_have_to_add_up():
-    assert refused(5, 8, level="rack", slice=2) == "5 replicas of worker are no whole number of slices of 2"
-    assert refused(4, 8, level="rack", slice=2, spread=True).startswith("a gang is cut into slices")
+    assert rejection(5, 8, level="rack", slice=2) == "5 replicas of worker are no whole number of slices of 2"
+    assert rejection(4, 8, level="rack", slice=2, spread=True).startswith("a gang is cut into slices")
 
 
 # --- what would start instead ---------------------------------------------------------------------------
@@ -160,11 +160,11 @@ def offered(*demands, busy=BUSY):
     return [other.change for other in find_alternatives(cluster(running(1, busy), gang).snapshot(), gang, 0)]
 
 
-def test_the_narrowest_wider_level_that_would_do():
+def test_the_narrowest_wider_level_that_suffices_is_offered():
     assert offered(*near(demand(2, 8))) == ["1 replica instead of 2", "in one block instead of in one rack"]
 
 
-def test_the_level_only_preferred():
+def test_the_level_as_a_preference_is_offered():
     busy = {"n1": 1, "n3": 1, "n4": 1, "n5": 1, "n7": 1, "n8": 1}
     assert offered(*near(demand(2, 8)), busy=busy)[-1] == "in one rack only if possible"
     assert offered(*near(demand(8, 4), spread=True), busy=BUSY | {"n2": 5}) == [
@@ -174,7 +174,7 @@ def test_the_level_only_preferred():
     ]
 
 
-def test_as_many_slices_as_would_do():
+def test_the_largest_number_of_slices_that_starts_is_offered():
     assert offered(*near(demand(8, 4), slice=4), busy=BUSY | {"n2": 5})[-1] == (
         "in slices of 4, each in one block instead of in slices of 4, each in one rack"
     )

@@ -14,7 +14,7 @@ def plan_of(*gangs, machines=None, now=0) -> Plan:
     return schedule(ledger_of(machines or nodes(4), *gangs).snapshot(), now)
 
 
-def test_counts_of_a_gang_that_lacks_nodes():
+def test_the_verdict_of_a_gang_that_lacks_nodes_has_counts():
     machines = [*nodes(3, zone="a"), node("n4", zone="b"), node("n5", zone="a", cordoned="Xid 79")]
     plan = plan_of(running(1, {"n1": 8, "n2": 5}), waiting(2, demand(3, 8, zone="a")), machines=machines)
     verdict = plan.verdicts["j-2"]
@@ -26,13 +26,13 @@ def test_counts_of_a_gang_that_lacks_nodes():
     assert verdict.counts == (CauseCount("label zone=a", 1), CauseCount("cordoned", 1), CauseCount("full", 2))
 
 
-def test_enough_is_free_but_in_small_pieces():
+def test_free_capacity_in_too_small_pieces_is_reported():
     verdict = plan_of(running(1, {f"n{row}": 4 for row in range(1, 5)}), waiting(2, demand(2, 8))).verdicts["j-2"]
     assert verdict.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
     assert verdict.message == "needs 2×8 gpu as one gang: 16 free on 4 nodes, room for 0 of 2"
 
 
-def test_one_replica_is_told_of_the_largest_piece():
+def test_a_single_replica_shows_the_largest_free_piece():
     verdict = plan_of(running(1, {"n1": 3, "n2": 6}), waiting(2, demand(1, 8)), machines=nodes(2)).verdicts["j-2"]
     assert verdict.message == "needs 8 gpu on one node: 7 free on 2 nodes, at most 5 on one"
 
@@ -60,7 +60,7 @@ def _also(gang, amounts):
     return replace(gang, demands=roles, placement=Placement({name: (name,) for name in amounts}))
 
 
-def test_of_several_roles_the_one_that_fails_is_named():
+def test_the_failing_role_of_several_is_named():
     plan = plan_of(
         running(1, {"n1": 8, "n2": 8, "n3": 8}), waiting(2, demand(1, 8, role="chief"), demand(3, 4, role="worker"))
     )
@@ -69,7 +69,7 @@ def test_of_several_roles_the_one_that_fails_is_named():
     assert verdict.wanted == 3
 
 
-def test_an_eta_is_given_to_the_first_alone():
+def test_only_the_first_gang_has_an_eta():
     plan = plan_of(running(1, {"n1": 8}, ends_by=500), waiting(2, demand(4, 8)), waiting(3, demand(4, 8)))
     assert plan.verdicts["j-2"].eta == 500
     assert plan.verdicts["j-3"].eta is None
@@ -90,7 +90,7 @@ def test_a_started_gang_has_no_verdict():
     assert plan.verdicts["j-2"].free == 0
 
 
-def test_a_gang_that_a_reservation_keeps_out_is_told_whose():
+def test_a_gang_blocked_by_a_reservation_names_its_owner():
     """j-10 waits for x1, which is full; a long gang that wants the rest of y1 is in the way of j-11 alone."""
     machines = [node("x1", 8, zone="x"), node("y1", 8, zone="y")]
     runs = running(1, {"x1": 8}, ends_by=100), running(2, {"y1": 4}, ends_by=50)

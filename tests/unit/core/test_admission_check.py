@@ -10,8 +10,8 @@ from windlass.core.model.reasons import Reason
 QUEUES = [Queue("default"), Queue("research", {"gpu": 6}), Queue("reserve"), Queue("closed", {"gpu": 0})]
 
 
-def refused(*roles, queue="default", machines=None):
-    """The message of the refusal, or ""."""
+def rejection(*roles, queue="default", machines=None):
+    """The message of the rejection, or ""."""
     snapshot = ledger_of(nodes(2) if machines is None else machines, queues=QUEUES).snapshot()
     verdict = admission_refusal(snapshot, Job("x", roles, queue=queue))
     assert verdict is None or verdict.reason is Reason.MISCONFIGURED
@@ -27,15 +27,15 @@ def test_a_job_that_fits_on_an_empty_cluster_is_not_refused():
     assert admission_refusal(busy, Job("x", (role(2, 8),))) is None
 
 
-def test_too_many_replicas_name_how_many_would_fit():
-    assert refused(role(5, 4)) == (
+def test_the_rejection_of_too_many_replicas_names_the_number_that_fits():
+    assert rejection(role(5, 4)) == (
         "needs 5×4 gpu as one gang: 2 nodes could take a replica, 4 of 5 in all, however empty; "
         "largest gang that fits: 4 replicas of 4 gpu"
     )
 
 
-def test_too_large_a_replica_names_the_largest_there_is():
-    assert refused(role(3, 12), machines=[node("n1", 4), node("n2", 8)]) == (
+def test_the_rejection_of_too_large_a_replica_names_the_largest_size():
+    assert rejection(role(3, 12), machines=[node("n1", 4), node("n2", 8)]) == (
         "needs 3×12 gpu as one gang: no node could take a replica, however empty; 2 nodes too small; "
         "largest gang that fits: 1 replica of 8 gpu"
     )
@@ -43,59 +43,59 @@ def test_too_large_a_replica_names_the_largest_there_is():
 
 def test_a_resource_that_no_node_has_is_named():
     asked = Role("worker", 2, resources={"gpu": 1, "tpu": 4})
-    assert refused(asked) == (
+    assert rejection(asked) == (
         "needs 2×1 gpu as one gang: no node could take a replica, however empty; 2 nodes too small; "
         "largest gang that fits: 2 replicas of 1 gpu"
     )
 
 
-def test_masks_count():
+def test_nodes_excluded_by_masks_do_not_count():
     machines = [node("n1", zone="a"), node("n2", taints=[Taint("lab")]), node("n3", zone="b")]
-    assert refused(role(2, 8, zone="a"), machines=machines) == (
+    assert rejection(role(2, 8, zone="a"), machines=machines) == (
         "needs 2×8 gpu as one gang: 1 node could take a replica, 1 of 2 in all, however empty; "
         "2 nodes lost to label zone=a; largest gang that fits: 1 replica of 8 gpu"
     )
-    assert refused(role(zone="mars"), machines=machines) == (
+    assert rejection(role(zone="mars"), machines=machines) == (
         "needs 1 gpu on one node: no node could take a replica, however empty; 3 nodes lost to label zone=mars; "
         "not even one replica of any size would fit"
     )
 
 
-def test_nodes_that_are_down_or_cordoned_may_come_back():
-    assert not refused(role(2, 8), machines=[node("n1", cordoned="drained"), node("n2", ready=False)])
+def test_nodes_that_are_down_or_cordoned_count_as_available():
+    assert not rejection(role(2, 8), machines=[node("n1", cordoned="drained"), node("n2", ready=False)])
 
 
 def test_a_cluster_without_nodes_refuses_no_job_for_size():
-    assert not refused(role(900, 8), machines=[])
-    assert "may hold 6" in refused(role(7, 1), queue="research", machines=[])
+    assert not rejection(role(900, 8), machines=[])
+    assert "may hold 6" in rejection(role(7, 1), queue="research", machines=[])
 
 
-def test_a_queue_s_quota_bounds_the_gang():
-    assert refused(role(3, 4), queue="research") == (
+def test_the_quota_of_a_queue_bounds_the_gang():
+    assert rejection(role(3, 4), queue="research") == (
         "asks for 12 gpu, queue research may hold 6; largest gang that fits: 1 replica of 4 gpu"
     )
-    assert refused(role(2, 8), queue="research") == (
+    assert rejection(role(2, 8), queue="research") == (
         "asks for 16 gpu, queue research may hold 6; largest gang that fits: 1 replica of 6 gpu"
     )
 
 
-def test_a_queue_that_is_closed_suggests_no_gang_of_nothing():
-    said = refused(role(1, 4), queue="closed")
+def test_a_queue_with_zero_quota_suggests_no_empty_gang():
+    said = rejection(role(1, 4), queue="closed")
     assert said == "asks for 4 gpu, queue closed may hold 0; not even one replica of any size would fit"
 
 
-def test_an_unknown_queue_names_its_neighbour():
-    assert refused(role(), queue="reserch") == "there is no queue reserch; did you mean research?"
-    assert refused(role(), queue="xyz") == "there is no queue xyz; there are closed, default, research, reserve"
+def test_an_unknown_queue_is_rejected_with_the_closest_name():
+    assert rejection(role(), queue="reserch") == "there is no queue reserch; did you mean research?"
+    assert rejection(role(), queue="xyz") == "there is no queue xyz; there are closed, default, research, reserve"
 
 
 def test_roles_must_fit_together():
-    assert refused(role(2, 8), role(1, 1, "chief")) == (
+    assert rejection(role(2, 8), role(1, 1, "chief")) == (
         "needs 1×1 gpu for its role chief: 2 nodes could take a replica, "
         "0 of 1 in all beside its other roles, however empty; "
         "not even one replica of any size would fit beside its other roles"
     )
-    assert refused(role(1, 8), role(9, 1, "chief")).endswith("largest gang that fits: 8 replicas of chief of 1 gpu")
+    assert rejection(role(1, 8), role(9, 1, "chief")).endswith("largest gang that fits: 8 replicas of chief of 1 gpu")
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_roles_must_fit_together():
         ((role(1, -1),), "role worker asks for less than no gpu"),
     ],
 )
-def test_nonsense_is_refused_with_its_name(roles, said):
-    assert refused(*roles) == said
+def test_an_invalid_request_is_rejected_with_its_fault(roles, said):
+    assert rejection(*roles) == said
 
 
 def test_the_largest_named_gang_is_not_refused_itself():
-    assert refused(role(4, 4)) == ""
-    assert refused(role(1, 8), machines=[node("n1", 4), node("n2", 8)]) == ""
-    assert refused(role(1, 6), queue="research") == ""
+    assert rejection(role(4, 4)) == ""
+    assert rejection(role(1, 8), machines=[node("n1", 4), node("n2", 8)]) == ""
+    assert rejection(role(1, 6), queue="research") == ""
 
 
 # --- GPUs, parts of them and models ---------------------------------------------------------------------
@@ -156,23 +156,23 @@ def part(resource, amount=1, **more):
         (part("gpu", affinity=((Match("gen", "Gt", ("new",)),),)), "the affinity's gen Gt needs one whole number"),
     ],
 )
-def test_senseless_parts_of_gpus_are_told_with_what_would_make_sense(asked, message):
-    assert refused(asked, machines=MIXED) == message
+def test_an_invalid_request_for_parts_of_gpus_is_rejected_with_a_valid_one(asked, message):
+    assert rejection(asked, machines=MIXED) == message
 
 
 def test_parts_where_no_node_shares():
-    assert refused(part("gpu-milli", 500)) == (
+    assert rejection(part("gpu-milli", 500)) == (
         "no node shares its GPUs in thousandths; ask for whole ones, or declare `sharing: milli` for a node"
     )
-    assert refused(part("mig-1g.5gb")) == (
+    assert rejection(part("mig-1g.5gb")) == (
         "no node offers the MIG profile 1g.5gb; no node is declared with `sharing: mig` and a gpu-type that has it"
     )
-    assert refused(part("gpu"), machines=MIXED[1:2]).startswith(
+    assert rejection(part("gpu"), machines=MIXED[1:2]).startswith(
         "all GPUs are given in MIG profiles; ask for one of them: 1g.10gb or 1g.5gb or 2g.10gb"
     )
 
 
-def test_models_that_are_not_there():
+def test_unknown_gpu_models_are_rejected():
     def of(*models, machines=MIXED, resource="gpu"):
         snapshot = ledger_of(machines).snapshot()
         verdict = admission_refusal(snapshot, Job("x", (part(resource),), gpu_types=models))
@@ -185,7 +185,7 @@ def test_models_that_are_not_there():
     assert of("H100", "T4") == ""
 
 
-def test_a_gang_is_on_one_model_whole():
+def test_a_gang_needs_one_gpu_model_for_all_replicas():
     snapshot = ledger_of([*MIXED, Node("n4", {"gpu": 4}, {"gpu-type": "V100"})]).snapshot()
     worker = Role("worker", 4, resources={"gpu": 4})
     verdict = admission_refusal(snapshot, Job("x", (worker,), gpu_types=("V100", "T4")))
@@ -195,17 +195,17 @@ def test_a_gang_is_on_one_model_whole():
     )
 
 
-def test_too_few_nodes_for_whole_ones():
-    assert refused(Role("worker", 3, resources={"gpu": 2}, whole_node=True)) == (
+def test_too_few_nodes_reject_whole_node_replicas():
+    assert rejection(Role("worker", 3, resources={"gpu": 2}, whole_node=True)) == (
         "needs 3×2 gpu as one gang, each on a node of its own: 2 nodes could take a replica, 2 of 3 in all, "
         "however empty; largest gang that fits: 2 replicas of 2 gpu"
     )
 
 
-def test_parts_that_fit_are_not_refused():
-    assert refused(part("gpu-milli", 1000), machines=MIXED) == ""
-    assert refused(Role("worker", 8, resources={"gpu-milli": 500}), machines=MIXED) == ""
-    assert refused(part("mig-3g.20gb", 8), machines=MIXED) == ""
-    assert refused(part("mig-3g.20gb", 9), machines=MIXED).endswith(
+def test_parts_of_gpus_that_fit_are_accepted():
+    assert rejection(part("gpu-milli", 1000), machines=MIXED) == ""
+    assert rejection(Role("worker", 8, resources={"gpu-milli": 500}), machines=MIXED) == ""
+    assert rejection(part("mig-3g.20gb", 8), machines=MIXED) == ""
+    assert rejection(part("mig-3g.20gb", 9), machines=MIXED).endswith(
         "largest gang that fits: 1 replica of 8 mig-3g.20gb"
     )

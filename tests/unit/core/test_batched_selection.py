@@ -17,7 +17,7 @@ PARTS = st.lists(
 
 @given(PARTS, st.data())
 @depth(200)
-def test_many_parts_are_seated_as_one_by_one(cells, data):
+def test_the_selection_for_many_parts_equals_single_selections(cells, data):
     free = [cell for part in cells for cell in part]
     table = ledger_of([node(f"n{n}", 4, cpu=4) for n in range(len(free))]).snapshot().table
     amounts = np.zeros_like(table.capacity)
