@@ -251,6 +251,7 @@ def test_the_operators_pods_are_admitted_where_others_are_refused(api):
     ours = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ours"}, "spec": template["spec"]}
     root = {**ours, "spec": {"containers": [{"name": "a", "image": "a"}]}}
     api(lambda client: client.post(pods, ours, dryRun="All"))
+    api(lambda client: cluster.add_default_account(client, NAMESPACE))
     with pytest.raises(ApiError, match=r'violates PodSecurity "restricted'):
         api(lambda client: client.post(pods, root, dryRun="All"))
 
