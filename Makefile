@@ -37,7 +37,7 @@ test: .venv/.installed-dev
 	@sh tools/install_browser.sh
 	@sh tools/install_postgresql.sh
 	@sh tools/install_nodes.sh
-	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 20)
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 20)
 
 soak: .venv/.installed-dev
 	@$(BIN)/python tools/soak.py $(SOAK)
