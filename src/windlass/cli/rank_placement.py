@@ -8,7 +8,7 @@ from typing import Any
 from windlass.core.model.job import Launcher
 
 RankNodes = dict[tuple[int, int], str]
-"""Node by (generation, rank). Output of an agent itself has a rank below 0, as in `worlds.local.logs`."""
+"""Node by (generation, rank). Output of an agent itself has a rank below 0, as in `backends.local.logs`."""
 
 
 def nodes_of_ranks(details: Mapping[str, Any]) -> RankNodes:

@@ -2,7 +2,7 @@
 
 The script's jobs are TrainingJobs, its nodes Node objects, its queues Queue objects, its policy and the levels of its
 network the one SchedulingPolicy; what members do is written into their pods' status, as a kubelet does it. All of it
-comes to the controller through the watches of a `KubernetesWorld`, and what it decides is committed into the jobs'
+comes to the controller through the watches of a `KubernetesBackend`, and what it decides is committed into the jobs'
 objects and carried out in pods: after each Launch the pods of the gang are on the very nodes that were decided on, and
 after each Stop they are told to go.
 

@@ -1,7 +1,7 @@
 """A Kubernetes cluster behind the calls of `server.client.Client`, answered by the operator and by objects.
 
 Belongs here: finding the operator; creating, following and changing jobs with the user's own permissions; logs of pods
-and commands inside them. Does not belong here: HTTP requests (`worlds.kubernetes.client`), the objects of a job
+and commands inside them. Does not belong here: HTTP requests (`backends.kubernetes.client`), the objects of a job
 (`jobs.kubernetes`), and what a verb prints (`cli.verbs`).
 
 - `client`: `ClusterClient`, the class that verbs call
