@@ -139,7 +139,7 @@ def test_writes_whose_replies_are_lost_are_known_to_be_done(apiserver, name):
             assert (error.is_exists, error.unsure) == (True, True)
             uid = (await connection.get(PODS, NS, name))["metadata"]["uid"]
             await connection.bind(NS, name, uid, "n1")
-            assert [rule.met for rule in lost] == [1, 1]
+            assert [rule.applied for rule in lost] == [1, 1]
 
     asyncio.run(story())
 
@@ -151,7 +151,7 @@ def test_a_busy_server_gets_every_write_once(apiserver, name):
             maps = [config_map(f"{name}-{number}") for number in range(60)]
             made = await asyncio.gather(*(connection.create(CONFIG_MAPS, each) for each in maps))
             assert len({each["metadata"]["uid"] for each in made}) == 60
-            assert sum(rule.met for rule in busy) > 5
+            assert sum(rule.applied for rule in busy) > 5
 
     asyncio.run(story())
 

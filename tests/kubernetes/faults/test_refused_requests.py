@@ -28,7 +28,7 @@ def test_refused_at_random(plane: ControlPlane, play: Play, rules: list[Rule]) -
             for number in range(GANGS):
                 await on.make(*jobs.mixture(number, 0.3))
             await on.until_all_ended(patience=150)
-            assert all(rule.met for rule in rules)
+            assert all(rule.applied for rule in rules)
             given.clear()
             await on.is_true()
 
@@ -46,7 +46,7 @@ def test_a_status_that_is_not_taken_holds_up_its_own_job_alone(plane: ControlPla
             for number in range(3):
                 await on.make(jobs.training_job(f"other-{number}", 2, work=0.2))
             await on.until_phase("Succeeded", *(f"other-{number}" for number in range(3)))
-            assert given[0].met
+            assert given[0].applied
             pods = (await on.api.get("/api/v1/pods"))["items"]
             assert not [pod for pod in pods if pod["metadata"]["name"].startswith("cursed")]
             given.clear()
