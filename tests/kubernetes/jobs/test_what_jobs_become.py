@@ -60,6 +60,9 @@ def cluster(apiserver):
         async with Connection(from_kubeconfig(str(apiserver.kubeconfig))) as connection:
             async for _ in apply(connection, crds((*DEFAULT, POD_GROUPS))):
                 pass
+        async with apiserver.api() as api:  # the service account that users' manifests name
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+            await api.post("/api/v1/namespaces/default/serviceaccounts", account)
 
     asyncio.run(story())
     return apiserver
