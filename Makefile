@@ -42,6 +42,7 @@ test: .venv/.installed-dev
 soak: .venv/.installed-dev
 	@$(BIN)/python tools/soak.py $(SOAK)
 	@$(if $(SOAK),,WINDLASS_DEPTH=1000 $(BIN)/python -m pytest -n auto --timeout 3600 tests/properties)
+	@$(if $(SOAK),,WINDLASS_MALFORMED=10000 $(BIN)/python -m pytest tests/kubernetes/faults/test_malformed_objects.py)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

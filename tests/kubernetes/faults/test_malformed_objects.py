@@ -1,6 +1,6 @@
-"""10,000 malformed objects: refused by the API server, or told in a condition; and the operator goes on.
+"""Malformed objects: refused by the API server, or reported in a condition; and the operator goes on.
 
-WINDLASS_MALFORMED says how many else.
+WINDLASS_MALFORMED is their number: 500 in `make test`, 10,000 in `make soak`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .conftest import Play
 from .mutations import Manifest, mutated
 from .story import PATIENCE, Story
 
-COUNT = int(os.environ.get("WINDLASS_MALFORMED", "10000"))
+COUNT = int(os.environ.get("WINDLASS_MALFORMED", "500"))
 SEED = 20
 AT_ONCE = 64
-BATCH = 500
+BATCH = 250
 
 
 @pytest.mark.timeout(900)
@@ -86,8 +86,12 @@ async def hand_in(on: Story, manifests: list[Manifest]) -> Counter[str]:
     await asyncio.gather(*map(gone, passed))
 
     async def empty() -> bool:
-        for pod in (await on.api.get("/api/v1/pods"))["items"]:  # nobody collects garbage here
-            await on.api.delete(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", gracePeriodSeconds=0)
+        """Delete what garbage collection would delete: this plane has no controller for it."""
+        for kind in ("pods", "configmaps", "services"):
+            for each in (await on.api.get(f"/api/v1/{kind}"))["items"]:
+                if kind == "pods" or each["metadata"].get("ownerReferences"):
+                    path = f"/api/v1/namespaces/default/{kind}/{each['metadata']['name']}"
+                    await on.api.delete(path, gracePeriodSeconds=0)
         return not (await on.api.get("/api/v1/pods"))["items"]
 
     await on.until(empty, "no pods are left")
