@@ -85,17 +85,18 @@ async def hand_in(on: Story, manifests: list[Manifest]) -> Counter[str]:
 
     await asyncio.gather(*map(gone, passed))
 
-    async def empty() -> bool:
-        """Delete what garbage collection would delete: this plane has no controller for it."""
-        for kind in ("pods", "configmaps", "services"):
-            for each in (await on.api.get(f"/api/v1/{kind}"))["items"]:
-                if kind == "pods" or each["metadata"].get("ownerReferences"):
-                    path = f"/api/v1/namespaces/default/{kind}/{each['metadata']['name']}"
-                    await on.api.delete(path, gracePeriodSeconds=0)
-        return not (await on.api.get("/api/v1/pods"))["items"]
-
-    await on.until(empty, "no pods are left")
+    await on.until(lambda: collect_garbage(on), "no pods are left")
     return fates
+
+
+async def collect_garbage(on: Story) -> bool:
+    """Delete what garbage collection would delete: this plane has no controller for it. Whether no pod is left."""
+    for kind in ("pods", "configmaps", "services"):
+        for each in (await on.api.get(f"/api/v1/{kind}"))["items"]:
+            if kind == "pods" or each["metadata"].get("ownerReferences"):
+                path = f"/api/v1/namespaces/default/{kind}/{each['metadata']['name']}"
+                await on.api.delete(path, gracePeriodSeconds=0)
+    return not (await on.api.get("/api/v1/pods"))["items"]
 
 
 def fate(manifest: dict[str, Any]) -> str:
