@@ -12,14 +12,6 @@ _ADDRESS_LIMIT = 107
 """Maximum length in bytes of the path of a unix socket (sun_path without its terminator)."""
 
 
-def default_state() -> Path:
-    """Returns `$WINDLASS_STATE`, else `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`."""
-    if given := os.environ.get("WINDLASS_STATE"):
-        return Path(given).expanduser().absolute()
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base).expanduser().absolute() / "windlass"
-
-
 @dataclass(frozen=True, slots=True)
 class StatePaths:
     """A state folder, by its absolute path."""
@@ -35,11 +27,6 @@ class StatePaths:
     def database(self) -> Path:
         """Jobs, their history and their ranks."""
         return self.root / "windlass.db"
-
-    @property
-    def api_socket(self) -> Path:
-        """Socket on which a controller serves the API."""
-        return self.root / "api.sock"
 
     @property
     def supervisor_socket(self) -> Path:
