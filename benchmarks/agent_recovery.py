@@ -2,7 +2,8 @@
 
 Three nodes of one rank, all on this machine, `--nnodes 1:3`: torchrun's elastic mode, with its defaults and tuned.
 torchrun with its defaults does not recover within a minute (pytorch#135712): the table then says 60. The loss of its
-node 0 ends its job. Of torchft (three replicas, lost after 0.5 s of silence) the survivors' next step is measured.
+node 0 ends its job. Of torchft (three replicas; one is lost after 0.5 s without a heartbeat) the survivors' next step
+is measured.
 """
 
 import json
@@ -49,7 +50,7 @@ with train.init(report_every=0) as run:
             os.write(log, line.encode())
         time.sleep(0.02)
 """
-"""The same with `windlass.train`: surviving ranks go on in the same process."""
+"""The same with `windlass.train`: surviving ranks continue in the same process."""
 
 
 def main() -> None:
@@ -62,12 +63,12 @@ def main() -> None:
     lost = [after_a_lost_node(agent) for _ in range(ROUNDS)]
     installed = torchft.folder()
     survivors = [without_a_replica(installed) for _ in range(ROUNDS)] if installed else []
-    print(f"rank killed: windlass agent {shown(ours)}, with windlass.train {shown(trained)}")
-    print(f"             torchrun tuned {shown(tuned)}; torchrun {shown(default)}")
-    print(f"node 0 lost: windlass agent {shown(lost)}; torchrun ends")
+    print(f"rank killed: windlass agent {summary(ours)}, with windlass.train {summary(trained)}")
+    print(f"             torchrun tuned {summary(tuned)}; torchrun {summary(default)}")
+    print(f"node 0 lost: windlass agent {summary(lost)}; torchrun ends")
     claim("rank killed → next step with a respawned rank", ours, 3.0, ("torchrun, tuned", tuned))
-    claim("the same, against torchrun as it is", ours, 3.0, ("torchrun", default))
-    claim("the same, with windlass.train, others go on in place", trained, 3.0, ("torchrun, tuned", tuned))
+    claim("the same, against torchrun with its defaults", ours, 3.0, ("torchrun", default))
+    claim("the same, with windlass.train, other ranks continue in place", trained, 3.0, ("torchrun, tuned", tuned))
     if survivors:
         claim("a node's rank killed → next step on survivors", left, 0.5, ("torchft", survivors))
     else:
@@ -166,7 +167,7 @@ def running(log: Path) -> dict[int, int]:
     until = time.monotonic() + LIMIT
     while not (begun := [when for _, _, world, when in steps(log) if world == NODES]) or begun[-1] < begun[0] + 1:
         if time.monotonic() > until:
-            sys.exit(f"the {NODES} nodes have not met within {LIMIT:.0f} s")
+            sys.exit(f"the {NODES} nodes have not formed a group within {LIMIT:.0f} s")
         time.sleep(0.05)
     return {rank: pid for rank, pid, world, _ in steps(log) if world == NODES}
 
@@ -195,7 +196,7 @@ def port() -> int:
         return int(probe.getsockname()[1])
 
 
-def shown(seconds: list[float]) -> str:
+def summary(seconds: list[float]) -> str:
     return f"{statistics.median(seconds):.2f} s ({' '.join(f'{s:.2f}' for s in seconds)})"
 
 

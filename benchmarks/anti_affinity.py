@@ -1,6 +1,6 @@
 """1,000 gangs with an anti-affinity of their own on 5,000 nodes: memory of the node table, and time per arrival.
 
-Anti-affinity is a mask. The same run measures a column per gang instead, by letting a second gang ask for each name,
+Anti-affinity is a mask. The same run measures a column per gang instead, by letting a second gang request each name,
 and gangs without anti-affinity.
 """
 
@@ -39,7 +39,7 @@ def arrivals(on: Ledger, names: Callable[[int], dict[str, int]], count: int = GA
     """Milliseconds from each gang's arrival to its nodes."""
     took = []
     for number in range(count):
-        gang = asking(number, names(number))
+        gang = gang_with(number, names(number))
         start = time.process_time()
         on.add_pending(gang)
         plan = schedule(on.snapshot(), number)
@@ -50,16 +50,16 @@ def arrivals(on: Ledger, names: Callable[[int], dict[str, int]], count: int = GA
 
 
 def with_columns() -> tuple[float, float]:
-    """The same with a column for each name, which two gangs that never fit ask for."""
+    """The same with a column for each name, because two gangs that never fit request all names."""
     on = ledger()
     every = {f"apart/team/job-name=j{number}": 1 for number in range(COLUMNS)}
     for number in (-1, -2):
-        on.add_pending(asking(number, {**every, "gpu": 1_000}))
+        on.add_pending(gang_with(number, {**every, "gpu": 1_000}))
     took = arrivals(on, lambda number: {f"apart/team/job-name=j{number}": 1}, count=20)
     return on.free.nbytes / 2**20, statistics.median(took)
 
 
-def asking(number: int, names: dict[str, int]) -> PendingGang:
+def gang_with(number: int, names: dict[str, int]) -> PendingGang:
     demands = (Demand("worker", REPLICAS, {"gpu": 1, "cpu": 4_000, **names}),)
     return PendingGang(f"j-{number}", number, "default", 0, number, demands, shape_of("default", demands))
 

@@ -1,8 +1,8 @@
-"""Pods of others come and go beside 50,000 of our own: what one change of a node's capacity costs the core.
+"""Time of the core for one change of a node's capacity, by pods of other schedulers beside 50,000 of our own.
 
 5,000 nodes, 6,250 running gangs of eight replicas, 100 waiting gangs with selectors, affinities and tolerations. Each
-event changes the free CPU of one node; the ledger takes it over and the scheduler plans anew. The same run measures it
-with all masks dropped at each event.
+event changes the free CPU of one node; the ledger is updated and the scheduler makes a new plan. The same run measures
+it with all masks dropped at each event.
 """
 
 import json
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def change(ledger: Ledger, nodes: list[Node], chance: random.Random) -> float:
-    """Milliseconds until there is a plan with a node's new capacity."""
+    """Milliseconds from a node's new capacity to a plan with it."""
     row = chance.randrange(NODES)
     nodes[row] = replace(nodes[row], capacity={**ROOM, "cpu": 128_000 - chance.randrange(64) * 100})
     start = time.process_time()

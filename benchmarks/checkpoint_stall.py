@@ -19,7 +19,7 @@ from typing import NamedTuple
 RANKS, ROUNDS, LAYERS, WIDTH, SAMPLES = 2, 9, 48, 1024, 64
 
 
-class Seen(NamedTuple):
+class Measured(NamedTuple):
     """Values of one rank, in seconds, one for each round."""
 
     stalls: list[float]
@@ -36,23 +36,23 @@ def main() -> None:
         codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks]
         if any(codes):
             sys.exit(f"ranks ended with {codes}")
-        seen = [pickle.loads(Path(folder, f"rank-{rank}").read_bytes()) for rank in range(RANKS)]  # noqa: S301
-    stall, blocking = (worst([getattr(each, what) for each in seen]) for what in ("stalls", "blocking"))
+        measured = [pickle.loads(Path(folder, f"rank-{rank}").read_bytes()) for rank in range(RANKS)]  # noqa: S301
+    stall, blocking = (worst([getattr(each, what) for each in measured]) for what in ("stalls", "blocking"))
     print(
-        f"a save at once      median {statistics.median(blocking) * 1000:.0f} ms, worst {max(blocking) * 1000:.0f} ms"
+        f"a blocking save     median {statistics.median(blocking) * 1000:.0f} ms, worst {max(blocking) * 1000:.0f} ms"
     )
     print(
         f"in the background   median {statistics.median(stall) * 1000:.1f} ms, worst {max(stall) * 1000:.1f} ms waited"
     )
     for what in ("background", "steps", "steps_meanwhile"):
-        seconds = worst([getattr(each, what) for each in seen])
+        seconds = worst([getattr(each, what) for each in measured])
         print(f"{what.replace('_', ' '):<19} median {statistics.median(seconds) * 1000:.0f} ms")
     claim = {
         "claim": f"training waits for a save, {RANKS} ranks of {LAYERS * WIDTH * WIDTH * 4 >> 20} MiB",
         "measured": statistics.median(stall) * 1000,
         "unit": "ms",
         "target": statistics.median(blocking) * 10,
-        "peer": "saved at once",
+        "peer": "a blocking save",
         "peer_measured": statistics.median(blocking) * 1000,
     }
     print(json.dumps(claim))
@@ -68,14 +68,14 @@ def forked(folder: Path, rank: int) -> int:
         return pid
     code = 1
     try:
-        Path(folder, f"rank-{rank}").write_bytes(pickle.dumps(measured(folder, rank)))
+        Path(folder, f"rank-{rank}").write_bytes(pickle.dumps(measure(folder, rank)))
         code = 0
     finally:
         os._exit(code)
 
 
-def measured(folder: Path, rank: int) -> Seen:
-    import torch  # noqa: PLC0415 - each rank its own: what is forked must not have worked with threads
+def measure(folder: Path, rank: int) -> Measured:
+    import torch  # noqa: PLC0415 - each rank its own: a process with threads must not be forked
     import torch.distributed as dist  # noqa: PLC0415
 
     from windlass.train.checkpoint.rank_group import new_rank_group  # noqa: PLC0415
@@ -86,7 +86,7 @@ def measured(folder: Path, rank: int) -> Seen:
     dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), RANKS), rank=rank, world_size=RANKS)
     model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    seen, everybody = Seen([], [], [], [], []), new_rank_group()
+    measured, group = Measured([], [], [], [], []), new_rank_group()
     state = {"model": {f"of.{rank}.{name}": tensor for name, tensor in model.state_dict().items()}}
 
     def forward_and_backward() -> None:
@@ -97,7 +97,7 @@ def measured(folder: Path, rank: int) -> Seen:
         optimizer.zero_grad()
         dist.barrier()
 
-    with CheckpointSaver(open_storage(str(folder / "run")), everybody, after=None, keep=Retention(1)) as saver:
+    with CheckpointSaver(open_storage(str(folder / "run")), group, after=None, keep=Retention(1)) as saver:
         for number in range(ROUNDS + 1):
             blocking = time_of(partial(saver.save, state, 2 * number + 1, blocking=True))
             alone = time_of(forward_and_backward)
@@ -109,9 +109,10 @@ def measured(folder: Path, rank: int) -> Seen:
             saver.wait()
             dist.barrier()
             if number:  # the first round allocates the memory of the copy
-                for values, value in zip(seen, (stall, saver.cost.duration, blocking, alone, meanwhile), strict=True):
+                seconds = (stall, saver.cost.duration, blocking, alone, meanwhile)
+                for values, value in zip(measured, seconds, strict=True):
                     values.append(value)
-    return seen
+    return measured
 
 
 def time_of(work: Callable[[], object]) -> float:

@@ -24,10 +24,10 @@ def main() -> None:
     starting = []
     for replicas, gpus in ((1, 4), (16, 8), (40, 3)):
         decided, _ = times(ledger, replicas, gpus, starts=True)
-        print(f"starts {replicas}×{gpus} gpu: {shown(decided)}")
+        print(f"starts {replicas}×{gpus} gpu: {summary(decided)}")
         starting.append(statistics.median(decided))
     decided, explained = times(ledger, 500, 8, starts=False)
-    print(f"waits 500×8 gpu: {shown(decided)}; its reason, counts and ETA, read by somebody: {shown(explained)}")
+    print(f"waits 500×8 gpu: {summary(decided)}; its reason, counts and ETA: {summary(explained)}")
     claim("decision for one more gang that starts, 5,000 nodes × 8 GPUs", max(starting))
     claim("decision for one more gang that waits, same cluster", statistics.median(decided))
 
@@ -41,7 +41,7 @@ def busy_cluster(chance: random.Random) -> Ledger:
         while (missing := RUNNING - len(ledger.snapshot().running)) > 0:
             for _ in range(missing):
                 number += 1
-                demands = (asking(*chance.choice([(1, 1), (1, 2), (1, 4), (4, 8), (4, 8), (4, 8), (4, 6)])),)
+                demands = (demand_of(*chance.choice([(1, 1), (1, 2), (1, 4), (4, 8), (4, 8), (4, 8), (4, 6)])),)
                 shape = shape_of("default", demands)
                 walltime = chance.randrange(HOUR, 24 * HOUR) if chance.random() < 0.8 else None
                 ledger.add_pending(PendingGang(f"r-{number}", number, "default", 0, number, demands, shape, walltime))
@@ -64,7 +64,7 @@ def start(ledger: Ledger, now: int) -> Plan:
     return plan
 
 
-def asking(replicas: int, gpus: int) -> Demand:
+def demand_of(replicas: int, gpus: int) -> Demand:
     return Demand("worker", replicas, {"gpu": gpus, "cpu": 8_000 * gpus, "memory": gpus * 64 * 2**30})
 
 
@@ -75,7 +75,7 @@ def times(ledger: Ledger, replicas: int, gpus: int, *, starts: bool) -> tuple[li
     """
     decided, explained = [], []
     for number in range(ROUNDS):
-        demands = (asking(replicas, gpus),)
+        demands = (demand_of(replicas, gpus),)
         gang = PendingGang(
             f"j-{number}", RUNNING + number, "research", 0, number, demands, shape_of("research", demands)
         )
@@ -94,7 +94,7 @@ def times(ledger: Ledger, replicas: int, gpus: int, *, starts: bool) -> tuple[li
     return decided, explained
 
 
-def shown(took: list[float]) -> str:
+def summary(took: list[float]) -> str:
     return f"median {statistics.median(took):.3f} ms, p99 {sorted(took)[len(took) * 99 // 100]:.3f} ms"
 
 

@@ -21,7 +21,7 @@ def main() -> None:
         for number in range(1, ROUNDS + 1):
             ours.append(time_of(windlass(folder, number), folder))
             theirs.append(time_of(torchrun(folder, number), folder))
-    print(f"windlass run  {shown(ours)}\ntorchrun      {shown(theirs)}")
+    print(f"windlass run  {summary(ours)}\ntorchrun      {summary(theirs)}")
     measured, peer = statistics.median(ours), statistics.median(theirs)
     claim = {
         "claim": "digits with 2 ranks, start to exit",
@@ -56,7 +56,7 @@ def time_of(command: list[str], folder: str) -> float:
     return took
 
 
-def shown(seconds: list[float]) -> str:
+def summary(seconds: list[float]) -> str:
     return f"median {statistics.median(seconds):.2f} s of {' '.join(f'{s:.2f}' for s in seconds)}"
 
 

@@ -1,4 +1,4 @@
-"""Two-rank `true` jobs through the daemon: first 1,000, then 10,000 more, and what the daemon's memory does."""
+"""Two-rank `true` jobs through the daemon: jobs per second, and its memory after 1,000 jobs and after 10,000 more."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ FIRST, MORE = 1_000, 10_000
 AT_ONCE = 50
 """Jobs in one request."""
 AHEAD = 200
-"""Jobs that may wait or run: a stream, not a heap."""
+"""Maximum number of jobs that wait or run at a time."""
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
 JOB = from_options(RunOptions(name="stream", nodes=2, gpus=1), ["true"], cwd="/", user="bench")
 
@@ -33,45 +33,45 @@ def main() -> None:
 
 def measure(client: Client) -> None:
     pid = client.facts["pid"]
-    pour(client, AT_ONCE)  # loads what the first jobs load
-    rate = FIRST / pour(client, FIRST)
+    run_jobs(client, AT_ONCE)  # warms up: imports and caches
+    rate = FIRST / run_jobs(client, FIRST)
     before = resident(pid)
-    later = MORE / pour(client, MORE)
+    later = MORE / run_jobs(client, MORE)
     after = resident(pid)
     assert_all_succeeded(client)
     print(f"{rate:.0f} jobs/s, then {later:.0f}")
     print(f"resident {before:.1f} MB after {FIRST} jobs, {after:.1f} MB after {MORE} more")
     claim("two-rank `true` jobs through the daemon", rate, "jobs/s", 100, better="higher")
     claim("daemon's memory after 1,000 jobs", before, "MB", 150)
-    claim("daemon's memory after 10,000 more, over that", after / before, "×", 1.1)
+    claim("daemon's memory after 10,000 more jobs, relative to that", after / before, "×", 1.1)
 
 
-def pour(client: Client, count: int) -> float:
+def run_jobs(client: Client, count: int) -> float:
     """Seconds from the first submission to the last end."""
     begin = time.monotonic()
-    handed = 0
-    while handed < count or living(client):
-        if handed < count and living(client) < AHEAD:
+    submitted = 0
+    while submitted < count or unfinished(client):
+        if submitted < count and unfinished(client) < AHEAD:
             client.submit([JOB] * AT_ONCE, environment={"PATH": "/usr/bin:/bin"})
-            handed += AT_ONCE
+            submitted += AT_ONCE
         else:
             time.sleep(0.01)
     return time.monotonic() - begin
 
 
 def assert_all_succeeded(client: Client) -> None:
-    """Last of all: such a long listing takes memory of its own."""
+    """Check all jobs at the end, because such a long listing takes memory."""
     phases = [job["phase"] for job in client.history(limit=AT_ONCE + FIRST + MORE)]
     assert phases == ["Succeeded"] * (AT_ONCE + FIRST + MORE)
 
 
-def living(client: Client) -> int:
+def unfinished(client: Client) -> int:
     facts = client.ping()
     return int(facts["waiting"] + facts["holding"])
 
 
 def resident(pid: int) -> float:
-    """MB."""
+    """Resident memory in MiB."""
     status = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line.split()[1] for line in status if line.startswith("VmRSS:"))) / 1024
 

@@ -1,7 +1,7 @@
-"""The client for Kubernetes beside kubernetes_asyncio: lists, watches, binds, and what holding 10,000 pods takes.
+"""The client for Kubernetes against kubernetes_asyncio: lists, watches, bindings, and memory for 10,000 pods.
 
 On a real API server on this machine, which is built on the first run; its etcd does not wait for the disk. Each client
-works in a process of its own, with only itself loaded, and both read the same objects, in turn.
+works in a process of its own, which loads no other client, and both read the same objects, in turn.
 """
 
 import asyncio
@@ -50,32 +50,32 @@ def main() -> int:
         plane = start(Path(folder) / "plane", Settings())
         try:
             asyncio.run(fill(plane))
-            tell([(side("ours", plane), side("peer", plane)) for _ in range(ROUNDS)])
+            report([(side("ours", plane), side("peer", plane)) for _ in range(ROUNDS)])
         finally:
             plane.close()
     return 0
 
 
 def side(client: str, plane: ControlPlane) -> dict[str, float]:
-    """One client's turn, in a process of its own."""
+    """Measure one client in a process of its own."""
     command = [sys.executable, __file__, client, str(plane.kubeconfig)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def tell(turns: list[tuple[dict[str, float], dict[str, float]]]) -> None:
+def report(turns: list[tuple[dict[str, float], dict[str, float]]]) -> None:
     for claim, key, target, unit, better in (
         (f"list of {POD_COUNT:,} pods from a real API server, into memory", "list", 1.0, "s", "lower"),
         ("events of a watch of pods, into memory", "watch", 20_000, "/s", "higher"),
         (f"binds, {AT_ONCE} at a time", "binds", 1_400, "/s", "higher"),
         (f"memory that {NODE_COUNT:,} nodes and {POD_COUNT:,} pods take", "held", 60, "MB", "lower"),
-        ("memory of a process before it holds anything", "base", 80, "MB", "lower"),
+        ("memory of a process before it holds objects", "base", 80, "MB", "lower"),
     ):
-        ours, peer = (statistics.median(turn[who][key] for turn in turns) for who in (0, 1))
+        ours, peer = (statistics.median(turn[client][key] for turn in turns) for client in (0, 1))
         line = {"claim": claim, "measured": ours, "unit": unit, "target": target, "better": better}
         print(json.dumps({**line, "peer": PEER, "peer_measured": peer}))
 
 
-# What is read.
+# Objects that are read.
 
 
 async def fill(plane: ControlPlane) -> None:
@@ -85,7 +85,7 @@ async def fill(plane: ControlPlane) -> None:
 
 
 async def pod(api: Api, number: int) -> None:
-    """As a training operator makes it; all but those that are to be bound run, with a status as a kubelet writes it."""
+    """Create a pod like a training operator; all but those that are to be bound run, with a status like a kubelet's."""
     job, index = f"train-{number // 8}", number % 8
     labels = {"training.kubeflow.org/job-name": job, "training.kubeflow.org/replica-index": str(index), "app": "train"}
     wanted = {"cpu": "4", "memory": "32Gi", "nvidia.com/gpu": "1"}
@@ -138,7 +138,7 @@ def node(number: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 
-# Who reads it.
+# Clients.
 
 
 async def ours(kubeconfig: str) -> dict[str, float]:
@@ -151,16 +151,16 @@ async def ours(kubeconfig: str) -> dict[str, float]:
         assert (len(nodes.fresh.objects), len(pods.fresh.objects)) == (NODE_COUNT, POD_COUNT)
         del nodes, pods
 
-        heard, began = ObjectCache[objects.Pod](), time.perf_counter()
-        async for batch in watch(connection, PODS, "0", Scope()):  # first of all, everything that is there
+        cache, began = ObjectCache[objects.Pod](), time.perf_counter()
+        async for batch in watch(connection, PODS, "0", Scope()):  # first, all existing objects
             for event in [one for one in batch if one.type != "BOOKMARK"]:
-                heard.put(objects.pod(bytes(event.object)))
-            if len(heard.objects) == POD_COUNT:
+                cache.put(objects.pod(bytes(event.object)))
+            if len(cache.objects) == POD_COUNT:
                 break
         watched = POD_COUNT / (time.perf_counter() - began)
 
         found = sorted(
-            (pod.metadata.name, pod.metadata.uid) for pod in heard.objects.values() if not pod.spec.node_name
+            (pod.metadata.name, pod.metadata.uid) for pod in cache.objects.values() if not pod.spec.node_name
         )
         began = time.perf_counter()
         await each(found[:BINDS], lambda of: connection.bind("default", *of, "node-0"))
@@ -198,7 +198,7 @@ async def peer(kubeconfig: str) -> dict[str, float]:
 
         def bind(of: Any) -> Awaitable[Any]:
             body = model.V1Binding(metadata=model.V1ObjectMeta(name=of.name, uid=of.uid), target=target)
-            # The reply is a Status, which it would take for a Binding and refuse.
+            # The reply is a Status, which the library would decode as a Binding and refuse.
             return api.create_namespaced_pod_binding(of.name, "default", body, _preload_content=False)
 
         began = time.perf_counter()
@@ -208,7 +208,7 @@ async def peer(kubeconfig: str) -> dict[str, float]:
 
 
 async def paged(api: Any) -> list[Any]:
-    """In pages of the same size as ours."""
+    """List pods in pages of the same size as our client's."""
     found, rest = [], None
     while rest != "":
         page = await api.list_pod_for_all_namespaces(limit=500, _continue=rest)
@@ -227,19 +227,19 @@ def stop(malformed: Malformed) -> None:
     raise AssertionError(malformed)
 
 
-async def each(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
-    """All of them, so many at once."""
-    rest = iter(things)
+async def each(items: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
+    """Call `do` for all of them, AT_ONCE at a time."""
+    rest = iter(items)
 
     async def work() -> None:
-        for thing in rest:
-            await do(thing)
+        for item in rest:
+            await do(item)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
 
 def memory() -> float:
-    """Of this process, now, in MB (a million bytes)."""
+    """Resident memory of this process in MB (a million bytes)."""
     gc.collect()
     [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) * 1024 / 1e6

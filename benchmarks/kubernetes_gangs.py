@@ -1,8 +1,8 @@
-"""Gangs of pods that others make, bound on a real API server, beside kube-scheduler with its own gangs and without.
+"""Gangs of pods of other controllers, bound on a real API server, against kube-scheduler with and without its gangs.
 
 200 gangs of 8 pods of one GPU on 1,000 nodes of 8, all schedulers in turn on the same cluster, each a process of its
-own, without limits on its client. Groups are in kube-scheduler's own dialect. etcd does not wait for the disk; nodes
-are objects without kubelets.
+own, without limits on its client. Groups are native PodGroups. etcd does not wait for the disk; nodes are objects
+without kubelets.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ PEER = "kube-scheduler 1.36, native gangs"
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Competitor:
     """A scheduler."""
 
     name: str
     scheduler: str
-    """What pods call it."""
+    """`schedulerName` of its pods."""
     groups: bool = True
 
 
-OURS = Contestant("windlass", "windlass")
-GANG_PEER = Contestant(PEER, "default-scheduler")
-PLAIN_PEER = Contestant("kube-scheduler 1.36 without gangs", "default-scheduler", groups=False)
-CONTESTANTS = (OURS, GANG_PEER, PLAIN_PEER)
+OURS = Competitor("windlass", "windlass")
+GANG_PEER = Competitor(PEER, "default-scheduler")
+PLAIN_PEER = Competitor("kube-scheduler 1.36 without gangs", "default-scheduler", groups=False)
+COMPETITORS = (OURS, GANG_PEER, PLAIN_PEER)
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         plane = start(Path(folder) / "plane", Settings(apiserver_flags=NATIVE))
         try:
-            tell(asyncio.run(measured(plane)))
+            report(asyncio.run(measured(plane)))
         finally:
             plane.close()
     return 0
@@ -72,27 +72,31 @@ Figures = dict[str, list[float]]
 
 
 async def measured(plane: ControlPlane) -> dict[str, Figures]:
-    """By contestant: pods/s of a burst that was there before, and of one that comes; ms of one gang."""
-    found: dict[str, Figures] = {each.name: {"before": [], "online": [], "one": []} for each in CONTESTANTS}
+    """By scheduler: pods/s of a burst created before it starts, and of one created while it runs; ms of one gang."""
+    found: dict[str, Figures] = {each.name: {"before": [], "online": [], "one": []} for each in COMPETITORS}
     async with plane.api() as api:
         await each_of(range(NODES), lambda number: add_node(api, node(number)))
         for _ in range(ROUNDS):
-            for who in CONTESTANTS:
-                figures = found[who.name]
-                figures["before"].append(await before(plane, api, who))
-                with scheduler(plane, who):
-                    figures["online"].append(await online(api, who))
-                    figures["one"] += await one_by_one(api, who) if who is not PLAIN_PEER else []
-                print(who.name, {name: [round(v) for v in all][-5:] for name, all in figures.items()}, file=sys.stderr)
+            for competitor in COMPETITORS:
+                figures = found[competitor.name]
+                figures["before"].append(await before(plane, api, competitor))
+                with scheduler(plane, competitor):
+                    figures["online"].append(await online(api, competitor))
+                    figures["one"] += await one_by_one(api, competitor) if competitor is not PLAIN_PEER else []
+                print(
+                    competitor.name,
+                    {name: [round(v) for v in all][-5:] for name, all in figures.items()},
+                    file=sys.stderr,
+                )
     return found
 
 
-def tell(found: dict[str, Figures]) -> None:
+def report(found: dict[str, Figures]) -> None:
     many = f"{GANGS} gangs × {SIZE} pods, {NODES:,} nodes × 8 GPUs"
     for claim, key, target, unit, better in (
-        (f"{many}, there before: first to last bind", "before", 800, "pods/s", "higher"),
-        (f"{many}, coming in: first to last bind", "online", 800, "pods/s", "higher"),
-        (f"gang of {SIZE} made → bound, idle cluster of {NODES:,} nodes", "one", 50, "ms", "lower"),
+        (f"{many}, created before the start: first to last binding", "before", 800, "pods/s", "higher"),
+        (f"{many}, created while running: first to last binding", "online", 800, "pods/s", "higher"),
+        (f"gang of {SIZE} created → bound, idle cluster of {NODES:,} nodes", "one", 50, "ms", "lower"),
     ):
         line = {"claim": claim, "measured": statistics.median(found[OURS.name][key]), "unit": unit, "target": target}
         for peer in (GANG_PEER, PLAIN_PEER):
@@ -101,35 +105,35 @@ def tell(found: dict[str, Figures]) -> None:
                 print(json.dumps({**line, "better": better, **beside}))
 
 
-# What is measured.
+# Measurements.
 
 
-async def before(plane: ControlPlane, api: Api, who: Contestant) -> float:
-    """Everything is there when the scheduler begins to look."""
-    await each_of(range(GANGS), lambda number: make(api, who, f"b{number}"))
+async def before(plane: ControlPlane, api: Api, competitor: Competitor) -> float:
+    """Pods per second when all pods exist before the scheduler starts."""
+    await each_of(range(GANGS), lambda number: create_gang(api, competitor, f"b{number}"))
     async with Binds(api) as binds:
-        with scheduler(plane, who):
+        with scheduler(plane, competitor):
             rate = await binds.rate(GANGS * SIZE)
     await clear(api)
     return rate
 
 
-async def online(api: Api, who: Contestant) -> float:
+async def online(api: Api, competitor: Competitor) -> float:
     async with Binds(api) as binds:
-        making = asyncio.create_task(each_of(range(GANGS), lambda number: make(api, who, f"o{number}")))
+        making = asyncio.create_task(each_of(range(GANGS), lambda number: create_gang(api, competitor, f"o{number}")))
         rate = await binds.rate(GANGS * SIZE)
         await making
     await clear(api)
     return rate
 
 
-async def one_by_one(api: Api, who: Contestant) -> list[float]:
-    """Ms from the first request to make a gang to the last bind of it, one after the other."""
+async def one_by_one(api: Api, competitor: Competitor) -> list[float]:
+    """Milliseconds from the first request that creates a gang to its last binding, gang after gang."""
     took = []
     async with Binds(api) as binds:
         for number in range(SINGLE):
             began = time.perf_counter()
-            await make(api, who, f"s{number}")
+            await create_gang(api, competitor, f"s{number}")
             took.append((await binds.until((number + 1) * SIZE) - began) * 1000)
             await asyncio.sleep(0.05)
     await clear(api)
@@ -137,7 +141,7 @@ async def one_by_one(api: Api, who: Contestant) -> list[float]:
 
 
 class Binds:
-    """Watches pods that are on a node, from now on."""
+    """Watches the pods that are bound from now on."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -154,7 +158,7 @@ class Binds:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _watch(self, version: str) -> None:
-        while True:  # whoever is slow is cut off, and goes on
+        while True:  # the server closes the watch of a slow reader
             async for event in self._api.watch(PODS, version, fieldSelector="spec.nodeName!="):
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] == "ADDED":
@@ -162,7 +166,7 @@ class Binds:
                     self._more.set()
 
     async def until(self, count: int) -> float:
-        """When so many were bound."""
+        """Time at which `count` pods were bound."""
         while len(self.times) < count:
             self._more.clear()
             async with asyncio.timeout(120):
@@ -177,14 +181,14 @@ class Binds:
 # Objects.
 
 
-async def make(api: Api, who: Contestant, name: str) -> None:
-    if who.groups:
+async def create_gang(api: Api, competitor: Competitor, name: str) -> None:
+    if competitor.groups:
         await post(api, GROUPS, group(name))
-    await asyncio.gather(*(post(api, PODS, pod(who, name, index)) for index in range(SIZE)))
+    await asyncio.gather(*(post(api, PODS, pod(competitor, name, index)) for index in range(SIZE)))
 
 
 async def post(api: Api, path: str, body: dict[str, Any]) -> None:
-    """A busy API server may hang up, with the object made or not."""
+    """Create an object. A busy API server may close the connection, whether the object was created or not."""
     while True:
         try:
             await api.post(path, body)
@@ -201,13 +205,13 @@ def group(name: str) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 
-def pod(who: Contestant, gang: str, index: int) -> dict[str, Any]:
+def pod(competitor: Competitor, gang: str, index: int) -> dict[str, Any]:
     resources = {"limits": {"nvidia.com/gpu": "1", "cpu": "4", "memory": "16Gi"}}
     spec = {
-        "schedulerName": who.scheduler,
+        "schedulerName": competitor.scheduler,
         "restartPolicy": "Never",
         "containers": [{"name": "main", "image": "example.com/train:1", "resources": resources}],
-        **({"schedulingGroup": {"podGroupName": gang}} if who.groups else {}),
+        **({"schedulingGroup": {"podGroupName": gang}} if competitor.groups else {}),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{gang}-{index}"}, "spec": spec}
 
@@ -223,14 +227,14 @@ def node(number: int) -> dict[str, Any]:
 
 async def add_node(api: Api, body: dict[str, Any]) -> None:
     await api.post("/api/v1/nodes", body)
-    # the node is ready, and a node controller takes off the taint of new nodes
+    # the node is ready; in a cluster the node controller removes the taint of new nodes
     await api.patch(f"/api/v1/nodes/{body['metadata']['name']}", {"spec": {"taints": None}})
 
 
 async def clear(api: Api) -> None:
     await each_of(await names(api, PODS), lambda name: api.delete(f"{PODS}/{name}", gracePeriodSeconds=0))
     await each_of(await names(api, GROUPS), lambda name: remove(api, f"{GROUPS}/{name}"))
-    await asyncio.sleep(2)  # for whoever is to hear of it
+    await asyncio.sleep(2)  # until the watches of the schedulers have the deletions
 
 
 async def names(api: Api, path: str) -> list[str]:
@@ -238,18 +242,18 @@ async def names(api: Api, path: str) -> list[str]:
 
 
 async def remove(api: Api, path: str) -> None:
-    """Nobody runs here who would take off the finalizer that protects groups with pods."""
+    """Delete a group after its finalizer; no controller runs here that would remove the finalizer."""
     await api.patch(path, {"metadata": {"finalizers": None}})
     await api.delete(path)
 
 
-async def each_of(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
-    """All of them, so many at once."""
-    rest = iter(things)
+async def each_of(items: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
+    """Call `do` for all of them, AT_ONCE at a time."""
+    rest = iter(items)
 
     async def work() -> None:
-        for thing in rest:
-            await do(thing)
+        for item in rest:
+            await do(item)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
@@ -258,10 +262,10 @@ async def each_of(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) ->
 
 
 @contextmanager
-def scheduler(plane: ControlPlane, who: Contestant) -> Iterator[None]:
-    """Run it; returns as soon as its process is there."""
+def scheduler(plane: ControlPlane, competitor: Competitor) -> Iterator[None]:
+    """Run a scheduler; returns as soon as its process exists."""
     log = plane.folder / "scheduler.log"
-    process = spawn(ours(plane) if who is OURS else theirs(plane), log)
+    process = spawn(ours(plane) if competitor is OURS else theirs(plane), log)
     try:
         yield
     except BaseException:
@@ -295,7 +299,7 @@ def theirs(plane: ControlPlane) -> list[str]:
 
 
 async def schedule(kubeconfig: str) -> None:
-    """The world and its controller, as the operator runs them."""
+    """Run the backend and its controller like the operator."""
     from windlass import controller  # noqa: PLC0415 - only here: the measuring process stays small
     from windlass.backends.kubernetes.backend import KubernetesBackend  # noqa: PLC0415
     from windlass.backends.kubernetes.client.access import from_kubeconfig  # noqa: PLC0415
@@ -304,13 +308,13 @@ async def schedule(kubeconfig: str) -> None:
     from windlass.backends.kubernetes.watches import watch_all  # noqa: PLC0415
 
     async with Connection(from_kubeconfig(kubeconfig)) as connection:
-        world = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=print)
+        backend = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=print)
         ready = asyncio.Event()
-        watching = asyncio.create_task(watch_all(world, await served_kinds(connection), ready.set))
+        watching = asyncio.create_task(watch_all(backend, await served_kinds(connection), ready.set))
         await asyncio.wait([watching, asyncio.create_task(ready.wait())], return_when="FIRST_COMPLETED")
         if watching.done():
             watching.result()
-        await controller.run(controller.Controller(world.recover(), world.finished), world, on_trouble=print)
+        await controller.run(controller.Controller(backend.recover(), backend.finished), backend, on_trouble=print)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The operator on a real API server: how soon it makes and binds, what it costs, and how soon another replica goes on.
+"""The operator on a real API server: time to create and bind pods, CPU and memory, and time until a replica takes over.
 
 1,000 nodes of 8 GPUs, which are objects without kubelets; etcd does not wait for the disk. The operator is installed by
 `windlass operator install`, and each replica is a process of `windlass operator run`.
@@ -71,11 +71,11 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
         await each_of(range(NODES), lambda number: api.post("/api/v1/nodes", node(number)))
         with replica(folder, "one"):
             await pods.leader(api)
-            tell("TrainingJob made → all 8 pods on their nodes, median", await one_by_one(api, pods), "ms", 50)
+            report("TrainingJob created → all 8 pods bound, median", await one_by_one(api, pods), "ms", 50)
             rate = await burst(api, pods)
         bare = await written(api, pods)
         claim = f"{JOBS} PyTorchJobs of {SIZE} at once → all pods exist"
-        tell(claim, rate, "pods/s", 400, better="higher", peer=BARE, peer_measured=bare)
+        report(claim, rate, "pods/s", 400, better="higher", peer=BARE, peer_measured=bare)
         await clear(api)
         with replica(folder, "two") as first:
             await pods.leader(api)
@@ -84,20 +84,23 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
             used = cpu(first.pid)
             await asyncio.sleep(QUIET)
             percent = 100 * (cpu(first.pid) - used) / QUIET
-            tell(f"memory, {NODES:,} nodes and {HELD:,} pods", memory(first.pid), "MB", 300)
-            tell(f"CPU of a core with {WAITING} gangs waiting and nothing to do", percent, "%", 2)
+            report(f"memory, {NODES:,} nodes and {HELD:,} pods", memory(first.pid), "MB", 300)
+            report(f"CPU of a core with {WAITING} waiting gangs and no events", percent, "%", 2)
             with replica(folder, "three"):
                 await asyncio.sleep(QUIET / 2)
-                tell(
-                    "leader killed → next bind by the other replica", await killed(api, pods, first.pid), "s", LEASE + 2
+                report(
+                    "leader killed → next binding by the other replica",
+                    await killed(api, pods, first.pid),
+                    "s",
+                    LEASE + 2,
                 )
 
 
-def tell(claim: str, measured: float, unit: str, target: float, better: str = "lower", **peer: str | float) -> None:
+def report(claim: str, measured: float, unit: str, target: float, better: str = "lower", **peer: str | float) -> None:
     print(json.dumps({"claim": claim, "measured": measured, "unit": unit, "target": target, "better": better, **peer}))
 
 
-# What is measured.
+# Measurements.
 
 
 async def one_by_one(api: Api, pods: "Pods") -> float:
@@ -113,14 +116,14 @@ async def one_by_one(api: Api, pods: "Pods") -> float:
 async def burst(api: Api, pods: "Pods") -> float:
     began = time.perf_counter()
     making = asyncio.create_task(each_of(range(JOBS), lambda number: api.post(PYTORCH, pytorch(f"b{number}"))))
-    last = await pods.made("b", JOBS * SIZE)
+    last = await pods.created("b", JOBS * SIZE)
     await making
     await pods.bound("b", JOBS * SIZE)
     return JOBS * SIZE / (last - began)
 
 
 async def written(api: Api, pods: "Pods") -> float:
-    """The rate of a client that writes the same jobs, one state for each, and their pods, and has nothing to decide."""
+    """Pods per second of a client that writes the same jobs, one state for each, and their pods, without deciding."""
     jobs = range(JOBS)
     began = time.perf_counter()
 
@@ -130,17 +133,17 @@ async def written(api: Api, pods: "Pods") -> float:
         await asyncio.gather(*(api.post(PODS, member(number, index)) for index in range(SIZE)))
 
     await each_of(jobs, work)
-    return JOBS * SIZE / (await pods.made("f", JOBS * SIZE) - began)
+    return JOBS * SIZE / (await pods.created("f", JOBS * SIZE) - began)
 
 
 async def fill(api: Api) -> None:
-    """Pods of another scheduler on every node, and gangs that find no room."""
+    """Create pods of another scheduler on every node, and gangs that do not fit."""
     await each_of(range(HELD), lambda number: api.post(PODS, other(number)))
     await each_of(range(WAITING), lambda number: api.post(TRAINING, training(f"w{number}", GANG)))
 
 
 async def killed(api: Api, pods: "Pods", leader: int) -> float:
-    """A job that fits comes just before."""
+    """Seconds from the leader's end to the binding of a job that is created right after it."""
     os.kill(leader, signal.SIGKILL)
     began = time.perf_counter()
     await api.post(TRAINING, training("k", 1, gpus=0))
@@ -148,7 +151,7 @@ async def killed(api: Api, pods: "Pods", leader: int) -> float:
 
 
 class Pods:
-    """When each pod was first seen, and first seen on a node."""
+    """Times at which each pod was first seen, and first seen on a node."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -176,7 +179,7 @@ class Pods:
                 self.placed.setdefault(name, now)
         self._more.set()
 
-    async def made(self, prefix: str, count: int) -> float:
+    async def created(self, prefix: str, count: int) -> float:
         return await self._until(self.first, prefix, count)
 
     async def bound(self, prefix: str, count: int) -> float:
@@ -192,7 +195,7 @@ class Pods:
                 await self._more.wait()
 
     async def leader(self, api: Api) -> None:
-        """Until a replica leads: it has bound a pod of ours."""
+        """Wait until a replica leads, that is, has bound a pod."""
         name = f"first-{len(self.placed)}"
         await api.post(TRAINING, training(name, 1, gpus=0))
         await self.bound(f"{name}-", 1)
@@ -214,13 +217,13 @@ def pytorch(name: str, managed_by: str | None = None) -> dict[str, Any]:
 
 
 def member(number: int, index: int) -> dict[str, Any]:
-    """One that no operator makes."""
+    """A pod that no operator creates."""
     spec = {"nodeName": f"node-{number % NODES}", "schedulerName": "another", "containers": [CONTAINER]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"f{number}-{index}"}, "spec": spec}
 
 
 def other(number: int) -> dict[str, Any]:
-    """All GPUs of the nodes are taken by the first of these."""
+    """A pod of another scheduler. The first NODES of them take all GPUs."""
     limits = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": "8"} if number < NODES else {})}
     container = {"name": "main", "image": "example.com/other:1", "resources": {"limits": limits}}
     spec = {"nodeName": f"node-{number % NODES}", "schedulerName": "another", "containers": [container]}
@@ -242,13 +245,13 @@ async def clear(api: Api) -> None:
         await each_of(names, lambda name, path=path: api.delete(f"{path}/{name}", gracePeriodSeconds=0))
 
 
-async def each_of(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
-    """All of them, sixteen at a time."""
-    rest = iter(things)
+async def each_of(items: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
+    """Call `do` for all of them, sixteen at a time."""
+    rest = iter(items)
 
     async def work() -> None:
-        for thing in rest:
-            await do(thing)
+        for item in rest:
+            await do(item)
 
     await asyncio.gather(*(work() for _ in range(16)))
 
@@ -258,7 +261,7 @@ async def each_of(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) ->
 
 @contextmanager
 def replica(folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of the operator; what it said is shown if anything goes wrong."""
+    """A process of the operator; its log is printed after an error."""
     log = folder / f"{name}.log"
     options = ["--metrics-port", "0", "--metrics-host", "127.0.0.1", "--lease-seconds", str(LEASE)]
     process = spawn([*WINDLASS, "operator", "run", *options, "--history", f"sqlite:///{folder}/{name}.sqlite"], log)
@@ -273,13 +276,13 @@ def replica(folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def cpu(pid: int) -> float:
-    """Seconds that a process has used."""
+    """Seconds of CPU that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> float:
-    """MB that a process has in memory."""
+    """Resident memory of a process in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("VmRSS"))) / 1024
 

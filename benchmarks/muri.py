@@ -1,7 +1,7 @@
-"""Muri's traces under three preemptive policies, against the average completion times that its authors published.
+"""Muri's traces under three preemptive policies, against the published average completion times.
 
 Zhao et al., "Multi-Resource Interleaving for Deep Learning Training" (SIGCOMM 2022): 8 nodes × 8 GPUs, run times known,
-everything sorted anew and placed from empty at every event.
+all gangs are sorted and placed on an empty cluster at every event.
 """
 
 import json
@@ -26,7 +26,7 @@ WITHIN = 2.0
 
 def main() -> None:
     if not TRACES.is_dir():
-        print(f"no {TRACES}: WINDLASS_TRACES says where the public traces are")
+        print(f"no {TRACES}: set WINDLASS_TRACES to the folder of the public traces")
         return
     cluster = read_nodes(str(TRACES / "n8g8.csv"))
     for name, published in PUBLISHED.items():

@@ -1,7 +1,7 @@
-"""Alibaba's openb trace through the real core: the GPUs given away once 100 % of the capacity has been asked for.
+"""Alibaba's openb trace through the real core: GPUs allocated when requests have reached 100 % of the capacity.
 
 The protocol of Weng et al., "Beware of Fragmentation" (ATC 2023): shuffle the pods by a seed, append random ones until
-they ask for 130 % of all GPUs, schedule one by one, no pod ends. What does not fit counts as arrived. The shuffle is
+they request 130 % of all GPUs, schedule one by one, no pod ends. Pods that do not fit count as arrived. The shuffle is
 Python's, not Go's, so single seeds differ from the published ones; means over seeds are comparable.
 """
 
@@ -30,21 +30,21 @@ VARIANTS = ("default", "cpu050", "gpushare40")
 SEEDS = range(42, 52)
 SECONDS = 6.0
 """The published simulator needs about ten minutes for a run."""
-ASKED_FOR = 130
+REQUESTED = 130
 """Per cent of all GPUs."""
 
 
 def main() -> None:
     options = arguments()
     if not TRACES.is_dir():
-        raise SystemExit(f"{TRACES} is not there; set WINDLASS_TRACES to the folder that has openb/")
+        raise SystemExit(f"no {TRACES}; set WINDLASS_TRACES to the folder that has openb/")
     nodes = list(machines())
     for variant in options.variants:
         pods = list(demands(variant))
         for scoring in options.scorings:
             policy = Policy(order="fifo", scoring=scoring, typical_demands=typical(pods))
             runs = [run(nodes, arrivals(nodes, pods, seed), policy) for seed in range(42, 42 + options.seeds)]
-            report(variant, scoring, [given for given, _ in runs], [took for _, took in runs])
+            report(variant, scoring, [allocated for allocated, _ in runs], [took for _, took in runs])
 
 
 def arguments() -> argparse.Namespace:
@@ -65,9 +65,9 @@ def demands(variant: str) -> Iterator[Demand]:
     known: dict[tuple[str, ...], Demand] = {}
     for row in rows(f"openb_pod_list_{variant}"):
         count, milli = int(row["num_gpu"]), int(row["gpu_milli"] or 0)
-        asked = {"gpu": count} if milli == 1000 else {"gpu-milli": milli}
-        asked |= {"cpu": int(row["cpu_milli"]), "memory": int(row["memory_mib"]) << 20}
-        amounts = {name: amount for name, amount in asked.items() if amount}
+        requested = {"gpu": count} if milli == 1000 else {"gpu-milli": milli}
+        requested |= {"cpu": int(row["cpu_milli"]), "memory": int(row["memory_mib"]) << 20}
+        amounts = {name: amount for name, amount in requested.items() if amount}
         key = (*(f"{name} {amount}" for name, amount in amounts.items()), row["gpu_spec"])
         types = tuple(filter(None, row["gpu_spec"].split("|")))
         yield known.setdefault(key, Demand("worker", 1, amounts, gpu_types=types))
@@ -79,19 +79,19 @@ def rows(name: str) -> Iterator[dict[str, str]]:
 
 
 def typical(pods: list[Demand]) -> tuple[tuple[Demand, int], ...]:
-    """Every shape, and how often it is asked for."""
+    """Every shape with the number of pods that request it."""
     by_id = {id(pod): pod for pod in pods}
     return tuple((by_id[one], times) for one, times in Counter(map(id, pods)).most_common())
 
 
 def arrivals(nodes: list[Node], pods: list[Demand], seed: int) -> list[Demand]:
-    chance = random.Random(seed)  # noqa: S311 - a shuffle that anybody can repeat
-    wanted = 10 * ASKED_FOR * capacity(nodes)
+    chance = random.Random(seed)  # noqa: S311 - a repeatable shuffle
+    wanted = 10 * REQUESTED * capacity(nodes)
     order = chance.sample(pods, len(pods))
-    asked = sum(milli_gpus_of((pod,)) for pod in order)
-    while asked < wanted:
+    requested = sum(milli_gpus_of((pod,)) for pod in order)
+    while requested < wanted:
         order.append(chance.choice(pods))
-        asked += milli_gpus_of((order[-1],))
+        requested += milli_gpus_of((order[-1],))
     return order
 
 
@@ -100,10 +100,10 @@ def capacity(nodes: list[Node]) -> int:
 
 
 def run(nodes: list[Node], order: list[Demand], policy: Policy) -> tuple[float, float]:
-    """(per cent of the GPUs that are given away when as many have been asked for as there are, seconds)."""
+    """(per cent of the GPUs that are allocated when requests have reached the capacity, seconds)."""
     begin = time.perf_counter()
     ledger = Ledger(nodes, (), policy=policy)
-    total, asked, given = 1000 * capacity(nodes), 0, 0
+    total, requested, allocated = 1000 * capacity(nodes), 0, 0
     for number, pod in enumerate(order):
         wants = milli_gpus_of((pod,))
         gang = PendingGang(f"p-{number}", number, "default", 0, number, (pod,), shape_of("default", (pod,)))
@@ -113,23 +113,23 @@ def run(nodes: list[Node], order: list[Demand], policy: Policy) -> tuple[float, 
             ledger.hold(start_gang(gang, start.placement, number), start.grant)
         if not starts:
             ledger.remove_pending(gang.id)
-        asked += wants
-        given += wants if starts else 0
-        if asked >= total:
+        requested += wants
+        allocated += wants if starts else 0
+        if requested >= total:
             break
-    return 100 * given / total, time.perf_counter() - begin
+    return 100 * allocated / total, time.perf_counter() - begin
 
 
-def report(variant: str, scoring: str, given: list[float], took: list[float]) -> None:
-    mean, spread = statistics.fmean(given), statistics.stdev(given) if len(given) > 1 else 0.0
+def report(variant: str, scoring: str, allocated: list[float], took: list[float]) -> None:
+    mean, spread = statistics.fmean(allocated), statistics.stdev(allocated) if len(allocated) > 1 else 0.0
     published = fgd(variant)
     print(
         f"{variant:10} {scoring:10} {mean:6.2f} ± {spread:.2f} % of the GPUs, FGD published {published:.2f}; "
         f"{statistics.median(took):.1f} s a run, longest {max(took):.1f} s"
     )
     if not SCORES[scoring].uses_typical_demands:
-        return  # only shown beside the others: best fit alone is not claimed to do as well as FGD
-    what = f"openb {variant}, {scoring}, GPUs given away when arrivals reach 100 %"
+        return  # printed for comparison: best fit alone is not claimed to be as good as FGD
+    what = f"openb {variant}, {scoring}, GPUs allocated when arrivals reach 100 %"
     print(json.dumps({"claim": what, "measured": mean, "unit": "%", "target": published, "better": "higher"}))
     if variant == VARIANTS[0]:
         what = f"openb {variant}, {scoring}: one such run"

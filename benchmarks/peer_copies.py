@@ -21,11 +21,11 @@ RANKS, ROUNDS, LAYERS, WIDTH, SAMPLES = 2, 5, 48, 1024, 64
 MEMORY = "/dev/shm"  # noqa: S108 - the one folder that is always memory
 
 
-class Seen(NamedTuple):
+class Measured(NamedTuple):
     """Values of one rank, in seconds, one for each round."""
 
     stalls: list[float]
-    copies: list[float]
+    replicas: list[float]
     steps: list[float]
     steps_meanwhile: list[float]
     from_own: list[float]
@@ -40,21 +40,27 @@ def main() -> None:
         codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks]
         if any(codes):
             sys.exit(f"ranks ended with {codes}")
-        seen = [pickle.loads(Path(folder, f"rank-{rank}").read_bytes()) for rank in range(RANKS)]  # noqa: S301
-    medians = {what: statistics.median(worst([getattr(each, what) for each in seen])) * 1000 for what in Seen._fields}
+        measured = [pickle.loads(Path(folder, f"rank-{rank}").read_bytes()) for rank in range(RANKS)]  # noqa: S301
+    medians = {
+        what: statistics.median(worst([getattr(each, what) for each in measured])) * 1000 for what in Measured._fields
+    }
     for what, milliseconds in medians.items():
         print(f"{what.replace('_', ' '):<16} median {milliseconds:.1f} ms")
     size = f"{RANKS} ranks of {LAYERS * WIDTH * WIDTH * 4 >> 20} MiB"
-    told(f"training waits for a copy in memory and at a partner, {size}", medians["stalls"], medians["copies"], "")
+    report(
+        f"training waits for a replica in memory and at a partner, {size}", medians["stalls"], medians["replicas"], ""
+    )
     target = medians["from_folder"]
-    told(f"state of ranks that were lost from their own copies, {size}", medians["from_own"], target, "from a folder")
-    told(f"state of a lost node from its partner's copies, {size}", medians["from_partner"], target, "from a folder")
+    report(f"state of lost ranks from their own replicas, {size}", medians["from_own"], target, "from a folder")
+    report(
+        f"state of a lost node from its partner's replicas, {size}", medians["from_partner"], target, "from a folder"
+    )
 
 
-def told(claim: str, measured: float, peer_measured: float, peer: str) -> None:
+def report(claim: str, measured: float, peer_measured: float, peer: str) -> None:
     """Print one figure. A replica as a whole takes as long as a blocking one would delay training."""
     figure = {"claim": claim, "measured": measured, "unit": "ms", "target": peer_measured * (1.0 if peer else 0.05)}
-    print(json.dumps({**figure, "peer": peer or "made at once", "peer_measured": peer_measured}))
+    print(json.dumps({**figure, "peer": peer or "a blocking replica", "peer_measured": peer_measured}))
 
 
 def worst(of_ranks: list[list[float]]) -> list[float]:
@@ -67,14 +73,14 @@ def forked(folder: Path, memory: Path, rank: int) -> int:
         return pid
     code = 1
     try:
-        Path(folder, f"rank-{rank}").write_bytes(pickle.dumps(measured(folder, memory, rank)))
+        Path(folder, f"rank-{rank}").write_bytes(pickle.dumps(measure(folder, memory, rank)))
         code = 0
     finally:
         os._exit(code)
 
 
-def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - what is measured, in its order
-    import torch  # noqa: PLC0415 - each rank its own: what is forked must not have worked with threads
+def measure(folder: Path, memory: Path, rank: int) -> Measured:  # noqa: C901 - the measurements in their order
+    import torch  # noqa: PLC0415 - each rank its own: a process with threads must not be forked
     import torch.distributed as dist  # noqa: PLC0415
 
     from windlass.train.checkpoint.checkpoint_search import find_newest_good  # noqa: PLC0415
@@ -88,11 +94,11 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
     dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), RANKS), rank=rank, world_size=RANKS)
     model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    seen, everybody = Seen([], [], [], [], [], [], []), new_rank_group()
+    measured, group = Measured([], [], [], [], [], [], []), new_rank_group()
     state = {"model": {f"of.{rank}.{name}": tensor for name, tensor in model.state_dict().items()}}
-    mine = memory / f"node-{rank}"
+    mine, run = memory / f"node-{rank}", replica_placement.run_key("benchmark", "dp=2", RANKS)
     mine.mkdir()
-    run, place = replica_placement.run_key("benchmark", "dp=2", RANKS), open_storage(str(folder / "run"))
+    place = open_storage(str(folder / "run"))
 
     def forward_and_backward() -> None:
         model(torch.ones(SAMPLES, WIDTH)).square().mean().backward()
@@ -102,45 +108,49 @@ def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - wha
         optimizer.zero_grad()
         dist.barrier()
 
-    copies = ReplicaWriter(mine, new_rank_group(), ["a", "b"], run, print)
+    replicas = ReplicaWriter(mine, new_rank_group(), ["a", "b"], run, print)
     for number in range(1, ROUNDS + 2):
         alone = time_of(forward_and_backward)
         step()
-        copies.begin(state, number, {}, ())
+        replicas.begin(state, number, {}, ())
         meanwhile = time_of(forward_and_backward)
-        copies.wait_until_staged()
+        replicas.wait_until_staged()
         step()
-        while not copies.is_done:  # the next one is not due so soon
+        while not replicas.is_done:  # the next one is not due so soon
             time.sleep(0.005)
-        copies.wait()
+        replicas.wait()
         if number > 1:  # the first round allocates the memory
-            for values, value in zip(seen, (copies.cost.stall, copies.cost.duration, alone, meanwhile), strict=False):
+            for values, value in zip(measured, (*replicas.cost[:2], alone, meanwhile), strict=False):
                 values.append(value)
-    with CheckpointSaver(place, everybody, after=None) as saver:
+    with CheckpointSaver(place, group, after=None) as saver:
         saver.save(state, 1, blocking=True)
 
     def from_memory() -> None:
-        step, data = replica_search.find_newest(mine, everybody, run, print, least=1)
+        step, data = replica_search.find_newest(mine, group, run, print, least=1)
         assert step == ROUNDS + 1
-        replica_search.restore_state(data, state, everybody)
+        replica_search.restore_state(data, state, group)
 
-    for times in (seen.from_own, seen.from_partner):
+    for times in (measured.from_own, measured.from_partner):
         for _ in range(ROUNDS):
             dist.barrier()
             times.append(time_of(from_memory))
         dist.barrier()
         if rank:
-            for copy in mine.iterdir():
-                copy.unlink()
+            remove_files(mine)
     for _ in range(ROUNDS):
-        uncached(folder / "run")
+        drop_from_cache(folder / "run")
         dist.barrier()
-        seen.from_folder.append(time_of(lambda: load_state(find_newest_good(place, everybody), state, everybody)))
-    copies.close()
-    return seen
+        measured.from_folder.append(time_of(lambda: load_state(find_newest_good(place, group), state, group)))
+    replicas.close()
+    return measured
 
 
-def uncached(folder: Path) -> None:
+def remove_files(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def drop_from_cache(folder: Path) -> None:
     """Drop these files from the system's cache; where that is impossible, they are read from memory."""
     for path in (each for each in folder.rglob("*") if each.is_file()):
         with path.open("rb") as file:

@@ -44,7 +44,7 @@ class FakeCluster:
 def main() -> None:
     for name, changing in (("counts", 0.0), ("counts, and reasons of a tenth of the gangs", 0.1)):
         writes, cpu_ms = run_in_virtual_time(measure(changing))
-        print(f"{name}: {writes:.2f} writes/s, {cpu_ms:.1f} ms of CPU a round")
+        print(f"{name}: {writes:.2f} writes/s, {cpu_ms:.1f} ms of CPU per round")
         claim = f"writes for {GANGS * SIZE} pending pods, changing {name}"
         print(json.dumps({"claim": claim, "measured": round(writes, 2), "unit": "writes/s", "target": 10.0}))
 

@@ -1,8 +1,8 @@
-"""Philly's 82,247 jobs on nodes of 8 GPUs, walltimes such as users write: how long a replay takes, and what it finds.
+"""Philly's 82,247 jobs on nodes of 8 GPUs, with walltimes such as users write: time and results of a replay.
 
-At 768 GPUs there are hours of contention, at 512 months of it. There is no published figure to meet: EASY and FIFO are
-replayed on the same nodes with the same walltimes. Users' walltimes are drawn, so quality is told for several seeds;
-the first is replayed alone, and timed.
+At 768 GPUs there are hours of contention, at 512 months of it. There is no published figure to compare with: EASY and
+FIFO are replayed on the same nodes with the same walltimes. Users' walltimes are random, so results are reported for
+several seeds; the first is replayed alone, and timed.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Case(NamedTuple):
     queues: bool
 
 
-class Found(NamedTuple):
+class Result(NamedTuple):
     """Result of a replay: waits in ms, `took` in seconds."""
 
     case: Case
@@ -54,23 +54,23 @@ class Found(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, nargs="+", default=[768, 512], help="sizes of the cluster")
-    parser.add_argument("--seeds", type=int, default=2, help="of the walltimes, from 1 on")
+    parser.add_argument("--seeds", type=int, default=2, help="number of seeds of the walltimes, from 1 on")
     parser.add_argument("--queues", action="store_true", help="keep the trace's 15 virtual clusters apart, as queues")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if not TRACE.exists():
-        print(f"no {TRACE}: WINDLASS_TRACES says where the public traces are")
+        print(f"no {TRACE}: set WINDLASS_TRACES to the folder of the public traces")
         return
     collect_rarely()  # as `simulate` does
-    found = {one.case: one for one in replayed_all(asked.gpus, asked.seeds, queues=asked.queues)}
-    for gpus in asked.gpus:
+    found = {one.case: one for one in run_all(options.gpus, options.seeds, queues=options.queues)}
+    for gpus in options.gpus:
         compare(gpus, [one for one in found.values() if one.case.gpus == gpus])
 
 
-def replayed_all(sizes: list[int], seeds: int, *, queues: bool) -> Iterator[Found]:
+def run_all(sizes: list[int], seeds: int, *, queues: bool) -> Iterator[Result]:
     alone = [Case(sizes[0], 1, policy, queues) for policy in SECONDS]
     for case in alone:
-        found = replayed(case)
-        say(found)
+        found = run_case(case)
+        report(found)
         if case.gpus == 768:
             words = f"Philly, {found.jobs:,} jobs on 96 nodes × 8 GPUs: simulation of `{case.policy}`"
             claim(words, found.took, "s", SECONDS[case.policy])
@@ -78,19 +78,19 @@ def replayed_all(sizes: list[int], seeds: int, *, queues: bool) -> Iterator[Foun
     cases = (Case(gpus, seed, policy, queues) for gpus, seed, policy in product(sizes, range(1, seeds + 1), SECONDS))
     rest = [case for case in cases if case not in alone]
     with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=collect_rarely) as pool:
-        for found in pool.map(replayed, rest):
-            say(found)
+        for found in pool.map(run_case, rest):
+            report(found)
             yield found
 
 
-def replayed(case: Case) -> Found:
+def run_case(case: Case) -> Result:
     trace = trace_of(case.seed, queues=case.queues)
     begin = time.perf_counter()
     outcome = replay(trace, cluster_of(case.gpus // 8, 8), POLICIES[case.policy])
     took = time.perf_counter() - begin
     jobs = measure(outcome).everything
     wait, slowdown = jobs.wait, jobs.slowdown
-    return Found(case, took, len(trace.jobs), wait.avg, wait.p99, wait.max, slowdown.avg, slowdown.p99)
+    return Result(case, took, len(trace.jobs), wait.avg, wait.p99, wait.max, slowdown.avg, slowdown.p99)
 
 
 @cache
@@ -98,11 +98,11 @@ def trace_of(seed: int, *, queues: bool) -> Trace:
     trace = with_walltimes(read_trace(TRACE), "users", seed)
     if queues:
         return trace
-    # FIFO and EASY know no fairness between queues, so it is kept out of the comparison
+    # FIFO and EASY have no fairness between queues, so it is kept out of the comparison
     return replace(trace, jobs=tuple(replace(job, queue=DEFAULT_QUEUE) for job in trace.jobs))
 
 
-def say(found: Found) -> None:
+def report(found: Result) -> None:
     case = found.case
     print(
         f"{case.gpus} GPUs, seed {case.seed}, {case.policy:8} {found.took:5.1f} s: wait {found.wait / 1000:,.0f} s, "
@@ -112,8 +112,8 @@ def say(found: Found) -> None:
     )
 
 
-def compare(gpus: int, found: list[Found]) -> None:
-    """Means over the seeds; of the longest wait, the seed on which it is worst against FIFO's."""
+def compare(gpus: int, found: list[Result]) -> None:
+    """Report means over the seeds, and the longest wait of the seed in which it is worst compared with FIFO's."""
     by = {policy: [one for one in found if one.case.policy == policy] for policy in SECONDS}
     what = f"Philly at {gpus} GPUs, users' walltimes, `windlass`:"
     wait = {policy: sum(one.wait for one in ones) / len(ones) / 1000 for policy, ones in by.items()}

@@ -1,8 +1,8 @@
-"""What one event of a pod costs the Kubernetes backend, in a gang of 8 pods and in one of 2,000.
+"""CPU time of the Kubernetes backend for one event of a pod, in a gang of 8 pods and in one of 2,000.
 
-The API server is left out: pods are handed to the backend as its watch hands them over, and the backend acts on each
-event before the next one comes. Three gangs: a TrainingJob, whose pods restart together; a PyTorchJob, whose pods
-restart one by one; and a PodGroup of the coscheduling dialect with pods of another controller.
+There is no API server: the backend gets pods as from its watch, and handles each event before the next one comes.
+Three gangs: a TrainingJob, whose pods restart together; a PyTorchJob, whose pods restart one by one; and a PodGroup of
+the coscheduling dialect with pods of another controller.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ POD_GROUP = named("scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup")
 
 
 class NoServer:
-    """A connection that takes every request and answers none."""
+    """A connection that accepts every request and never answers."""
 
     def __init__(self) -> None:
         self.tally: Any = None
@@ -52,60 +52,60 @@ async def measure() -> None:
     for kind, fill in (("TrainingJob", training), ("PyTorchJob", pytorch), ("PodGroup", pod_group)):
         small = statistics.median([await per_event(fill, SMALL) for _ in range(ROUNDS)])
         large = await per_event(fill, LARGE)
-        print(f"{kind}: {small:.0f} µs an event in a gang of {SMALL}, {large:.0f} µs in one of {LARGE:,}")
+        print(f"{kind}: {small:.0f} µs per event in a gang of {SMALL}, {large:.0f} µs in one of {LARGE:,}")
         claim(f"event of a pod in a gang of 2,000, {kind}", large / 1000, "ms", 1)
         claim(f"event of a pod, gang of 2,000 against gang of 8, {kind}", large / small, "×", 4)
 
 
 async def per_event(fill: Any, members: int) -> float:
     """Microseconds for each pod of a gang to change from Pending to Running."""
-    world = KubernetesBackend(cast("Connection", NoServer()), lambda: AT)
-    pods = fill(world, members)
+    backend = KubernetesBackend(cast("Connection", NoServer()), lambda: AT)
+    pods = fill(backend, members)
     for pod in pods:
-        world.pods.learn(decoded(pod))
-    world.recover()
-    await turn(world)
+        backend.pods.learn(decoded(pod))
+    backend.recover()
+    await turn(backend)
     later = [decoded(running(pod)) for pod in pods]
     gc.collect()
     gc.freeze()
     began = time.process_time()
     for pod in later:
-        world.pods.learn(pod)
-        await turn(world)
+        backend.pods.learn(pod)
+        await turn(backend)
     took = time.process_time() - began
-    await world.close()
+    await backend.close()
     return took / len(pods) * 1e6
 
 
-async def turn(world: KubernetesBackend) -> None:
-    """Let the backend act on what it has seen, and take its events."""
-    world.wake()
-    await world.wait(0)
+async def turn(backend: KubernetesBackend) -> None:
+    """Let the backend handle what it has seen, and take its events."""
+    backend.wake()
+    await backend.wait(0)
 
 
-def training(world: KubernetesBackend, members: int) -> list[dict[str, Any]]:
+def training(backend: KubernetesBackend, members: int) -> list[dict[str, Any]]:
     spec = {"image": "x", "command": "python train.py", "nodes": members}
-    return own(world, TRAINING, spec, members, "worker")
+    return running_job(backend, TRAINING, spec, members, "worker")
 
 
-def pytorch(world: KubernetesBackend, members: int) -> list[dict[str, Any]]:
+def pytorch(backend: KubernetesBackend, members: int) -> list[dict[str, Any]]:
     template = {"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": members, "template": template}}}
-    return own(world, PYTORCH, spec, members, "Worker")
+    return running_job(backend, PYTORCH, spec, members, "Worker")
 
 
-def own(
-    world: KubernetesBackend, resource: Resource, spec: dict[str, Any], members: int, role: str
+def running_job(
+    backend: KubernetesBackend, resource: Resource, spec: dict[str, Any], members: int, role: str
 ) -> list[dict[str, Any]]:
-    """A job that runs, and its pods."""
+    """Add a running job to the backend and return its pods."""
     about = {"name": "digits", "namespace": "ml", "uid": "u", "resourceVersion": "1", "generation": 1}
     manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": about, "spec": spec}
     nodes = {name: tuple(f"n{n // 8}" for n in range(members)) for name in (role.lower(), role)}
     placement = Placement({role.lower(): nodes[role.lower()]})
     status = Status(Phase.ADMITTED, "Admitted", generation=1, placement=placement, gone=False, admitted_at=AT)
     manifest["status"] = {stored_state.FIELD: stored_state.written(Stored(1, 1, status))}
-    world.jobs.see(resource, manifest)
-    (gang,) = world.jobs
+    backend.jobs.see(resource, manifest)
+    (gang,) = backend.jobs
     names = gang.members(1, gang.sizes)
     return [
         a_pod(name, f"n{n // 8}", {"windlass.dev/generation": "1"}, owner="u") | {"spec": placed(f"n{n // 8}")}
@@ -113,10 +113,10 @@ def own(
     ]
 
 
-def pod_group(world: KubernetesBackend, members: int) -> list[dict[str, Any]]:
+def pod_group(backend: KubernetesBackend, members: int) -> list[dict[str, Any]]:
     about = {"name": "g", "namespace": "ml", "uid": "g", "resourceVersion": "1"}
     manifest = {"metadata": about, "spec": {"minMember": members}}
-    world.external.see_object(POD_GROUP, manifest, there=True)
+    backend.external.see_object(POD_GROUP, manifest, there=True)
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     pods = [a_pod(f"g-{n}", f"n{n // 8}", labels, owner="other") for n in range(members)]
     decision = BindingDecision("g", {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods})

@@ -1,9 +1,9 @@
 """A reason with counts and an ETA for each of 10,000 waiting gangs on a full cluster of 1,000 nodes.
 
-Seconds of one core (`process_time`, the least of several rounds) for a plan, the order, every verdict with its message,
-and every ETA, each round from a snapshot of which nothing has been asked before. What a controller keeps from one turn
-to the next is warm: who holds what, the lines of those who wait, which nodes a request may use. "Cold" is the first
-turn after the nodes have changed, when it has forgotten the last of these.
+Seconds of one core (`process_time`, the minimum of several rounds) for a plan, the order, every verdict with its
+message, and every ETA, each round from a new snapshot without cached results. Caches that a controller keeps from one
+turn to the next are warm: the ledger, equivalence classes, and the masks of nodes that a request may use. "Cold" is the
+first turn after the nodes have changed, without those masks.
 """
 
 import json
@@ -29,7 +29,7 @@ MANY = [
 
 
 def main() -> None:
-    collect_rarely()  # as the controller's process does
+    collect_rarely()  # as in the controller's process
     chance = random.Random(7)  # noqa: S311 - a seed, so that every run measures the same
     few = [(demand(chance),) for _ in range(20)]
     measure("all distinct", QUEUES, lambda _: (demand(chance),), target=1.0)
@@ -53,7 +53,7 @@ def measure(
     rounds = [round_of(ledger, number, queues) for number in range(ROUNDS)]
     ledger.snapshot().table.derived.clear()
     cold = sum(round_of(ledger, ROUNDS, queues)[:2])
-    took = min(planned + told for planned, told, _, _ in rounds)
+    took = min(planned + explained for planned, explained, _, _ in rounds)
     shares = " + ".join(f"{min(part) * 1000:.0f}" for part in list(zip(*rounds, strict=True))[:2])
     _, _, reasons, etas = rounds[-1]
     print(f"{of} gangs {name}: {took * 1000:.0f} ms (plan + the rest: {shares}), cold {cold * 1000:.0f} ms; ", end="")
@@ -64,7 +64,7 @@ def measure(
 
 
 def full_cluster(chance: random.Random, queues: list[Queue]) -> Ledger:
-    """A thousand nodes of two kinds, some tainted, a few cordoned; no two of the gangs that run there are alike."""
+    """A thousand nodes of two kinds, some tainted, a few cordoned; all running gangs differ."""
     nodes = [
         Node(
             f"n{number}",
@@ -107,7 +107,7 @@ def running(chance: random.Random, replicas: int, gpus: int) -> Demand:
 
 
 def round_of(ledger: Ledger, number: int, queues: list[Queue]) -> tuple[float, float, int, int]:
-    """Seconds for the plan, and for reading everything in it, after a change; kinds of reason, and ETAs."""
+    """Return seconds for the plan and for reading all of it, after a change; numbers of kinds of reason and of ETAs."""
     ledger.remove_pending("j-0")
     asked = Demand("worker", 1 + number, {"gpu": 8, "cpu": 64_000, "memory": 256 * GIB})
     ledger.add_pending(waiting(0, (asked,), queues))

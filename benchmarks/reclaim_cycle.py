@@ -27,7 +27,7 @@ HOUR = 3_600_000
 def main() -> None:
     """Two clusters: gangs that hold whole nodes, and more than three times as many that share them."""
     for about, sizes, target in (("whole nodes", (8,), TARGET), ("parts of nodes", (1, 2, 4, 8), KUEUE)):
-        ledger = lent(random.Random(7), sizes)  # noqa: S311 - a seed, so that every run measures the same
+        ledger = lent_cluster(random.Random(7), sizes)  # noqa: S311 - a seed, so that every run measures the same
         running, took, victims = len(ledger.snapshot().running), [], 0
         for _ in range(ROUNDS):
             begin = time.perf_counter()
@@ -37,23 +37,23 @@ def main() -> None:
             victims = len(plan.preemptions)
             assert victims
             ledger.remove_pending("taker-0")
-        print(f"gangs on {about}: {running} run, {victims} go: median {statistics.median(took):.2f} ms")
+        print(f"gangs on {about}: {running} run, {victims} are preempted: median {statistics.median(took):.2f} ms")
         claim = f"cycle with reclaim, 1,000 nodes, gang of 200, {running:,} gangs on {about}"
         print(json.dumps({"claim": claim, "measured": statistics.median(took), "unit": "ms", "target": target}))
 
 
-def lent(chance: random.Random, sizes: tuple[int, ...]) -> Ledger:
-    """A full cluster, all of it held by one of two queues."""
+def lent_cluster(chance: random.Random, sizes: tuple[int, ...]) -> Ledger:
+    """A full cluster that one of two queues holds, half of it borrowed."""
     nodes = [Node(f"n{number:04}", WHOLE) for number in range(NODES)]
     ledger = Ledger(nodes, QUEUES)
-    for number, (node, gpus) in enumerate(filled(chance, nodes, sizes)):
-        demand = asking(1, gpus)
+    for number, (node, gpus) in enumerate(sizes_on_nodes(chance, nodes, sizes)):
+        demand = demand_of(1, gpus)
         run = RunningGang(f"r-{number}", number, "product", 0, (demand,), Placement({"worker": (node,)}), number)
         ledger.hold(replace(run, saved_at=chance.randrange(HOUR)))
     return ledger
 
 
-def filled(chance: random.Random, nodes: list[Node], sizes: tuple[int, ...]) -> list[tuple[str, int]]:
+def sizes_on_nodes(chance: random.Random, nodes: list[Node], sizes: tuple[int, ...]) -> list[tuple[str, int]]:
     """(node, GPUs) of gangs that fill every node."""
     gangs = []
     for node in nodes:
@@ -65,12 +65,12 @@ def filled(chance: random.Random, nodes: list[Node], sizes: tuple[int, ...]) -> 
     return gangs
 
 
-def asking(replicas: int, gpus: int) -> Demand:
+def demand_of(replicas: int, gpus: int) -> Demand:
     return Demand("worker", replicas, {"gpu": gpus, "cpu": 8_000 * gpus, "memory": gpus * 64 * 2**30})
 
 
 def taker() -> PendingGang:
-    demands = (asking(MEMBERS, 8),)
+    demands = (demand_of(MEMBERS, 8),)
     return PendingGang("taker-0", 10**6, "research", 0, 2 * HOUR, demands, shape_of("research", demands))
 
 

@@ -1,7 +1,7 @@
 """Runs the benchmarks beside this file and prints one table. Arguments name some, in their order; none means all.
 
-Some read public traces that are no part of the project: from $WINDLASS_TRACES, without it from ../shared/data. What is
-not there is not measured, and the table says so.
+Some read public traces that are not part of the project: from $WINDLASS_TRACES, by default ../shared/data. The table
+names the benchmarks whose traces are missing.
 """
 
 import json
@@ -16,9 +16,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TRACES = Path(os.environ.get("WINDLASS_TRACES", HERE.parents[1] / "shared/data"))
 READS = {"openb": "openb", "muri": "muri", "philly": "philly"}
-"""Benchmark → the folder of TRACES without which it has nothing to measure."""
+"""Benchmark → the folder of TRACES that it needs."""
 NOT_MEASURED = "not measured: "
-"""How a benchmark begins a line about what it could not measure, and why."""
+"""Start of a line with the reason why a benchmark could not measure a figure."""
 
 
 @dataclass(frozen=True)
@@ -44,25 +44,25 @@ def main(names: list[str]) -> int:
     if unknown := set(names) - known:
         print(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}", file=sys.stderr)
         return 2
-    claims, absent, broken = [], [], []
+    claims, missing, broken = [], [], []
     for path in [HERE / f"{name}.py" for name in names] or files:
         if path.stem in READS and not (TRACES / READS[path.stem]).is_dir():
-            absent.append(f"{path.stem} was not measured: there is no folder {READS[path.stem]} of public traces")
+            missing.append(f"{path.stem} was not measured: there is no folder {READS[path.stem]} of public traces")
             continue
         print(f"{path.stem} …", file=sys.stderr, flush=True)
         ran = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, text=True, check=False)
         claims += claims_in(ran.stdout)
-        absent += [line for line in ran.stdout.splitlines() if line.startswith(NOT_MEASURED)]
+        missing += [line for line in ran.stdout.splitlines() if line.startswith(NOT_MEASURED)]
         if ran.returncode != 0:
             broken.append(f"{path.stem} ended with exit code {ran.returncode}")
-    if any("public traces" in line for line in absent):
-        absent.append("set WINDLASS_TRACES to where they are; small_traces measures the project's own, synthetic ones")
-    print(table(claims), machine(), *absent, *broken, sep="\n")
+    if any("public traces" in line for line in missing):
+        missing.append("set WINDLASS_TRACES to their folder; small_traces measures the project's own synthetic ones")
+    print(table(claims), machine(), *missing, *broken, sep="\n")
     return 1 if broken else 0
 
 
 def claims_in(output: str) -> Iterator[Claim]:
-    """The JSON lines among what a benchmark said; the rest goes on to the screen."""
+    """Yield the JSON lines of a benchmark's output; print all other lines."""
     for line in output.splitlines():
         if line.startswith('{"claim"'):
             yield Claim(**json.loads(line))
@@ -71,7 +71,7 @@ def claims_in(output: str) -> Iterator[Claim]:
 
 
 def table(claims: list[Claim]) -> str:
-    """Markdown, columns padded so that it reads well in a terminal too."""
+    """A Markdown table with padded columns, which is readable in a terminal too."""
     head = ("claim", "measured", "target", "", "peer", "ratio to peer")
     rows = [head, tuple("-" * 3 for _ in head), *(row(claim) for claim in claims)]
     widths = [max(len(cells[column]) for cells in rows) for column in range(len(head))]

@@ -1,4 +1,4 @@
-"""`windlass run -- true`, start to exit: with a daemon, and without."""
+"""Time of `windlass run -- true` from start to exit, with and without a daemon."""
 
 import compileall
 import json
@@ -17,7 +17,7 @@ WINDLASS = str(Path(sys.executable).with_name("windlass"))
 
 
 def main() -> None:
-    compileall.compile_dir(Path(windlass.__file__).parent, quiet=1)  # as an installed package is
+    compileall.compile_dir(Path(windlass.__file__).parent, quiet=1)  # as for an installed package
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WINDLASS_STATE"] = f"{folder}/state"
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -32,12 +32,12 @@ def main() -> None:
         print(f"{name}: {' '.join(f'{second * 1000:.0f}' for second in seconds)} ms")
         claim = {"claim": f"`windlass run -- true`, {name}", "measured": statistics.median(seconds), "unit": "s"}
         print(json.dumps({**claim, "target": target}))
-    print(f"of which Python alone: {statistics.median(python) * 1000:.0f} ms")
+    print(f"of that, Python alone: {statistics.median(python) * 1000:.0f} ms")
 
 
 def rounds() -> list[float]:
     command = [WINDLASS, "run", "--", "true"]
-    timed(command)  # reads everything from disk
+    timed(command)  # fills the file cache
     return [timed(command) for _ in range(ROUNDS)]
 
 

@@ -1,4 +1,4 @@
-"""The traces that the project ships, under the policies: repeatable without any other data."""
+"""The project's own trace under FIFO, EASY and `windlass`; it needs no other data."""
 
 import json
 import time
@@ -8,11 +8,11 @@ from windlass.backends.simulator import Metrics, measure, read_nodes, read_trace
 from windlass.core.queues.orders.registry import POLICIES
 
 TRACES = Path(__file__).parents[1] / "examples/traces"
-SHOWN = ("daily.jsonl.gz", "daily.yaml")
+FILES = ("daily.jsonl.gz", "daily.yaml")
 
 
 def main() -> None:
-    trace, cluster = read_trace(TRACES / SHOWN[0]), read_nodes(str(TRACES / SHOWN[1]))
+    trace, cluster = read_trace(TRACES / FILES[0]), read_nodes(str(TRACES / FILES[1]))
     found: dict[str, Metrics] = {}
     for name in ("fifo", "easy", "windlass"):
         begin = time.perf_counter()
@@ -20,7 +20,7 @@ def main() -> None:
         everything = found[name].everything
         print(f"{name}: {time.perf_counter() - begin:.1f} s; wait {everything.wait.avg / 3_600_000:.2f} h on average")
     ours, easy = found["windlass"].everything, found["easy"].everything
-    what = f"{SHOWN[0]}, {len(trace.jobs):,} jobs under `windlass`"
+    what = f"{FILES[0]}, {len(trace.jobs):,} jobs under `windlass`"
     for claim, value, bound, unit in (
         ("average wait, below EASY's", ours.wait.avg / 3_600_000, easy.wait.avg / 3_600_000, "h"),
         ("p99 bounded slowdown, below EASY's", ours.slowdown.p99, easy.slowdown.p99, "×"),

@@ -1,4 +1,4 @@
-"""A gang of 512 pods that asks for a place in the network: 20,000 nodes × 8 GPUs, and a real Clos of 847 hosts."""
+"""A gang of 512 pods with a topology request: 20,000 nodes × 8 GPUs, and a real Clos network of 847 hosts."""
 
 import csv
 import gzip
@@ -38,26 +38,26 @@ CLOS = {
 
 
 def main() -> None:
-    large = made_up()
+    large = synthetic()
     report("20,000 nodes × 8 GPUs, 3 levels", large, 512, 8, REQUESTS)
     report("the same, 4 GPUs a pod", large, 512, 4, REQUESTS)
     fill_up(large)
-    waits(large, 600)
+    measure_waiting(large, 600)
     hosts = TRACES / "lingjun" / "topo.csv.gz"
     if hosts.exists():
         report("the Clos of Lingjun, 847 hosts", clos(hosts), 128, 8, CLOS)
     else:
-        print(f"no {hosts}: the real Clos is left out; WINDLASS_TRACES says where the traces are")
+        print(f"no {hosts}: the real Clos is not measured; set WINDLASS_TRACES to the folder of the traces")
 
 
-def made_up() -> Ledger:
+def synthetic() -> Ledger:
     """Blocks of 40 racks of 16 hosts; jobs of 2 to 32 GPUs, half of which have ended again."""
     nodes = [Node(f"h{n}", WHOLE, place=(f"b{n // 640}", f"r{n // 16}", f"h{n}")) for n in range(20_000)]
     return busy(nodes, Topology(("block", "rack", "host")))
 
 
 def fill_up(ledger: Ledger) -> None:
-    """One busy host in six, wherever it is: no block has 600 of its 640 hosts free."""
+    """Make one host in six busy, so that no block has 600 of its 640 hosts free."""
     free, table = ledger.snapshot().free, ledger.snapshot().table
     idle = [host for host in range(0, 20_000, 6) if free[table.row[f"h{host}"], table.column["gpu"]] == 8]
     for host in idle:
@@ -65,7 +65,7 @@ def fill_up(ledger: Ledger) -> None:
 
 
 def clos(path: Path) -> Ledger:
-    """DSW over PSW over ASW: the levels of switches that two hosts have in common."""
+    """The Clos network; its levels of switches are DSW, PSW and ASW, from the top."""
     with gzip.open(path, "rt", newline="") as file:
         nodes = [Node(row["ip"], WHOLE, place=(row["DSW"], row["PSW"], row["ASW"])) for row in csv.DictReader(file)]
     return busy(nodes, Topology(("DSW", "PSW", "ASW")))
@@ -88,16 +88,16 @@ def gang(name: str, number: int, replicas: int, gpus: int, request: TopologyRequ
     return PendingGang(name, number, "default", 0, number, demands, shape_of("default", demands))
 
 
-def waits(ledger: Ledger, replicas: int) -> None:
-    """A gang that no block has room for now, though one has hosts enough: from its arrival to its reason."""
+def measure_waiting(ledger: Ledger, replicas: int) -> None:
+    """Measure a gang that fits into an empty block but into none now, from its arrival to its reason."""
     took = []
     for number in range(ROUNDS):
-        asking = gang(f"j-{number}", number, replicas, 8, TopologyRequest("block"))
+        requester = gang(f"j-{number}", number, replicas, 8, TopologyRequest("block"))
         begin = time.perf_counter()
-        placed = start(ledger, asking)
+        placed = start(ledger, requester)
         took.append((time.perf_counter() - begin) * 1000)
-        assert not placed, "it was to wait"
-        ledger.remove_pending(asking.id)
+        assert not placed, "the gang started instead of waiting"
+        ledger.remove_pending(requester.id)
     print(f"  waits: median {statistics.median(took):.2f} ms, p99 {sorted(took)[-2]:.2f} ms")
     claim(f"decision for {replicas} pods × 8 gpu in one block that wait, 20,000 nodes × 8 GPUs", took)
 
@@ -106,12 +106,12 @@ def claim(what: str, took: list[float]) -> None:
     print(json.dumps({"claim": what, "measured": statistics.median(took), "unit": "ms", "target": TARGET}))
 
 
-def start(ledger: Ledger, asking: PendingGang) -> tuple[str, ...]:
-    """From a gang's arrival to its nodes: ledger, plan, ledger."""
-    ledger.add_pending(asking)
-    admissions = schedule(ledger.snapshot(), asking.number).admissions
+def start(ledger: Ledger, requester: PendingGang) -> tuple[str, ...]:
+    """Process a gang from its arrival to its nodes: ledger, plan, ledger."""
+    ledger.add_pending(requester)
+    admissions = schedule(ledger.snapshot(), requester.number).admissions
     for admission in admissions:
-        ledger.hold(start_gang(asking, admission.placement, asking.number), admission.grant)
+        ledger.hold(start_gang(requester, admission.placement, requester.number), admission.grant)
     return admissions[0].placement.nodes["worker"] if admissions else ()
 
 
@@ -121,12 +121,12 @@ def report(where: str, ledger: Ledger, replicas: int, gpus: int, requests: dict[
     for name, request in {"anywhere": None, **requests}.items():
         took, placed = [], ()
         for number in range(ROUNDS):
-            asking = gang(f"j-{number}", len(table.nodes) + number, replicas, gpus, request)
+            requester = gang(f"j-{number}", len(table.nodes) + number, replicas, gpus, request)
             begin = time.perf_counter()
-            placed = start(ledger, asking)
+            placed = start(ledger, requester)
             took.append((time.perf_counter() - begin) * 1000)
-            ledger.remove_pending(asking.id)
-            ledger.release(asking.id)
+            ledger.remove_pending(requester.id)
+            ledger.release(requester.id)
         assert len(placed) == replicas, f"{name} did not start"
         shown = ", ".join(domains(table, placed))
         print(f"  {name}: median {statistics.median(took):.2f} ms, p99 {sorted(took)[-2]:.2f} ms, on {shown}")

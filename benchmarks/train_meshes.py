@@ -27,8 +27,8 @@ with train.init(sys.argv[2], report_every=0) as run:
     for batch in run.steps(data, int(sys.argv[3])):
         loss = run.backward(model, batch, lambda scores, text: F.cross_entropy(scores.flatten(0, 1), text.flatten()))
         run.step(optimizer, clip=1.0, loss=loss)
-        heard = run.mean_loss(model, loss)
-        run.print(f"loss {heard:.9f}")
+        mean_loss = run.mean_loss(model, loss)
+        run.print(f"loss {mean_loss:.9f}")
 """
 
 

@@ -25,31 +25,29 @@ PUBLISHED = (
 
 def main() -> None:
     args = arguments()
-    import torch  # noqa: PLC0415 - asking for help needs none
+    import torch  # noqa: PLC0415 - --help does not need it
 
     if not args.tiny and not torch.cuda.is_available():
-        print("not measured: train_mfu needs a GPU of 80 GiB and more (an H200 for its target), and there is none")
+        print("not measured: train_mfu needs a GPU of 80 GiB or more (an H200 for its target); this machine has none")
         return
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples/gpt"))
-    from model import Shape  # noqa: PLC0415 - beside torch
+    from model import Shape  # noqa: PLC0415 - imports torch
 
-    shape = Shape(128256, 4096, 32, 32, 4096, 14336, kv_heads=8, slowest=500_000.0)
+    shape = Shape(128256, 4096, 32, 32, 4096, 14336, kv_heads=8, rope_base=500_000.0)
     if args.tiny:
-        shape = Shape(256, 64, 2, 4, 32, 128, kv_heads=2, slowest=500_000.0)
-    parameters, seconds, device = trained(shape, args.batch, compiles=not args.tiny)
-    told(shape, args.batch, parameters, seconds, device)
+        shape = Shape(256, 64, 2, 4, 32, 128, kv_heads=2, rope_base=500_000.0)
+    parameters, seconds, device = train_model(shape, args.batch, compiles=not args.tiny)
+    report(shape, args.batch, parameters, seconds, device)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--tiny", action="store_true", help="a model that any CPU trains: no figure, but the same lines"
-    )
+    parser.add_argument("--tiny", action="store_true", help="a model for any CPU: the same code, without a figure")
     parser.add_argument("--batch", type=int, default=4, help="sequences in a step")
     return parser.parse_args()
 
 
-def trained(shape, batch: int, *, compiles: bool) -> tuple[int, list[float], str]:  # noqa: ANN001 - torch is not loaded
+def train_model(shape, batch: int, *, compiles: bool) -> tuple[int, list[float], str]:  # noqa: ANN001 - torch is not loaded
     """Return (parameters, seconds of each step, name of the device)."""
     import torch  # noqa: PLC0415
     from model import Decoder  # noqa: PLC0415
@@ -83,7 +81,7 @@ def trained(shape, batch: int, *, compiles: bool) -> tuple[int, list[float], str
         count = sum(each.numel() for each in model.parameters())
         device = torch.cuda.get_device_name() if fused else "CPU"
         if fused:
-            print(f"at most {torch.cuda.max_memory_allocated() / 2**30:.0f} GiB of {device}")
+            print(f"peak of {torch.cuda.max_memory_allocated() / 2**30:.0f} GiB of {device}")
     return count, seconds[WARM:], device
 
 
@@ -100,7 +98,7 @@ def in_bf16() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def told(shape, batch: int, parameters: int, seconds: list[float], device: str) -> None:  # noqa: ANN001
+def report(shape, batch: int, parameters: int, seconds: list[float], device: str) -> None:  # noqa: ANN001
     from windlass.train.telemetry import flops  # noqa: PLC0415
 
     step, tokens = statistics.median(seconds), batch * shape.length
@@ -110,7 +108,7 @@ def told(shape, batch: int, parameters: int, seconds: list[float], device: str) 
     )
     share = flops.utilisation(of_token * tokens, step, 1, flops.peak_of(device))
     if share is None:
-        print(f"not measured: train_mfu: what {device} could do at best is not known")
+        print(f"not measured: train_mfu: the peak of {device} is not known")
         return
     print(PUBLISHED)
     what = f"MFU of a Llama-3-8B-shaped model, length {shape.length}, bf16, full recomputation, one {device}"

@@ -77,7 +77,7 @@ def main() -> None:
             raw, ours = milliseconds(script, mesh)
             print(f"{name}: raw torch {raw:.1f} ms, windlass.train {ours:.1f} ms: {ours / raw:.3f}×")
             claim = f"a step of two ranks, data included, against raw torch's {name}"
-            told = {
+            line = {
                 "claim": claim,
                 "measured": ours,
                 "unit": "ms",
@@ -85,11 +85,11 @@ def main() -> None:
                 "peer": name,
                 "peer_measured": raw,
             }
-            print(json.dumps(told))
+            print(json.dumps(line))
 
 
 def milliseconds(script: Path, mesh: str) -> tuple[float, float]:
-    """Seconds of a step: raw torch, and Windlass."""
+    """Milliseconds of a step: raw torch, and Windlass."""
     example = Path(__file__).parents[1] / "examples/gpt"
     command = [sys.executable, "-m", "windlass.agent", "--nproc-per-node=2", script, example, mesh]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

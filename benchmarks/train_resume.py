@@ -32,9 +32,9 @@ with train.init(sys.argv[2], report_every=0) as run:
     for batch in checkpoints.resume().steps(int(sys.argv[4])):
         loss = run.backward(model, batch, lambda scores, text: F.cross_entropy(scores.flatten(0, 1), text.flatten()))
         run.step(optimizer, clip=1.0, loss=loss)
-        heard = run.mean_loss(model, loss)
+        mean_loss = run.mean_loss(model, loss)
         read = ",".join(map(str, batch.indices))
-        sys.stdout.write(f"step {batch.step} loss {heard.hex()} data rank {run.mesh.data_rank} read {read}\\n")
+        sys.stdout.write(f"step {batch.step} loss {mean_loss.hex()} data rank {run.mesh.data_rank} read {read}\\n")
         sys.stdout.flush()
 """
 SAME = ("dp=2", "fsdp=2", "tp=2", "pp=2", "pp=2,dp=2")
@@ -48,22 +48,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "train.py").write_text(SCRIPT)
-        whole = {mesh: ran(folder, mesh, f"whole-{mesh}", STEPS) for mesh in SAME}
-        report("the same mesh", [compared(folder, whole[mesh], mesh, mesh) for mesh in SAME], 0.0)
-        report("another mesh", [compared(folder, whole[first], first, then) for first, then in OTHER], CLOSE)
-        alone = ran(folder, "", "whole", STEPS)
-        resized = [compared(folder, alone, first, then) for first, then in RESIZED]
+        whole = {mesh: run_training(folder, mesh, f"whole-{mesh}", STEPS) for mesh in SAME}
+        report("the same mesh", [compare(folder, whole[mesh], mesh, mesh) for mesh in SAME], 0.0)
+        report("another mesh", [compare(folder, whole[first], first, then) for first, then in OTHER], CLOSE)
+        alone = run_training(folder, "", "whole", STEPS)
+        resized = [compare(folder, alone, first, then) for first, then in RESIZED]
         report("another number of ranks", resized, CLOSE)
     what = "resumed on another number of ranks: steps with other samples"
     print(json.dumps({"claim": what, "measured": sum(others for _, others in resized), "unit": "", "target": 0}))
 
 
-def compared(folder: Path, whole: Run, first: str, then: str) -> tuple[float, int]:
+def compare(folder: Path, whole: Run, first: str, then: str) -> tuple[float, int]:
     """Interrupt and resume a run; return the difference of its losses, and the number of steps with other samples."""
     place = f"{first}-{then}"
-    before, after = ran(folder, first, place, CUT), ran(folder, then, place, STEPS)
+    before, after = run_training(folder, first, place, CUT), run_training(folder, then, place, STEPS)
     losses, samples = before[0] | after[0], before[1] | after[1]
-    assert set(after[0]) == set(range(CUT, STEPS)), "it has not gone on from where it was"
+    assert set(after[0]) == set(range(CUT, STEPS)), "the run has not resumed after its last step"
     off = max(abs(losses[step] - loss) for step, loss in whole[0].items())
     others = sum(samples[step] != read for step, read in whole[1].items())
     print(
@@ -73,7 +73,7 @@ def compared(folder: Path, whole: Run, first: str, then: str) -> tuple[float, in
     return off, others
 
 
-def ran(folder: Path, mesh: str, place: str, steps: int) -> Run:
+def run_training(folder: Path, mesh: str, place: str, steps: int) -> Run:
     example = Path(__file__).resolve().parents[1] / "examples/gpt"
     command = [
         sys.executable,
@@ -84,12 +84,12 @@ def ran(folder: Path, mesh: str, place: str, steps: int) -> Run:
         example,
     ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(
+    finished = subprocess.run(
         [*command, mesh, folder / place, str(steps)], env=env, capture_output=True, text=True, check=True, timeout=600
     )
     losses: dict[int, float] = {}
     read: dict[int, dict[int, list[int]]] = {}
-    for step, loss, rank, indices in re.findall(r"step (\d+) loss (\S+) data rank (\d+) read (\S*)", told.stdout):
+    for step, loss, rank, indices in re.findall(r"step (\d+) loss (\S+) data rank (\d+) read (\S*)", finished.stdout):
         losses[int(step)] = float.fromhex(loss)
         read.setdefault(int(step), {})[int(rank)] = [int(each) for each in indices.split(",")]
     return losses, {

@@ -78,8 +78,8 @@ def main(seed: int = 1, *runs: int) -> None:
             case = RUNS[number]
             if case.mesh not in calm:
                 calm[case.mesh] = undisturbed(case.mesh, f"{name}/{case.mesh}", steps)
-            ended.append(Ended(case, *carried_out(case, f"{name}/{number}", port, steps, plans[number])))
-            print(told_of(number, ended[-1], calm[case.mesh]), flush=True)
+            ended.append(Ended(case, *run_case(case, f"{name}/{number}", port, steps, plans[number])))
+            print(describe(number, ended[-1], calm[case.mesh]), flush=True)
         conclude(ended, calm)
         compare_with_dcp(Path(name, next(iter(calm))), steps, seed)
 
@@ -101,35 +101,35 @@ class Ended(NamedTuple):
         return self.off(calm) <= (CLOSE if self.case.then else 0.0)
 
 
-def carried_out(case: Case, folder: str, port: int, steps: int, plan: list[Fault]) -> tuple[list[Fault], Told, float]:
+def run_case(case: Case, folder: str, port: int, steps: int, plan: list[Fault]) -> tuple[list[Fault], Told, float]:
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         if case.place == "s3":
-            keeping: Bucket | Disk = Bucket(f"s3://bucket/{Path(folder).name}", port)
+            storage: Bucket | Disk = Bucket(f"s3://bucket/{Path(folder).name}", port)
         else:
-            keeping = stack.enter_context(disk(Path(folder)))
-            if not keeping.fills:
+            storage = stack.enter_context(disk(Path(folder)))
+            if not storage.fills:
                 print("    only root may mount a small disk: none was filled")
                 plan = [fault for fault in plan if fault.kind is not Kind.FULL]
         try:
-            told = disturbed(case.mesh, keeping, steps, plan, then=case.then)
+            told = disturbed(case.mesh, storage, steps, plan, then=case.then)
         except (
             AssertionError,
             TimeoutError,
             OSError,
         ) as wrong:  # the other runs continue, and this one counts as failed
-            print(f"    it has not come to its end: {type(wrong).__name__}: {wrong}", file=sys.stderr)
+            print(f"    the run has not ended: {type(wrong).__name__}: {wrong}", file=sys.stderr)
             told = Told()
     return plan, told, time.monotonic() - begun
 
 
-def told_of(number: int, ended: Ended, calm: dict[int, float]) -> str:
+def describe(number: int, ended: Ended, calm: dict[int, float]) -> str:
     told = ended.told
     then = f" ⇄ {ended.case.then}" if ended.case.then else ""
     trouble = [f"LOST: {what}" for what in told.lost] + [f"LOADED: {what}" for what in told.loaded]
     return (
         f"run {number:2} {ended.case.mesh + then:14} {ended.case.place:4} {len(told.met)}/{len(ended.plan)} faults, "
-        f"{len(told.ended)} more agents, {told.passed_over} damaged passed over, losses off by {ended.off(calm):.1e}, "
+        f"{len(told.ended)} more agents, {told.passed_over} damaged ones skipped, losses off by {ended.off(calm):.1e}, "
         f"{ended.seconds:.0f} s {'; '.join(trouble)}"
     )
 
@@ -138,21 +138,21 @@ def conclude(ended: list[Ended], calm: dict[str, dict[int, float]]) -> None:
     met = [each for run in ended for each in run.told.met]
     print(*table(met), sep="\n")
     right = sum(len(run.told.met) for run in ended if run.is_right(calm[run.case.mesh]))
-    what = "seeded faults after which every loss is the undisturbed run's"
+    what = "seeded faults after which every loss equals that of the run without faults"
     print(json.dumps(claimed(what, right, "faults", sum(len(run.plan) for run in ended), "higher")))
     wrong = sum(len(run.told.lost) + len(run.told.loaded) for run in ended)
-    print(json.dumps(claimed("checkpoints lost, or damaged and loaded all the same", wrong, "", 0, "lower")))
+    print(json.dumps(claimed("checkpoints lost, or damaged and still loaded", wrong, "", 0, "lower")))
     lost = [each.lost for each in met if not math.isnan(each.lost) and each.fault.kind not in (Kind.STOP, Kind.FULL)]
     if lost:
-        what = "a fault that ends ranks or agents → further than before it"
+        what = "a fault that ends ranks or agents → first step that is new"
         print(json.dumps(claimed(what, statistics.median(lost), "s", 5.0, "lower")))
 
 
 def table(met: list[Met]) -> list[str]:
-    rows = [f"{'fault':36} count   seconds until further than before: median, worst"]
+    rows = [f"{'fault':36} count   seconds until the first new step: median, worst"]
     for kind in Kind:
         seconds = [each.lost for each in met if each.fault.kind is kind]
-        cost = "" if not seconds else "nobody waits"
+        cost = "" if not seconds else "no wait"
         if seconds and not math.isnan(seconds[0]):
             cost = f"{statistics.median(seconds):6.2f} {max(seconds):6.2f}"
         rows.append(f"{kind:36} {len(seconds):5}   {cost}")
@@ -161,28 +161,28 @@ def table(met: list[Met]) -> list[str]:
 
 def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     """Flip one bit of one file of DCP repeatedly, and count detections by Windlass and by DCP's load."""
-    keeping, chance = Disk(str(place), fills=False), random.Random(seed)  # noqa: S311 - a dice
+    storage, chance = Disk(str(place), fills=False), random.Random(seed)  # noqa: S311 - no secret
     folder = place / folder_of(step)
     manifest = read_manifest(open_storage(str(place)), folder.name)
     assert manifest is not None
-    logging.disable()  # torch logs each of them
+    logging.disable()  # torch logs each error
     names = [name for name in manifest.files if name.endswith((".distcp", ".metadata"))]
     ours = theirs = 0
     for _ in range(FLIPS):
-        before = {name: keeping.read(step, name) for name in names}
-        name = torn_or_flipped(keeping, step, torn=False, chance=chance, names=names)
+        before = {name: storage.read(step, name) for name in names}
+        name = torn_or_flipped(storage, step, torn=False, chance=chance, names=names)
         ours += bool(verify_files(open_storage(str(place)), folder.name, manifest, manifest.files))
         theirs += not loads(folder, manifest)
-        keeping.replace(step, name, before[name])
+        storage.replace(step, name, before[name])
     logging.disable(logging.NOTSET)
     print(f"{FLIPS} bits flipped, each in one file of DCP's: windlass finds {ours}, loading with torch's DCP {theirs}")
-    said = claimed("flipped bits that are found before anything is loaded", ours, "", FLIPS, "higher")
-    print(json.dumps({**said, "peer": "torch's DCP", "peer_measured": theirs}))
+    line = claimed("flipped bits that are found before anything is loaded", ours, "", FLIPS, "higher")
+    print(json.dumps({**line, "peer": "torch's DCP", "peer_measured": theirs}))
 
 
 def loads(folder: Path, manifest: Manifest) -> bool:
     """Return whether torch's DCP loads it without an error."""
-    import torch  # noqa: PLC0415 - not before the runs, whose cores it would take
+    import torch  # noqa: PLC0415 - after the runs, because its import takes CPU time
     from torch.distributed.checkpoint import CheckpointException, FileSystemReader  # noqa: PLC0415
     from torch.distributed.checkpoint.state_dict_loader import load  # noqa: PLC0415
 
@@ -193,7 +193,7 @@ def loads(folder: Path, manifest: Manifest) -> bool:
     try:
         with warnings.catch_warnings(action="ignore"):
             load(state, storage_reader=FileSystemReader(folder), no_dist=True)
-    except (Exception, CheckpointException):  # noqa: BLE001 - whatever it says, it has noticed
+    except (Exception, CheckpointException):  # noqa: BLE001 - any error counts as a detection
         return False
     return True
 

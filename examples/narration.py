@@ -1,4 +1,4 @@
-"""How the demos speak: sentences for the reader, commands as they would be typed, and what these print."""
+"""Output of the demos: sentences for the reader, commands as a user would type them, and their output."""
 
 import os
 import re
@@ -13,26 +13,26 @@ from typing import TypeVar
 T = TypeVar("T")
 TRACEBACK = re.compile(r"\[rank\d+\]:")
 """PyTorch's own prefix."""
-QUIET = 2.0
-"""Seconds after which whoever waits is told for what."""
+FIRST_NOTE_S = 2.0
+"""Time after which a wait prints what it waits for."""
 
 
-class NotAsShownError(Exception):
-    """Something did not happen as the demo says it does."""
+class DemoFailedError(Exception):
+    """A step of the demo had another result than the demo describes."""
 
 
-def tell(text: str) -> None:
-    """A sentence for the reader, set off from what the commands print."""
+def explain(text: str) -> None:
+    """Print a sentence for the reader, set off from the output of the commands."""
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
     print(f"\n{bold}{textwrap.fill(text, 100)}{plain}", flush=True)
 
 
 def show(command: str) -> str:
-    """Print a command as it would be typed, run it, print what it says and return that."""
+    """Print a command, run it, print its output and return that."""
     print(f"$ {command}", flush=True)
-    said = output_of(command)
-    print(said, end="", flush=True)
-    return said
+    output = output_of(command)
+    print(output, end="", flush=True)
+    return output
 
 
 def output_of(command: str) -> str:
@@ -42,7 +42,7 @@ def output_of(command: str) -> str:
 
 
 def follow(command: str) -> Iterator[str]:
-    """Print what a command says as it says it, less the ranks' tracebacks, and yield each line."""
+    """Print the output of a command as it comes, without the ranks' tracebacks, and yield each line."""
     print(f"$ {command}", flush=True)
     with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout:
@@ -52,19 +52,23 @@ def follow(command: str) -> Iterator[str]:
     expect(process.returncode == 0, f"`{command}` ended with exit code {process.returncode}")
 
 
-def until(what: str, found: Callable[[], T], patience: float) -> T:
-    """Look until something is found, and say what is waited for. Raises NotAsShownError after `patience` seconds."""
-    began, said = time.monotonic(), 0.0
-    while not (result := found()):
+def wait_until(description: str, condition: Callable[[], T], timeout: float) -> T:
+    """Poll until the condition is true, and print from time to time what it is.
+
+    Raises DemoFailedError after `timeout` seconds.
+    """
+    began, noted = time.monotonic(), 0.0
+    while not (result := condition()):
         waited = time.monotonic() - began
-        expect(waited < patience, f"still waiting for {what} after {patience:.0f} seconds")
-        if waited > max(QUIET, 2 * said):
-            said = waited
-            print(f"  … {what} ({waited:.0f} s)", flush=True)
+        expect(waited < timeout, f"still waiting for {description} after {timeout:.0f} seconds")
+        if waited > max(FIRST_NOTE_S, 2 * noted):
+            noted = waited
+            print(f"  … {description} ({waited:.0f} s)", flush=True)
         time.sleep(0.3)
     return result
 
 
 def expect(held: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    """Raise DemoFailedError with the text `otherwise` unless the condition holds."""
     if not held:
-        raise NotAsShownError(otherwise)
+        raise DemoFailedError(otherwise)

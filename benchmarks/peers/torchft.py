@@ -1,6 +1,6 @@
-"""torchft as a peer: replicas of one rank on gloo, a lighthouse beside them, one of them killed.
+"""torchft as a peer: replicas of one rank on gloo with a lighthouse; one replica is killed.
 
-It is installed beside torch into a cache of its own the first time, at the version named here.
+At first use it is installed into a cache folder of its own, in the version VERSION.
 """
 
 import contextlib
@@ -13,14 +13,14 @@ from pathlib import Path
 
 VERSION = "0.2.0"
 PACKAGES = ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk", "opentelemetry-api")
-"""What it needs besides torch, which is there and is not to be installed twice."""
+"""Its requirements except torch, which is installed already."""
 LIGHTHOUSE = """
 import sys
 from torchft.coordination import LighthouseServer
 server = LighthouseServer(
     bind="127.0.0.1:0", min_replicas=1, join_timeout_ms=100, quorum_tick_ms=10, heartbeat_timeout_ms=500
 )
-sys.stdout.write("http://127.0.0.1:" + server.address().rpartition(":")[2] + "\\n")  # it names the host otherwise
+sys.stdout.write("http://127.0.0.1:" + server.address().rpartition(":")[2] + "\\n")  # not the host's name
 sys.stdout.flush()
 sys.stdin.read()
 """
@@ -49,7 +49,7 @@ while True:
 
 
 def folder() -> Path | None:
-    """Where it is installed; None if it cannot be."""
+    """Install torchft if needed and return its folder; None if that is impossible."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / f"windlass/torchft-{VERSION}"
     if not (cache / "torchft").is_dir():
         install = [Path(sys.executable).parent / "uv", "pip", "install", "--quiet", "--target", cache]
@@ -61,7 +61,7 @@ def folder() -> Path | None:
 
 @contextlib.contextmanager
 def replicas(count: int, installed: Path) -> Iterator[Path]:
-    """So many of them, each a process; the log of their steps: number, pid, how many take part, when."""
+    """Run `count` replicas, each a process. Yields the log of their steps: number, pid, participants, time."""
     env = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
     started: list[subprocess.Popen[str]] = []
 

@@ -1,6 +1,6 @@
 """Handwritten digits, a small CNN, plain DistributedDataParallel.
 
-Reads torchrun's variables if they are set and is a world of one otherwise. With a checkpoint folder it saves after
+Reads torchrun's variables if they are set and trains in one process otherwise. With a checkpoint folder it saves after
 every epoch and resumes from the last saved epoch; the result is that of an uninterrupted run. After SIGTERM it ends its
 epoch, saves and exits, so that nothing is lost if the grace period is longer than an epoch.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # see leave_the_world
+import torch.distributed.nn  # see destroy_process_group
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -28,20 +28,20 @@ BATCH = 64
 SAVED_AND_LEFT = 83
 """Exit code for a requested stop after a save: the job starts again."""
 
-PATIENCE = 8.0
-"""Maximum seconds to end an epoch and save it; less than a job's grace period."""
+STOP_TIMEOUT_S = 8.0
+"""Maximum time to end an epoch and save it; less than a job's grace period."""
 
 
 def main() -> None:
     args = arguments()
-    device = join_the_world()
-    code = learn(args, device)
-    leave_the_world()
+    device = init_process_group()
+    code = run_training(args, device)
+    destroy_process_group()
     if code:
         sys.exit(code)
 
 
-def learn(args: argparse.Namespace, device: torch.device) -> int:
+def run_training(args: argparse.Namespace, device: torch.device) -> int:
     """Train and return the exit code."""
     train, test = digits()
     torch.manual_seed(args.seed)
@@ -50,17 +50,17 @@ def learn(args: argparse.Namespace, device: torch.device) -> int:
     sampler = DistributedSampler(train, seed=args.seed, drop_last=True)
     batches = DataLoader(train, BATCH // dist.get_world_size(), sampler=sampler, drop_last=True)
 
-    asked = listen_for_the_end() if args.checkpoint_dir else None
+    stop_requested = watch_stop_request() if args.checkpoint_dir else None
     first = load_checkpoint(args.checkpoint_dir, model, optimizer, device)
     for epoch in range(first, args.epochs):
         sampler.set_epoch(epoch)
         loss = train_one_epoch(model, optimizer, batches, device)
-        say(f"epoch {epoch + 1}/{args.epochs}  step {(epoch + 1) * len(batches)}  loss {loss:.4f}")
+        print_once(f"epoch {epoch + 1}/{args.epochs}  step {(epoch + 1) * len(batches)}  loss {loss:.4f}")
         save_checkpoint(args.checkpoint_dir, epoch + 1, model, optimizer)
-        if asked and epoch + 1 < args.epochs and any_rank(asked, device):
-            say(f"asked to leave: saved after epoch {epoch + 1}")
+        if stop_requested and epoch + 1 < args.epochs and is_set_on_any_rank(stop_requested, device):
+            print_once(f"stop requested: saved after epoch {epoch + 1}")
             return SAVED_AND_LEFT
-    say(f"test accuracy {accuracy(model, test, device):.4f}")
+    print_once(f"test accuracy {accuracy(model, test, device):.4f}")
     return 0
 
 
@@ -78,7 +78,7 @@ def default_checkpoint_dir() -> Path | None:
     return Path("checkpoints") / cluster / job if job else None
 
 
-def join_the_world() -> torch.device:
+def init_process_group() -> torch.device:
     """Join the other ranks; NCCL where every rank here has its own GPU, gloo elsewhere."""
     local_rank, local_size = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     gpus = torch.cuda.device_count() >= local_size
@@ -89,11 +89,11 @@ def join_the_world() -> torch.device:
         dist.init_process_group(backend)
     else:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
-    say(f"{dist.get_world_size()} ranks, {backend}")
+    print_once(f"{dist.get_world_size()} ranks, {backend}")
     return torch.device("cuda", local_rank) if gpus else torch.device("cpu")
 
 
-def leave_the_world() -> None:
+def destroy_process_group() -> None:
     """Destroy the group when no object holds it any more; its threads must not outlive the interpreter.
 
     The model does, and so do the default arguments of torch.distributed.nn (PyTorch 2.13) unless that was imported
@@ -103,12 +103,12 @@ def leave_the_world() -> None:
     dist.destroy_process_group()
 
 
-def listen_for_the_end() -> threading.Event:
+def watch_stop_request() -> threading.Event:
     """Return an event that a stop request sets. If stopping takes long, a peer is lost, and this process ends at once.
 
     The wakeup descriptor is written to even while the main thread waits inside a collective.
     """
-    asked = threading.Event()
+    stop_requested = threading.Event()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -116,19 +116,19 @@ def listen_for_the_end() -> threading.Event:
 
     def listen() -> None:
         os.read(reader, 1)
-        asked.set()
-        time.sleep(PATIENCE)
+        stop_requested.set()
+        time.sleep(STOP_TIMEOUT_S)
         os._exit(128 + signal.SIGTERM)
 
     threading.Thread(target=listen, daemon=True).start()
-    return asked
+    return stop_requested
 
 
-def any_rank(asked: threading.Event, device: torch.device) -> bool:
+def is_set_on_any_rank(stop_requested: threading.Event, device: torch.device) -> bool:
     """Whether any rank has a stop request: all ranks stop after the same epoch, or none does."""
-    told = torch.tensor(int(asked.is_set()), device=device)
-    dist.all_reduce(told)
-    return bool(told)
+    count = torch.tensor(int(stop_requested.is_set()), device=device)
+    dist.all_reduce(count)
+    return bool(count)
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
@@ -202,11 +202,12 @@ def load_checkpoint(
     checkpoint = torch.load(path, map_location=device)
     model.load_state_dict(checkpoint["model"])
     optimizer.load_state_dict(checkpoint["optimizer"])
-    say(f"resumed after epoch {checkpoint['epochs']}")
+    print_once(f"resumed after epoch {checkpoint['epochs']}")
     return checkpoint["epochs"]
 
 
-def say(line: str) -> None:
+def print_once(line: str) -> None:
+    """Print a line on the first rank."""
     if dist.get_rank() == 0:
         print(line, flush=True)
 

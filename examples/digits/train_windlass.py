@@ -20,14 +20,14 @@ from windlass import train
 def main() -> None:
     args = arguments()
     with train.init(precision=args.precision, seed=args.seed, report_every=args.report_every) as run:
-        learnt, held_out = digits()
+        train_set, test_set = digits()
         model, optimizer = run.parallelize(cnn, optimizer=torch.optim.AdamW, lr=2e-3)
-        data = run.data(learnt, global_batch=BATCH)
+        data = run.data(train_set, global_batch=BATCH)
         checkpoints = run.checkpoint(args.checkpoint_dir, run.state(model, optimizer, data), every=args.every)
-        for batch in checkpoints.resume().steps(args.epochs * len(learnt) // BATCH):
+        for batch in checkpoints.resume().steps(args.epochs * len(train_set) // BATCH):
             loss = run.backward(model, batch, F.cross_entropy)
             run.step(optimizer, clip=1.0, loss=loss)
-        accuracy = run.evaluate(model, held_out, share_told_right, global_batch=len(held_out) // 5)
+        accuracy = run.evaluate(model, test_set, accuracy_of, global_batch=len(test_set) // 5)
         run.print(f"test accuracy {accuracy:.4f}")
 
 
@@ -36,13 +36,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
-    parser.add_argument("--checkpoint-dir", default="", help="a folder, or a bucket as s3://bucket/run")
-    parser.add_argument("--every", default="44 steps", help="how often to save: 10m, or 44 steps")
-    parser.add_argument("--report-every", type=int, default=22, help="steps from one line to the next")
+    parser.add_argument("--checkpoint-dir", default="", help="a folder, or an object store such as s3://bucket/run")
+    parser.add_argument("--every", default="44 steps", help="interval of saves: 10m, or 44 steps")
+    parser.add_argument("--report-every", type=int, default=22, help="steps between two lines of output")
     return parser.parse_args()
 
 
-def share_told_right(scores: Tensor, labels: Tensor) -> Tensor:
+def accuracy_of(scores: Tensor, labels: Tensor) -> Tensor:
     """Return the accuracy as a loss-like value, which is averaged over all images."""
     return (scores.argmax(1) == labels).float().mean()
 

@@ -34,26 +34,26 @@ def main() -> None:
     args = arguments()
     with train.init(precision=args.precision, seed=args.seed) as run:
         model, optimizer = run.parallelize(
-            lambda: classifier(args.body), optimizer=torch.optim.AdamW, groups=head_alone, lr=1e-2
+            lambda: classifier(args.body), optimizer=torch.optim.AdamW, groups=head_parameters, lr=1e-2
         )
-        learnt, held_out = packages()
-        data = run.data(learnt, global_batch=BATCH)
+        train_set, test_set = packages()
+        data = run.data(train_set, global_batch=BATCH)
         checkpoints = run.checkpoint(args.checkpoint_dir, run.state(model, optimizer, data), every=args.every)
         for batch in checkpoints.resume().steps(args.steps):
             loss = run.backward(model, batch, F.cross_entropy)
             run.step(optimizer, clip=1.0, loss=loss)
-        right = run.evaluate(model, held_out, share_told_right, global_batch=BATCH)
-        run.print(f"{right:.1%} of pieces classified correctly, of {len(PACKAGES)} packages")
+        accuracy = run.evaluate(model, test_set, accuracy_of, global_batch=BATCH)
+        run.print(f"{accuracy:.1%} of pieces classified correctly, of {len(PACKAGES)} packages")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--body", type=Path, help="what train.py learnt, as safetensors; without it random numbers")
+    parser.add_argument("--body", type=Path, help="weights from train.py as safetensors; default: random weights")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
-    parser.add_argument("--checkpoint-dir", default="", help="a folder, or a bucket as s3://bucket/run")
-    parser.add_argument("--every", default="50 steps", help="how often to save: 10m, or 50 steps")
+    parser.add_argument("--checkpoint-dir", default="", help="a folder, or an object store such as s3://bucket/run")
+    parser.add_argument("--every", default="50 steps", help="interval of saves: 10m, or 50 steps")
     return parser.parse_args()
 
 
@@ -64,8 +64,8 @@ class Head(nn.Module):
         super().__init__()
         self.score = nn.Linear(2 * width, kinds)
 
-    def forward(self, known: Tensor) -> Tensor:
-        return self.score(torch.cat([known.mean(1), known.amax(1)], dim=-1))
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.score(torch.cat([hidden.mean(1), hidden.amax(1)], dim=-1))
 
 
 def classifier(body: Path | None) -> Decoder:
@@ -78,12 +78,12 @@ def classifier(body: Path | None) -> Decoder:
     return model
 
 
-def head_alone(model: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
+def head_parameters(model: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
     """Return the parameter groups of the optimizer, which keeps no state for frozen parameters."""
     return [{"params": [each for each in model.parameters() if each.requires_grad]}]
 
 
-class Told(Dataset):
+class LabelledText(Dataset):
     """Pieces of a text, each with the number of its package."""
 
     def __init__(self, text: bytes, package: int) -> None:
@@ -99,22 +99,22 @@ class Told(Dataset):
 def packages() -> tuple[Dataset, Dataset]:
     """Return training data, and every fourth file of each package as test data: the same amount of each."""
     files = [list(sources(name)) for name in PACKAGES]
-    learnt = [b"".join(path.read_bytes() for n, path in enumerate(each) if n % 4) for each in files]
-    held_out = [b"".join(path.read_bytes() for path in each[::4]) for each in files]
-    return alike(learnt), alike(held_out)
+    training = [b"".join(path.read_bytes() for n, path in enumerate(each) if n % 4) for each in files]
+    test = [b"".join(path.read_bytes() for path in each[::4]) for each in files]
+    return equal_parts(training), equal_parts(test)
 
 
 def sources(package: str) -> Iterator[Path]:
     yield from sorted((Path(sysconfig.get_paths()["stdlib"]) / package).rglob("*.py"))
 
 
-def alike(texts: list[bytes]) -> Dataset:
+def equal_parts(texts: list[bytes]) -> Dataset:
     """Take the same amount of each text, so that chance is one over the number of packages."""
-    least = min(map(len, texts))
-    return ConcatDataset([Told(text[:least], number) for number, text in enumerate(texts)])
+    length = min(map(len, texts))
+    return ConcatDataset([LabelledText(text[:length], number) for number, text in enumerate(texts)])
 
 
-def share_told_right(scores: Tensor, packages: Tensor) -> Tensor:
+def accuracy_of(scores: Tensor, packages: Tensor) -> Tensor:
     """Return the accuracy as a loss-like value, which is averaged over all pieces."""
     return (scores.argmax(1) == packages).float().mean()
 

@@ -25,7 +25,7 @@ class Shape:
     """Width of a feed-forward layer: about 8/3 of the width, as in Llama."""
     kv_heads: int = 0
     """Fewer keys and values than heads, each shared by several (Ainslie et al. 2023). 0: as many as heads."""
-    slowest: float = 10_000.0
+    rope_base: float = 10_000.0
     """Base of the rotation frequencies by position; Llama 3 has 500,000."""
 
 
@@ -39,12 +39,12 @@ class Attention(nn.Module):
         self.is_shared = kv_width < shape.width
         widths = (shape.width, kv_width, kv_width, shape.width)
         self.wq, self.wk, self.wv, self.wo = (nn.Linear(shape.width, width, bias=False) for width in widths)
-        self.register_buffer("turns", rotations(shape.length, self.head_width, shape.slowest), persistent=False)
+        self.register_buffer("turns", rotations(shape.length, self.head_width, shape.rope_base), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
         q, k, v = (project(x).view(batch, length, -1, self.head_width) for project in (self.wq, self.wk, self.wv))
-        q, k = turned(q, self.turns[:length]), turned(k, self.turns[:length])
+        q, k = rotate(q, self.turns[:length]), rotate(k, self.turns[:length])
         q, k, v = (each.transpose(1, 2) for each in (q, k, v))
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.is_shared)
         return self.wo(attended.transpose(1, 2).reshape(batch, length, -1))
@@ -93,17 +93,18 @@ class Decoder(nn.Module):
         return self.head(self.norm(x))
 
 
-def rotations(length: int, width: int, slowest: float) -> Tensor:
+def rotations(length: int, width: int, rope_base: float) -> Tensor:
     """Return the rotation of pairs of numbers by position (Su et al. 2021): cosine and sine, (length, 1, width/2, 2).
 
     In fp32 for any parameter type: distant positions would coincide in bf16.
     """
-    speeds = slowest ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
-    angles = torch.outer(torch.arange(length, dtype=torch.float32), speeds)
+    frequencies = rope_base ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angles = torch.outer(torch.arange(length, dtype=torch.float32), frequencies)
     return torch.stack([angles.cos(), angles.sin()], dim=-1).unsqueeze(1)
 
 
-def turned(x: Tensor, turns: Tensor) -> Tensor:
+def rotate(x: Tensor, turns: Tensor) -> Tensor:
+    """Rotate pairs of numbers by position. `x`: (batch, length, heads, width); `turns`: from `rotations`."""
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     cos, sin = turns.unbind(-1)
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).type_as(x)
@@ -111,6 +112,7 @@ def turned(x: Tensor, turns: Tensor) -> Tensor:
 
 @torch.no_grad()
 def sample(score: nn.Module, shape: Shape, prompt: str, length: int, device: torch.device) -> str:
+    """Return the prompt and `length` bytes drawn from the model, at temperature 0.7."""
     text = torch.tensor([list(prompt.encode())], device=device)
     for _ in range(length):
         scores = score(text[:, -shape.length :])[:, -1] / 0.7

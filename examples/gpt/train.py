@@ -28,17 +28,17 @@ def main() -> None:
     with train.init(args.mesh, precision=args.precision, ac=args.ac, seed=args.seed) as run:
         plan = train.Plan(pipeline=("embed", "layers.*", "norm", "head"))
         model, optimizer = run.parallelize(lambda: Decoder(SHAPE), plan, torch.optim.AdamW, lr=2e-3, weight_decay=0.1)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: pace(step, args.steps))
-        learnt, held_out = standard_library()
-        data = run.data(learnt, global_batch=BATCH)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, args.steps))
+        train_set, test_set = standard_library()
+        data = run.data(train_set, global_batch=BATCH)
         state = run.state(model, optimizer, data, schedule=schedule)
         checkpoints = run.checkpoint(args.checkpoint_dir, state, every=args.every)
         for batch in checkpoints.resume().steps(args.steps):
             loss = run.backward(model, batch, loss_of)
             run.step(optimizer, clip=1.0, loss=loss)
             schedule.step()
-        heard = run.evaluate(model, held_out, loss_of, global_batch=BATCH, batches=4)
-        run.print(f"validation loss {heard:.3f} nats a byte")
+        validation_loss = run.evaluate(model, test_set, loss_of, global_batch=BATCH, batches=4)
+        run.print(f"validation loss {validation_loss:.3f} nats a byte")
         if run.world.size == 1:
             run.print(f"sample:\n{sample(model.module, SHAPE, 'def ', 200, run.world.device)}")
 
@@ -47,13 +47,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mesh", default="", help="pp=2,dp=2,tp=2; default: what the job says, or dp on all ranks")
+    parser.add_argument("--mesh", default="", help="such as pp=2,dp=2,tp=2; default: the job's, or dp on all ranks")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
-    parser.add_argument(
-        "--ac", default="none", choices=["none", "selective", "full"], help="activations computed again"
-    )
-    parser.add_argument("--checkpoint-dir", default="", help="a folder, or a bucket as s3://bucket/run")
-    parser.add_argument("--every", default="50 steps", help="how often to save: 10m, or 50 steps")
+    parser.add_argument("--ac", default="none", choices=["none", "selective", "full"], help="recomputed activations")
+    parser.add_argument("--checkpoint-dir", default="", help="a folder, or an object store such as s3://bucket/run")
+    parser.add_argument("--every", default="50 steps", help="interval of saves: 10m, or 50 steps")
     return parser.parse_args()
 
 
@@ -74,13 +72,13 @@ class Text(Dataset):
 def standard_library() -> tuple[Text, Text]:
     """Return every module at the library's top level; every tenth file is held out."""
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
-    learnt = b"".join(path.read_bytes() for index, path in enumerate(files) if index % 10)
-    held_out = b"".join(path.read_bytes() for path in files[::10])
-    return Text(learnt, SHAPE.length), Text(held_out, SHAPE.length)
+    training = b"".join(path.read_bytes() for index, path in enumerate(files) if index % 10)
+    test = b"".join(path.read_bytes() for path in files[::10])
+    return Text(training, SHAPE.length), Text(test, SHAPE.length)
 
 
-def pace(step: int, steps: int) -> float:
-    """Factor of the learning rate: twenty steps of warm-up, then linear decay to a tenth."""
+def learning_rate_factor(step: int, steps: int) -> float:
+    """Return the factor of the learning rate: twenty steps of warm-up, then linear decay to a tenth."""
     return min((step + 1) / 20, 1 - 0.9 * step / steps)
 
 

@@ -30,6 +30,6 @@ def test_the_demo_on_kubernetes_names_missing_tools_and_starts_no_process(monkey
     )
     monkeypatch.setattr(demo.signal, "signal", lambda *_: None)
     assert demo.main() == 1
-    said = capsys.readouterr()
-    assert "sh tools/install_nodes.sh. The jobs themselves need neither: `make demo`" in said.err
-    assert said.out.count("  NOT  ") == len(demo.SEEN)
+    output = capsys.readouterr()
+    assert "sh tools/install_nodes.sh. The jobs themselves need neither: `make demo`" in output.err
+    assert output.out.count("  NOT  ") == len(demo.CHECKS)

@@ -33,7 +33,7 @@ def test_every_command_of_the_guide_works(state: Path, tmp_path: Path):
                 until(state, step["wanted"], *step["words"].split())
     finally:
         windlass(state, "down", "--yes")
-    assert re.search(r"asked to leave: saved after epoch (\d+)\n.*resumed after epoch \1\n", printed)
+    assert re.search(r"stop requested: saved after epoch (\d+)\n.*resumed after epoch \1\n", printed)
     assert float(re.search(r"test accuracy (\d\.\d+)", printed)[1]) > 0.95
 
 

@@ -92,7 +92,7 @@ def test_a_preempted_job_saves_resumes_and_reaches_the_same_accuracy(state: Path
         output, _ = following.communicate()
         assert phase(state, stopped, "Succeeded")["status"]["preemptions"] == 1
         assert phase(state, urgent, "Succeeded")["attempts"] == 1
-    saved = re.search(r"asked to leave: saved after epoch (\d)", output)
+    saved = re.search(r"stop requested: saved after epoch (\d)", output)
     resumed = re.search(r"resumed after epoch (\d)", output)
     assert resumed
     assert saved is None or saved[1] == resumed[1]

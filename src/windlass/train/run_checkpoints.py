@@ -139,7 +139,7 @@ class RunCheckpoints:
     def steps(self, max_steps: int) -> Iterator[Batch]:
         """Yield batches until `max_steps` steps are done since the first start.
 
-        Saves when due, when all ranks are asked to leave, and at the end. A failed save is reported and retried; raises
+        Saves when due, when all ranks are stop requested, and at the end. A failed save is reported and retried; raises
         CheckpointError when saves keep failing.
         """
         if self._retrying is None:
