@@ -104,7 +104,7 @@ def running_job(
     placement = Placement({role.lower(): nodes[role.lower()]})
     status = Status(Phase.ADMITTED, "Admitted", generation=1, placement=placement, gone=False, admitted_at=AT)
     manifest["status"] = {stored_state.FIELD: stored_state.written(Stored(1, 1, status))}
-    backend.jobs.see(resource, manifest)
+    backend.job_reader.update(resource, manifest)
     (gang,) = backend.jobs
     names = gang.members(1, gang.sizes)
     return [

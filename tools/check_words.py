@@ -101,7 +101,6 @@ ONE_NAME_TWICE: dict[str, str] = {
     "Level": "a level of the topology: its domains in the node table, its labels on Kubernetes",
     "Membership": "of a pod in a gang, and of an agent in a rendezvous",
     "Plan": "of a scheduling cycle, and of a model's parallelism: the term of both fields",
-    "Refused": "the core's event for a refused job, and the exception for a refused manifest",
     "Run": "of a gang as pods, and of a training script: the term of both fields",
     "RunOptions": "of the command `windlass run`, and of a training run",
     "Status": "of a job, and of a pod: the term of Kubernetes",

@@ -66,7 +66,7 @@ class KubernetesHost:
     async def open(self) -> KubernetesBackend:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(Connection(self.access))
-        settings = BackendSettings(image_patience=0)
+        settings = BackendSettings(image_pull_timeout=0)
         backend = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, settings)
         ready = asyncio.Event()
         watching = asyncio.create_task(watch_all(backend, [*JOB_KINDS, QUEUES], ready.set))

@@ -19,7 +19,7 @@ from controlplane.tidy import clear
 from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, namespaced, script_of
 
 import strays
-from windlass.backends.kubernetes.agents import hub
+from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
@@ -103,7 +103,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
         calls = listen("127.0.0.1", 0)
         agents = calls.getsockname()[1]
-        settings = BackendSettings(Settings(agents=f"127.0.0.1:{agents}"), image_patience=0)
+        settings = BackendSettings(Settings(agents=f"127.0.0.1:{agents}"), image_pull_timeout=0)
         world = KubernetesBackend(connection, _now, settings, troubles.append)
         endpoints = Endpoints(metrics, history)
         listener = listen("127.0.0.1", 0)
@@ -119,7 +119,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
                 endpoints.lead(controller, world, observed)
                 endpoints.unready = ""
                 tasks.append(asyncio.create_task(run(controller, observed, on_trouble=endpoints.complain)))
-                tasks.append(asyncio.create_task(hub.serve(calls, world.agents)))
+                tasks.append(asyncio.create_task(agent_server.serve(calls, world.agents)))
                 yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, troubles)
             finally:
                 await endpoints.follow()

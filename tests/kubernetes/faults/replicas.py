@@ -45,7 +45,7 @@ class Replica:
         access = plain(self.wire.url, tls=self._plane.admin.ssl())
         async with JobHistory(f"sqlite://{self._folder}/{self.name}.db", now, self.said.append) as history:
             terms = LeaseSettings("default", LEASE, self.name, self._lease)
-            world = BackendSettings(image_patience=0)
+            world = BackendSettings(image_pull_timeout=0)
             await run_replica(
                 ReplicaContext(access, terms, self.said.append, Endpoints(metrics, history), metrics, world)
             )

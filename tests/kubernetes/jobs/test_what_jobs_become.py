@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.installer import apply
 from windlass.jobs.description.job_file import loads
-from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import KINDS, dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
@@ -91,7 +91,7 @@ def test_what_a_job_becomes_is_taken(cluster, manifest):
     parsed = read(manifest, Settings(runtimes=runtimes, pod_groups=True))
     assert not isinstance(parsed, Fault), str(parsed)
     pods = [member.pod for member in members(parsed, 1)]
-    objects = [*companions(parsed, [pod["metadata"]["name"] for pod in pods]), *pods]
+    objects = [*dependent_objects(parsed, [pod["metadata"]["name"] for pod in pods]), *pods]
     assert objects
     for each, kept in zip(objects, taken(cluster, objects), strict=True):
         assert kept["metadata"]["name"] == each["metadata"]["name"]
@@ -149,4 +149,4 @@ def test_a_job_of_ours_is_kept_as_it_was_and_its_pods_are_taken(cluster, number)
     assert not isinstance(parsed, Fault), str(parsed)
     if not any(role.pod for role in job.roles):  # what it adds is in the job then
         assert parsed.job == job
-    taken(cluster, [*companions(parsed), *(member.pod for member in members(parsed, 1))])
+    taken(cluster, [*dependent_objects(parsed), *(member.pod for member in members(parsed, 1))])

@@ -40,7 +40,7 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.jobs.job_store import CANCEL
+from windlass.backends.kubernetes.jobs.job_reports import CANCEL
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all

@@ -7,8 +7,8 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from windlass.backends.kubernetes.agents import hub
-from windlass.backends.kubernetes.agents.rendezvous import Ears, Rendezvous
+from windlass.backends.kubernetes.agents import agent_server
+from windlass.backends.kubernetes.agents.rendezvous import Rendezvous, RendezvousCallbacks
 from windlass.core.model.job import RestartPolicy
 
 WAITS = """
@@ -21,32 +21,32 @@ while not pathlib.Path(f"end-{generation}").exists():
 """
 
 
-class Controller(hub.Host):
+class Controller(agent_server.MessageHandler):
     """Leads the agents of the pods p0 and p1. `restarts_allowed`: whether ranks may start again."""
 
     def __init__(self, *, restarts_allowed=True):
         self.restarts_allowed, self.restarts, self.hangs = restarts_allowed, [], []
-        self.meeting, self.callers = None, {}
+        self.rendezvous, self.connections = None, {}
 
-    def welcome(self, hello, caller):
+    def connect(self, hello, connection):
         clock = asyncio.get_running_loop().time
-        if self.meeting is None:
-            callbacks = Ears(
-                lambda _failed: self.restarts_allowed, lambda *told: self.restarts.append(told), self._hangs, list
+        if self.rendezvous is None:
+            callbacks = RendezvousCallbacks(
+                lambda _failed: self.restarts_allowed, lambda *restart: self.restarts.append(restart), self._hangs, list
             )
-            self.meeting = Rendezvous({"p0": 0, "p1": 1}, 1, callbacks, clock(), RestartPolicy(backoff_base=10))
+            self.rendezvous = Rendezvous({"p0": 0, "p1": 1}, 1, callbacks, clock(), RestartPolicy(backoff_base=10))
         name = hello["name"].partition("/")[2]
-        self.callers[caller] = name
-        self.meeting.join(name, f"node-of-{name}", hello, caller, clock())
-        return lambda said: self.meeting.hear(name, said, clock())
+        self.connections[connection] = name
+        self.rendezvous.join(name, f"node-of-{name}", hello, connection, clock())
+        return lambda message: self.rendezvous.receive(name, message, clock())
 
-    def left(self, caller):
-        if name := self.callers.pop(caller, None):
-            self.meeting.left(name, caller)
+    def disconnect(self, connection):
+        if name := self.connections.pop(connection, None):
+            self.rendezvous.agents.disconnect(name, connection)
 
-    def look(self):
-        if self.meeting is not None:
-            self.meeting.look(asyncio.get_running_loop().time())
+    def check_timeouts(self):
+        if self.rendezvous is not None:
+            self.rendezvous.check_timeouts(asyncio.get_running_loop().time())
 
     def _restarted(self, *restart):
         self.restarts.append(restart)
@@ -63,7 +63,7 @@ def serving(controller, port):
 
     def run():
         asyncio.set_event_loop(loop)
-        task = loop.create_task(hub.serve(socket.create_server(("127.0.0.1", port)), controller))
+        task = loop.create_task(agent_server.serve(socket.create_server(("127.0.0.1", port)), controller))
         tasks.append(task)
         try:
             loop.run_until_complete(task)

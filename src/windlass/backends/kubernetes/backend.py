@@ -14,6 +14,7 @@ from typing import Any
 
 from windlass.backends.inbox import Inbox
 from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
+from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import ObjectCache
 from windlass.backends.kubernetes.client.objects import Pod
@@ -27,6 +28,9 @@ from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_commits import JobCommits
 from windlass.backends.kubernetes.jobs.job_fit import fit_job
+from windlass.backends.kubernetes.jobs.job_reader import JobReader
+from windlass.backends.kubernetes.jobs.job_reports import JobReports
+from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.jobs.run_control import BackendParts, RunControl
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
@@ -91,14 +95,17 @@ class KubernetesBackend:
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor)
-        self.jobs = JobStore(
-            settings.kinds,
+        self.jobs = JobStore()
+        reports = JobReports(self.inject, self._refusals.tell, self.jobs.next_number)
+        self.job_specs = JobSpecs(
+            self.jobs,
+            reports,
             lambda parsed: fit_job(parsed, self.monitor.lookups.of(parsed.namespace)),
             self.inject,
-            self._refusals.tell,
             self._discard_stale_pods,
         )
-        gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_patience)
+        self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds)
+        gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout)
         parts = BackendParts(gang_pods, self.monitor, self.inject, settings.settling)
         runs = RunControl(self.changed, self._executor, parts, self._report)
         self.gangs = GangController(self.jobs, self._standby, runs)
@@ -106,6 +113,8 @@ class KubernetesBackend:
         self._commits = JobCommits(
             connection,
             self.jobs,
+            self.job_specs,
+            self.job_reader,
             self.gangs,
             self.changed,
             self._standby,
@@ -113,7 +122,8 @@ class KubernetesBackend:
             self.now,
             on_trouble,
         )
-        self.agents = AgentRegistry(self.pods, self.gangs.owner, self._events, self.inject, self.changed.mark, self.now)
+        access = BackendAccess(self.pods, self._events, self.inject, self.changed.mark, self.now)
+        self.agents = AgentRegistry(access, self.gangs.owner)
         """Agents in pods, which report to the leader."""
         # 4. external gangs
         self.external = self._external_gangs()
@@ -141,7 +151,7 @@ class KubernetesBackend:
 
     def recover(self) -> Recovery:
         """Returns the states in the jobs' objects, and the gangs that should be alive."""
-        states = [*self.jobs.recover(), *self.external.recover()]
+        states = [*self.job_reader.recover(), *self.external.recover()]
         self._time.pass_by(latest(states))
         self.router.leads = True
         self.monitor.begin()
@@ -222,7 +232,7 @@ class KubernetesBackend:
             self.external.look_around()
         if settled is Settled.LOOKUPS:
             changed = self.monitor.lookups.take_changed()
-            self.jobs.look_around(changed)
+            self.job_specs.resolve_again(changed)
             self.external.resolve_again(changed)
         self.external.look()
         self.gangs.look(self.now())

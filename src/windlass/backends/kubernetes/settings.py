@@ -14,7 +14,7 @@ class BackendSettings:
     """Times in milliseconds."""
 
     kinds: Settings = field(default_factory=Settings)
-    image_patience: int = 300_000
+    image_pull_timeout: int = 300_000
     """Time for which image pulls may fail before the pod counts as one that cannot start."""
     eviction_patience: float = EVICTION_PATIENCE_S
     """Seconds for which a disruption budget may forbid an eviction before a preemption is given up."""

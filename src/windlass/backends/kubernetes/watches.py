@@ -96,9 +96,9 @@ def jobs(backend: KubernetesBackend, resource: Resource) -> Callable[[Sequence[C
     def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
         for change in changes:
             if change.kind == "deleted":
-                backend.jobs.lose(change.object["metadata"]["uid"])
+                backend.job_reader.delete(change.object["metadata"]["uid"])
             else:
-                backend.jobs.see(resource, change.object)
+                backend.job_reader.update(resource, change.object)
 
     return apply
 

@@ -4,7 +4,7 @@ Belongs here: finding the operator; creating, following and changing jobs with t
 and commands inside them. Does not belong here: HTTP requests (`backends.kubernetes.client`), the objects of a job
 (`jobs.kubernetes`), and what a verb prints (`cli.verbs`).
 
-- `client`: `ClusterClient`, the class that verbs call
+- `client`: `ClusterClient`, the class that verbs call, with the queries of `job_queries` and `operator_queries`
 - `api_session`: blocking calls of the API server; `operator_client`: the API of the leading operator
 - `job_names`, `job_finder`, `job_objects`: from a name to its objects, and the state stored in them
 - `submission`, `training_jobs`, `code_folder`, `object_creation`, `submit_warnings`: from a command line to objects

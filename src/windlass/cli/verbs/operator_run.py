@@ -40,8 +40,9 @@ _Address: TypeAlias = Annotated[
 _AtOnce: TypeAlias = Annotated[
     int, typer.Option("--at-once", min=1, max=512, help="Maximum concurrent creations, bindings and deletions of pods.")
 ]
-_Patience: TypeAlias = Annotated[
-    str, typer.Option("--image-patience", metavar="DURATION", help="How long the pull of an image may keep failing.")
+_ImagePullTimeout: TypeAlias = Annotated[
+    str,
+    typer.Option("--image-pull-timeout", metavar="DURATION", help="How long the pull of an image may keep failing."),
 ]
 _Domain: TypeAlias = Annotated[
     str, typer.Option("--cluster-domain", help="Domain of service names given to pods, such as cluster.local.")
@@ -98,7 +99,7 @@ def run(
     lease_seconds: _LeaseSeconds = 15,
     address: _Address = "",
     at_once: _AtOnce = 64,
-    image_patience: _Patience = "5m",
+    image_pull_timeout: _ImagePullTimeout = "5m",
     cluster_domain: _Domain = "",
     waiter_image: _Waiter = "alpine:3.10",
     kubectl_image: _Kubectl = "mpioperator/kubectl-delivery:latest",
@@ -129,7 +130,7 @@ def run(
         pod_groups=pod_groups,
     )
     world = BackendSettings(
-        kinds, image_patience=parse_duration_option("--image-patience", image_patience), at_once=at_once
+        kinds, image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout), at_once=at_once
     )
     access = access_to(context, kubeconfig)
     from windlass.server.operator.history.store import RetentionLimits  # noqa: PLC0415

@@ -7,7 +7,7 @@ Imports: the standard library, `windlass.core`, `windlass.launch` and the rest o
 Packages and modules, each resting on those below it:
 - `manifests`: files of manifests, fields that no kind has, job files as objects of a cluster
 - `kinds`: `registry.read(manifest, settings) -> ParsedJob | Fault` (raises nothing),
-  `registry.members(parsed, generation, sizes)`, `registry.companions(parsed, running, sizes) -> [dict]`
+  `registry.members(parsed, generation, sizes)`, `registry.dependent_objects(parsed, running, sizes) -> [dict]`
 - `external`: gangs of pods that other controllers create
 - `status`: conditions, replica counts and times of a job's object
 - `pods`: pods made from templates

@@ -26,8 +26,8 @@ class Fault:
         return f"{dotted(self.path)}: {self.message}"
 
 
-class Refused(Exception):  # noqa: N818 - never leaves `kinds.read`
-    """A manifest with a fault."""
+class ManifestError(Exception):
+    """A fault of a manifest; `registry.read` returns it instead of raising it."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
@@ -50,14 +50,14 @@ class Spot:
     path: FieldPath = ()
 
     def __getitem__(self, name: str) -> Spot:
-        """A field of a mapping. Raises Refused if this is none."""
+        """A field of a mapping. Raises ManifestError if this is none."""
         value = self.value
         inner = value.get(name) if isinstance(value, dict) else self.mapping().get(name)
         return Spot(inner, (*self.path, name))
 
     def refuse(self, message: str) -> NoReturn:
-        """Raises Refused."""
-        raise Refused(Fault(self.path, message))
+        """Raises ManifestError."""
+        raise ManifestError(Fault(self.path, message))
 
     def mapping(self) -> dict[str, Any]:
         """A mapping; empty if absent."""

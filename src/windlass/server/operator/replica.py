@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from windlass.backends.kubernetes.agents import hub
+from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.connection import Connection
@@ -99,11 +99,11 @@ async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBac
     """Leave the kinds that another operator serves to it, until that operator is gone."""
     rivals = [rival for rival in await find_rivals(backend.connection, time.time()) if rival.serves]
     kinds = frozenset(kind for rival in rivals for kind in rival.serves)
-    if kinds == backend.jobs.left:
+    if kinds == backend.job_reader.foreign_kinds:
         return
     for rival in rivals:
         context.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {US}")
-    backend.jobs.leave(kinds)
+    backend.job_reader.leave_kinds(kinds)
 
 
 async def _discover(context: ReplicaContext, backend: KubernetesBackend, served: Collection[Resource]) -> None:
@@ -150,7 +150,7 @@ async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
         group.create_task(run(controller, observed, on_trouble=trouble))
         group.create_task(write_reasons(controller, backend))
         if context.agents is not None:
-            group.create_task(hub.serve(listen(*context.agents), backend.agents))
+            group.create_task(agent_server.serve(listen(*context.agents), backend.agents))
 
 
 def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depth import depth
-from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import KINDS, dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault, Spot
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 
@@ -127,7 +127,7 @@ def survives(manifest):
         assert str(found).count("\n") == 0
     elif found.pods < 100:
         made = members(found, 1)
-        companions(found)
+        dependent_objects(found)
         assert len({member.name for member in made}) == len(made)
         roles = {role.name: role for role in found.job.roles}
         for member in made:  # what is scheduled is what is bound

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.settings import Settings
 
 OLD = yaml.safe_load("""
@@ -97,7 +97,7 @@ def test_v1s_launcher_finds_kubectl_and_the_hostfile():
 
 
 def test_v1s_companions_let_the_launcher_into_its_own_workers():
-    found = named(companions(read(OLD), running=["pi-worker-1"]))
+    found = named(dependent_objects(read(OLD), running=["pi-worker-1"]))
     assert list(found) == [
         "ConfigMap/pi-config",
         "ServiceAccount/pi-launcher",
@@ -120,7 +120,7 @@ def test_v1s_launcher_with_gpus_is_the_first_host():
     launcher = manifest["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
     launcher["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
     launcher["serviceAccountName"] = "mine"
-    found = named(companions(read(manifest)))
+    found = named(dependent_objects(read(manifest)))
     assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-launcher slots=2\npi-worker-0")
     assert "ServiceAccount/pi-launcher" not in found
     assert found["RoleBinding/pi-launcher"]["subjects"][0]["name"] == "mine"
@@ -172,7 +172,7 @@ def test_v2s_workers_serve_ssh_behind_one_service():
 
 def test_v2s_companions_are_service_config_keys_and_the_launchers_job():
     policy = {"backoffLimit": 2, "ttlSecondsAfterFinished": 60}
-    found = named(companions(read(changed(NEW, runPolicy=policy)), running=["pi-worker-0"]))
+    found = named(dependent_objects(read(changed(NEW, runPolicy=policy)), running=["pi-worker-0"]))
     assert list(found) == ["Service/pi", "ConfigMap/pi-config", "Secret/pi-ssh", "Job/pi-launcher"]
     assert found["Service/pi"]["spec"] == {
         "clusterIP": "None",
@@ -197,7 +197,7 @@ def test_v2s_companions_are_service_config_keys_and_the_launchers_job():
 
 def test_v2s_launcher_may_compute_too():
     parsed = read(changed(NEW, runLauncherAsWorker=True))
-    found = named(companions(parsed))
+    found = named(dependent_objects(parsed))
     assert found["Service/pi"]["spec"]["publishNotReadyAddresses"]
     assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-launcher.pi.team.svc slots=2\n")
     template = found["Job/pi-launcher"]["spec"]["template"]
@@ -209,19 +209,19 @@ def test_v2s_launcher_may_compute_too():
 
 def test_v2s_launcher_may_wait_until_all_workers_are_ready():
     parsed = read(changed(NEW, launcherCreationPolicy="WaitForWorkersReady"))
-    assert "Job/pi-launcher" not in named(companions(parsed, running=["pi-worker-0"]))
-    assert "Job/pi-launcher" in named(companions(parsed, running=["pi-worker-0", "pi-worker-1"]))
+    assert "Job/pi-launcher" not in named(dependent_objects(parsed, running=["pi-worker-0"]))
+    assert "Job/pi-launcher" in named(dependent_objects(parsed, running=["pi-worker-0", "pi-worker-1"]))
 
 
 def test_only_the_gang_restarts_the_launcher_of_v2():
-    launcher = companions(read(changed(NEW, runPolicy={"restartMode": "gang"})))[-1]
+    launcher = dependent_objects(read(changed(NEW, runPolicy={"restartMode": "gang"})))[-1]
     assert launcher["spec"]["backoffLimit"] == 0
     assert launcher["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
 def test_an_installation_names_its_domain_and_its_images():
     settings = Settings(cluster_domain="cluster.local", kubectl_image="mirror/kubectl:1")
-    found = named(companions(read(NEW, settings)))
+    found = named(dependent_objects(read(NEW, settings)))
     assert "pi-worker-0.pi.team.svc.cluster.local slots=2" in found["ConfigMap/pi-config"]["data"]["hostfile"]
     launcher = members(read(OLD, settings), 1)[0]
     assert launcher.pod["spec"]["initContainers"][0]["image"] == "mirror/kubectl:1"
@@ -229,7 +229,7 @@ def test_an_installation_names_its_domain_and_its_images():
 
 def test_v2_knows_intels_words_and_other_homes():
     parsed = read(changed(NEW, mpiImplementation="Intel", sshAuthMountPath="/home/mpi/.ssh"))
-    found = named(companions(parsed))
+    found = named(dependent_objects(parsed))
     assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-worker-0.pi.team.svc:2\n")
     volume = found["Job/pi-launcher"]["spec"]["template"]["spec"]["volumes"][0]
     assert "defaultMode" not in volume["secret"]

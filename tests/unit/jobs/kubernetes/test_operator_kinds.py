@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.settings import Settings
 
 
@@ -113,7 +113,7 @@ def test_a_paddle_job_may_be_elastic():
     ],
 )
 def test_every_pod_has_a_service_with_the_kinds_port(kind, roles, container, port):
-    found = companions(read(job(kind, roles, container)))
+    found = dependent_objects(read(job(kind, roles, container)))
     assert len(found) == sum(roles.values())
     assert all(each["spec"]["ports"] == [port] for each in found)
 

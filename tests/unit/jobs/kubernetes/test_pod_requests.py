@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from windlass.core.model.job import Match, Toleration
-from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestError, Spot
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods.quantities import amount
@@ -120,7 +120,7 @@ def test_malformed_quantities_are_refused(text):
 
 
 def test_half_a_device_is_refused_with_its_place():
-    with pytest.raises(Refused, match=r"containers\[0\].resources.limits.nvidia.com/gpu: expects a whole number"):
+    with pytest.raises(ManifestError, match=r"containers\[0\].resources.limits.nvidia.com/gpu: expects a whole number"):
         pod_requests(Spot({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "500m"}}}]}))
 
 
@@ -148,12 +148,12 @@ def test_required_terms_of_affinity():
 )
 def test_terms_that_no_node_could_meet(terms, said):
     required = f"requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}"
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(ManifestError, match=said):
         affinity_of(spec(f"affinity: {{nodeAffinity: {{{required}}}}}"))
 
 
 def test_tolerations():
     written = spec("tolerations: [{key: gpu, value: a, effect: NoSchedule, tolerationSeconds: 5}, {operator: Exists}]")
     assert tolerations_of(written) == (Toleration("gpu", "Equal", "a", "NoSchedule"), Toleration(operator="Exists"))
-    with pytest.raises(Refused, match=r"tolerations\[0\].operator: expects Equal or Exists"):
+    with pytest.raises(ManifestError, match=r"tolerations\[0\].operator: expects Equal or Exists"):
         tolerations_of(spec("tolerations: [{operator: Near}]"))

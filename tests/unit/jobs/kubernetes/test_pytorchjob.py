@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from windlass.core.model.job import Job, MemberRestart, RestartScope
-from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.kinds.run_policy import is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.settings import Settings
@@ -130,12 +130,12 @@ def test_a_worker_keeps_its_template_and_waits_for_the_master():
 def test_making_pods_leaves_the_manifest_as_it_was():
     before = yaml.safe_dump(DIGITS)
     members(read(DIGITS), generation=1)
-    companions(read(DIGITS))
+    dependent_objects(read(DIGITS))
     assert yaml.safe_dump(DIGITS) == before
 
 
 def test_every_pod_has_a_headless_service_of_its_name():
-    master, _, worker = companions(read(DIGITS))
+    master, _, worker = dependent_objects(read(DIGITS))
     labels = {
         "training.kubeflow.org/operator-name": "pytorchjob-controller",
         "training.kubeflow.org/job-name": "digits",
@@ -196,7 +196,7 @@ def test_an_elastic_job_may_shrink_and_grow():
 
 
 def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
-    _, autoscaler = companions(read(job(ELASTIC)))
+    _, autoscaler = dependent_objects(read(job(ELASTIC)))
     assert autoscaler == {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -208,7 +208,7 @@ def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
             "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}],
         },
     }
-    assert companions(read(job(ELASTIC + "\nrunPolicy: {suspend: true}"))) == []
+    assert dependent_objects(read(job(ELASTIC + "\nrunPolicy: {suspend: true}"))) == []
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_an_elastic_gang_is_told_the_size_it_has():
     made = members(read(elastic), 1, {"worker": 3})
     told = {each["name"]: each["value"] for each in made[0].pod["spec"]["containers"][0]["env"]}
     assert (len(made), told["PET_NNODES"]) == (3, "1:4")
-    assert len(companions(read(elastic), sizes={"worker": 3})) == 3
+    assert len(dependent_objects(read(elastic), sizes={"worker": 3})) == 3
     fixed = job("runPolicy: {schedulingPolicy: {minAvailable: 2}}")
     fixed["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
     told = members(read(fixed), 1, {"worker": 2})[0].pod["spec"]["containers"][0]["env"]

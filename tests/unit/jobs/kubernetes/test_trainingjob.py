@@ -8,7 +8,7 @@ import yaml
 
 from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.description.job_file import loads
-from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
@@ -98,9 +98,9 @@ def test_a_label_names_the_queue_where_the_spec_does_not():
 
 
 def test_one_service_names_every_pod():
-    (service,) = companions(read(DIGITS))
+    (service,) = dependent_objects(read(DIGITS))
     assert (service["metadata"]["name"], service["spec"]["selector"]) == ("digits", {"windlass.dev/job-name": "digits"})
-    assert companions(read(job(suspend=True))) == []
+    assert dependent_objects(read(job(suspend=True))) == []
 
 
 def test_a_gang_of_another_size_is_told_that_size():
@@ -162,7 +162,7 @@ def test_an_installation_may_want_pod_groups_besides():
     elastic = job(elastic={"min": 2, "max": 8}, mem="1Gi")
     del elastic["spec"]["nodes"]
     parsed = read(elastic, Settings(pod_groups=True))
-    group = companions(parsed)[0]
+    group = dependent_objects(parsed)[0]
     assert (group["kind"], group["metadata"]["name"]) == ("PodGroup", "digits")
     assert group["spec"] == {"minMember": 2, "minResources": {"nvidia.com/gpu": "4", "memory": "2Gi"}}
     assert members(parsed, 1)[0].pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "digits"

@@ -5,7 +5,7 @@ import copy
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.kinds.run_policy import is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
@@ -73,12 +73,12 @@ def test_the_gang_is_restarted_whole_by_the_core():
     assert (parsed.policy.gang_restart, parsed.job.restart.user_limit, is_ours(parsed.policy)) == (True, 6, True)
     (role,) = parsed.job.roles
     assert (role.replicas, role.procs, role.resources) == (2, 4, {"cpu": 4000})
-    (service,) = companions(parsed)
+    (service,) = dependent_objects(parsed)
     assert (service["metadata"]["name"], service["spec"]["selector"]) == (
         "digits",
         {"jobset.sigs.k8s.io/jobset-name": "digits"},
     )
-    assert companions(read(job(suspend=True))) == []
+    assert dependent_objects(read(job(suspend=True))) == []
 
 
 def test_a_label_names_the_queue_of_a_kind_that_has_no_field_for_it():
@@ -112,7 +112,7 @@ def test_mpi_has_keys_a_hostfile_and_a_launcher_that_computes():
     parsed = read(job("deepspeed-distributed", {"numNodes": 3, "numProcPerNode": 2}))
     names = [member.name for member in members(parsed, 1)]
     assert names == ["digits-node-0-0", "digits-node-0-1", "digits-launcher-0-0"]
-    _, secret, hosts = companions(parsed)
+    _, secret, hosts = dependent_objects(parsed)
     assert (secret["metadata"]["name"], secret["type"]) == ("digits-mpi-ssh-auth", "kubernetes.io/ssh-auth")
     assert hosts["data"]["hostfile"] == (
         "digits-node-0-0.digits slots=2\ndigits-node-0-1.digits slots=2\ndigits-launcher-0-0.digits slots=2\n"

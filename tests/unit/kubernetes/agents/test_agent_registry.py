@@ -1,4 +1,4 @@
-"""Gangs whose agents are led, and ends of agents that cannot report them."""
+"""Agents of several gangs: members that end without a leader, faults of one gang, and recoveries that are reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from windlass.agent.rendezvous import state_machine as rules
-from windlass.backends.kubernetes.agents.agent_registry import GIVEN_UP, AgentRegistry
+from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
+from windlass.backends.kubernetes.agents.gang_agents import GIVEN_UP, BackendAccess, GangAgents
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods.pod_binding import GENERATION, pod_of
 from windlass.core.model.job import RestartPolicy
@@ -23,7 +24,7 @@ def pod(name: str, phase: str = "Running") -> Any:
 
 
 def gang(name: str) -> Any:
-    """Of two pods, as far as agents matter."""
+    """A gang of two pods, with the fields that agents concern."""
     names = {f"{name}-0": 0, f"{name}-1": 1}
     home = SimpleNamespace(uid=name, namespace="team", name=name)
     run = Run(1, ())
@@ -40,109 +41,99 @@ def gang(name: str) -> Any:
     )
 
 
-class Line:
-    """Keeps the kinds of what it was told."""
+class Connection:
+    """Keeps the kinds of the messages sent to it."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.sent: list[str] = []
         self.closed = False
 
-    def say(self, message: Any) -> None:
-        self.told.append(message["type"])
+    def send(self, message: Any) -> None:
+        self.sent.append(message["type"])
 
     def close(self) -> None:
         self.closed = True
 
 
 class Operator:
-    """Two gangs, their pods, and what was announced of them."""
+    """Two gangs, their pods, and the events recorded for them."""
 
     def __init__(self) -> None:
         self.gangs = {name: gang(name) for name in ("a", "b")}
         self.pods = {f"{name}-{at}": pod(f"{name}-{at}") for name in self.gangs for at in (0, 1)}
-        self.news: list[Any] = []
-        book: Any = SimpleNamespace(get=lambda _namespace, name: self.pods.get(name))
-        announcer: Any = SimpleNamespace(tell=self.news.append)
-        self.attendance = AgentRegistry(
-            book,
-            lambda pod: self.gangs[pod.metadata.name[0]],
-            announcer,
-            lambda _event: None,
-            lambda _gang: None,
-            lambda: 1_000,
-        )
+        self.recorded: list[Any] = []
+        pods: Any = SimpleNamespace(get=lambda _namespace, name: self.pods.get(name))
+        events: Any = SimpleNamespace(tell=self.recorded.append)
+        access = BackendAccess(pods, events, lambda _event: None, lambda _gang: None, lambda: 1_000)
+        self.registry = AgentRegistry(access, lambda pod: self.gangs[pod.metadata.name[0]])
 
-    def call(self, name: str, generation: int = 0) -> tuple[Line, Any]:
-        line: Any = Line()
+    def connect(self, name: str, generation: int = 0) -> tuple[Connection, Any]:
+        connection: Any = Connection()
         hello = {"type": "hello", "name": f"team/{name}", "token": "secret", "id": name, "address": "10.0.0.1"}
         hello |= {"port": 4000, "ranks": 1, "generation": generation, "seen": generation, "last": None}
-        return line, self.attendance.welcome(hello, line)
+        return connection, self.registry.connect(hello, connection)
 
-    def meeting(self, name: str) -> Any:
-        return self.attendance._attended[name].meeting
-
-
-def told(story: Any) -> None:
-    asyncio.run(story())
+    def rendezvous(self, name: str) -> Any:
+        return self.registry._gangs[name].rendezvous
 
 
-def test_a_job_ends_though_an_agent_left_well_without_a_leader() -> None:
-    async def story() -> None:
+def test_a_job_ends_although_a_member_succeeded_without_a_leader() -> None:
+    async def scenario() -> None:
         operator = Operator()
-        line, hear = operator.call("a-0", generation=3)
-        hear({"type": "succeeded", "id": "", "generation": 3})
-        operator.attendance.look()
-        assert line.told == ["welcome"], "the other one may be on its way"
+        connection, receive = operator.connect("a-0", generation=3)
+        receive({"type": "succeeded", "id": "", "generation": 3})
+        operator.registry.check_timeouts()
+        assert connection.sent == ["welcome"], "the other one may be on its way"
         operator.pods["a-1"] = pod("a-1", "Succeeded")
-        operator.attendance.look()
-        assert line.told == ["welcome", "close"]
+        operator.registry.check_timeouts()
+        assert connection.sent == ["welcome", "close"]
 
-    told(story)
+    asyncio.run(scenario())
 
 
-def test_ranks_do_not_start_again_beside_one_that_has_left() -> None:
-    async def story() -> None:
+def test_ranks_do_not_restart_beside_a_member_that_has_succeeded() -> None:
+    async def scenario() -> None:
         operator = Operator()
-        line, hear = operator.call("a-0", generation=3)
+        connection, receive = operator.connect("a-0", generation=3)
         operator.pods["a-1"] = pod("a-1", "Succeeded")
-        operator.attendance.look()
-        hear({"type": "failed", "id": "", "generation": 3, "code": 1, "why": "rank 0 exited with 1"})
-        hear({"type": "stopped", "id": "", "generation": 3, "code": 0})
-        assert line.told == ["welcome", "halt", "close"]
+        operator.registry.check_timeouts()
+        receive({"type": "failed", "id": "", "generation": 3, "code": 1, "why": "rank 0 exited with 1"})
+        receive({"type": "stopped", "id": "", "generation": 3, "code": 0})
+        assert connection.sent == ["welcome", "halt", "close"]
 
-    told(story)
+    asyncio.run(scenario())
 
 
-def test_a_fault_in_leading_one_gang_is_told_once_and_others_are_led_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
+def test_a_fault_of_one_gang_is_reported_once_and_other_gangs_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
         operator = Operator()
-        (line, _), (other, hear) = operator.call("a-0", generation=3), operator.call("b-0", generation=3)
-        monkeypatch.setattr(operator.meeting("a"), "look", lambda _now: 1 / 0)
+        (connection, _), (other, receive) = operator.connect("a-0", generation=3), operator.connect("b-0", generation=3)
+        monkeypatch.setattr(operator.rendezvous("a"), "check_timeouts", lambda _now: 1 / 0)
         for _ in range(3):
-            operator.attendance.look()
-        assert [(news.about.name, news.reason) for news in operator.news] == [("a", GIVEN_UP)]
-        assert "ZeroDivisionError" in operator.news[0].note
-        assert line.closed
-        assert operator.call("a-0", generation=3)[1] is None, "it goes on by itself"
-        hear({"type": "succeeded", "id": "", "generation": 3})
+            operator.registry.check_timeouts()
+        assert [(event.about.name, event.reason) for event in operator.recorded] == [("a", GIVEN_UP)]
+        assert "ZeroDivisionError" in operator.recorded[0].note
+        assert connection.closed
+        assert operator.connect("a-0", generation=3)[1] is None, "it continues without the operator"
+        receive({"type": "succeeded", "id": "", "generation": 3})
         operator.pods["b-1"] = pod("b-1", "Succeeded")
-        operator.attendance.look()
-        assert other.told == ["welcome", "close"]
+        operator.registry.check_timeouts()
+        assert other.sent == ["welcome", "close"]
         operator.gangs["a"].run = Run(1, ())
-        assert operator.call("a-0")[1] is not None, "its next run is another one"
+        assert operator.connect("a-0")[1] is not None, "its next run is another one"
 
-    told(story)
+    asyncio.run(scenario())
 
 
-def test_a_recovery_is_reported_before_the_next_run_is_led(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
+def test_a_recovery_is_reported_before_the_next_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
         operator = Operator()
-        operator.call("a-0", generation=3)
+        operator.connect("a-0", generation=3)
         ended: list[Any] = []
-        monkeypatch.setattr(AgentRegistry, "_tell_of", lambda _self, each: ended.append(each.run))
+        monkeypatch.setattr(GangAgents, "report_recovery", lambda agents: ended.append(agents.run))
         before, operator.gangs["a"].run = operator.gangs["a"].run, Run(1, ())
-        operator.call("a-0")
+        operator.connect("a-0")
         assert ended == [before]
-        assert operator.meeting("a").crew.phase is rules.RendezvousPhase.GATHERING
+        assert operator.rendezvous("a").state.phase is rules.RendezvousPhase.GATHERING
 
-    told(story)
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Rendezvous of a gang's agents through the operator: the memberships that agents receive, whatever they report."""
+"""Rendezvous of a gang's agents, led by the operator: memberships, restarts, hangs, and invalid messages."""
 
 from __future__ import annotations
 
@@ -9,223 +9,226 @@ import pytest
 
 from windlass.agent import rank_events
 from windlass.agent.rendezvous import state_machine as rules
-from windlass.backends.kubernetes.agents.rendezvous import Ears, Rendezvous
+from windlass.backends.kubernetes.agents.generation_state import pod_of_rank
+from windlass.backends.kubernetes.agents.rendezvous import Rendezvous, RendezvousCallbacks
 from windlass.core.model.job import RestartPolicy
 
 PLACES = {"w-0": 0, "w-1": 1}
 
 
-class Line:
-    """Keeps what it was told."""
+class Connection:
+    """Keeps the messages sent to it."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
         self.closed = False
 
-    def say(self, message: Any) -> None:
-        self.told.append(dict(message))
+    def send(self, message: Any) -> None:
+        self.sent.append(dict(message))
 
     def close(self) -> None:
         self.closed = True
 
-    def words(self) -> list[str]:
-        """Kinds of messages since the last look."""
-        told, self.told = [each["type"] for each in self.told], []
-        return told
+    def take_types(self) -> list[str]:
+        """Types of the messages since the last call."""
+        types, self.sent = [each["type"] for each in self.sent], []
+        return types
 
     @property
     def generation(self) -> int:
         """The generation of its last start."""
-        return int(next(each for each in reversed(self.told) if each["type"] == "start")["membership"]["generation"])
+        return int(next(each for each in reversed(self.sent) if each["type"] == "start")["membership"]["generation"])
 
 
-class Room:
-    """A meeting, and what came of it."""
+class RendezvousCase:
+    """A rendezvous of two pods, the connections of their agents, and the calls of its callbacks."""
 
-    def __init__(self, *, forgiving: bool = True) -> None:
+    def __init__(self, *, may_restart: bool = True) -> None:
         self.restarts: list[tuple[int, str]] = []
         self.hangs: list[tuple[int, str]] = []
         self.closed = 0
-        ears = Ears(lambda _: forgiving, self._restarted, lambda *told: self.hangs.append(told), self._closes)
-        self.meeting = Rendezvous(PLACES, 1, ears, 0.0, RestartPolicy(backoff_base=2_000))
-        self.lines: dict[str, Line] = {}
-
-    def call(self, name: str, at: float = 1.0, **hello: Any) -> Line:
-        line = self.lines[name] = Line()
-        usual = {"id": f"agent of {name}", "address": "10.0.0.1", "port": 4000 + PLACES[name], "ranks": 2}
-        self.meeting.join(
-            name, f"n{PLACES[name]}", {**usual, "generation": 0, "seen": 0, "last": None, **hello}, line, at
+        callbacks = RendezvousCallbacks(
+            lambda _: may_restart, self._restarted, lambda *hang: self.hangs.append(hang), self._closing
         )
-        return line
+        self.rendezvous = Rendezvous(PLACES, 1, callbacks, 0.0, RestartPolicy(backoff_base=2_000))
 
-    def both(self, **hello: Any) -> list[Line]:
-        return [self.call(name, **hello) for name in PLACES]
+    def connect(self, name: str, at: float = 1.0, **hello: Any) -> Connection:
+        connection = Connection()
+        usual = {"id": f"agent of {name}", "address": "10.0.0.1", "port": 4000 + PLACES[name], "ranks": 2}
+        self.rendezvous.join(
+            name, f"n{PLACES[name]}", {**usual, "generation": 0, "seen": 0, "last": None, **hello}, connection, at
+        )
+        return connection
 
-    def fails(self, name: str, generation: int, code: int = 1, at: float = 50.0) -> None:
+    def connect_all(self, **hello: Any) -> list[Connection]:
+        return [self.connect(name, **hello) for name in PLACES]
+
+    def fail(self, name: str, generation: int, code: int = 1, at: float = 50.0) -> None:
         failed = {"type": "failed", "id": "", "generation": generation, "code": code, "why": "rank 1 exited with 1"}
-        self.meeting.hear(name, failed, at)
+        self.rendezvous.receive(name, failed, at)
 
     def stop(self, name: str, generation: int, at: float = 51.0) -> None:
-        self.meeting.hear(name, {"type": "stopped", "id": "", "generation": generation, "code": 0}, at)
+        self.rendezvous.receive(name, {"type": "stopped", "id": "", "generation": generation, "code": 0}, at)
 
     def beat(self, name: str, rank: int, beat: int, waited: float, generation: int = 1) -> None:
         behind = [rank, 7, "forward", beat, waited, 10.0, 0.0, [7, beat, rank, "forward"]]
-        said = {"type": "beat", "generation": generation, "behind": behind, "silence": 0}
-        self.meeting.hear(name, said, 60.0)
+        message = {"type": "beat", "generation": generation, "behind": behind, "silence": 0}
+        self.rendezvous.receive(name, message, 60.0)
 
     def _restarted(self, generation: int, why: str, _failed: object) -> None:
         self.restarts.append((generation, why))
 
-    def _closes(self) -> None:
+    def _closing(self) -> None:
         self.closed += 1
 
 
-def test_all_have_to_come_and_the_store_is_where_the_first_one_says() -> None:
-    room = Room()
-    second = room.call("w-1")
-    assert second.words() == ["welcome"]
-    first = room.call("w-0")
-    told = first.told[-1]["membership"]
-    assert (told["port"], told["me"], [member["node"] for member in told["members"]]) == (4000, 0, ["n0", "n1"])
-    assert second.words() == ["start"]
+def test_a_generation_starts_with_all_agents_and_the_store_of_the_first_one() -> None:
+    case = RendezvousCase()
+    second = case.connect("w-1")
+    assert second.take_types() == ["welcome"]
+    first = case.connect("w-0")
+    membership = first.sent[-1]["membership"]
+    nodes = [member["node"] for member in membership["members"]]
+    assert (membership["port"], membership["me"], nodes) == (4000, 0, ["n0", "n1"])
+    assert second.take_types() == ["start"]
 
 
-def test_the_next_generation_meets_at_another_port() -> None:
-    room = Room()
-    first, second = room.both()
-    room.meeting.hear("w-0", {"type": "port", "port": 4711}, 2.0)
-    room.fails("w-1", 1)
+def test_the_next_generation_uses_the_new_port_of_the_first_agent() -> None:
+    case = RendezvousCase()
+    first, second = case.connect_all()
+    case.rendezvous.receive("w-0", {"type": "port", "port": 4711}, 2.0)
+    case.fail("w-1", 1)
     for name in PLACES:
-        room.stop(name, 1)
-    assert second.told[-1]["membership"]["port"] == 4711
+        case.stop(name, 1)
+    assert second.sent[-1]["membership"]["port"] == 4711
     assert [first.generation, second.generation] == [2, 2]
-    assert room.restarts == [(2, "rank 1 exited with 1")]
+    assert case.restarts == [(2, "rank 1 exited with 1")]
 
 
-def test_the_second_restart_in_a_row_waits_as_the_job_says() -> None:
-    room = Room()
-    first, _ = room.both()
+def test_the_second_restart_in_a_row_waits_for_the_backoff_of_the_job() -> None:
+    case = RendezvousCase()
+    first, _ = case.connect_all()
     for generation, at in ((1, 50.0), (2, 60.0)):
-        room.fails("w-1", generation, at=at)
+        case.fail("w-1", generation, at=at)
         for name in PLACES:
-            room.stop(name, generation, at)
-    assert first.words()[-1] == "halt"
-    room.meeting.look(62.0)
+            case.stop(name, generation, at)
+    assert first.take_types()[-1] == "halt"
+    case.rendezvous.check_timeouts(62.0)
     assert first.generation == 3
 
 
-def test_a_lost_connection_stops_no_agent_and_the_agent_receives_what_it_missed() -> None:
-    room = Room()
-    first, second = room.both()
-    room.meeting.left("w-1", second)
-    assert first.words() == ["welcome", "start"]
-    again = room.call("w-1")  # it has not started: the order was lost
-    assert again.words() == ["welcome", "start"]
-    once_more = room.call("w-1", generation=1, seen=1)
-    assert once_more.words() == ["welcome"]
+def test_a_lost_connection_stops_no_agent_and_missed_messages_are_repeated() -> None:
+    case = RendezvousCase()
+    first, second = case.connect_all()
+    case.rendezvous.agents.disconnect("w-1", second)
+    assert first.take_types() == ["welcome", "start"]
+    again = case.connect("w-1")  # it has not started: the message was lost
+    assert again.take_types() == ["welcome", "start"]
+    once_more = case.connect("w-1", generation=1, seen=1)
+    assert once_more.take_types() == ["welcome"]
     assert again.closed
 
 
-def test_an_agent_that_missed_a_generation_others_keep_is_told_that_its_ranks_go_on() -> None:
-    room = Room()
-    first, second = room.both()
+def test_an_agent_that_missed_an_in_place_generation_keeps_its_ranks() -> None:
+    case = RendezvousCase()
+    first, second = case.connect_all()
     for name in PLACES:
-        room.meeting.hear(name, {"type": "ready", "id": "", "generation": 1}, 40.0)
-    room.meeting.left("w-1", second)
-    room.fails("w-0", 1)
-    assert (first.generation, first.told[-1]["keep"]) == (2, True)
-    again = room.call("w-1", generation=1, seen=1)
-    assert (again.generation, again.told[-1]["keep"]) == (2, True)
+        case.rendezvous.receive(name, {"type": "ready", "id": "", "generation": 1}, 40.0)
+    case.rendezvous.agents.disconnect("w-1", second)
+    case.fail("w-0", 1)
+    assert (first.generation, first.sent[-1]["keep"]) == (2, True)
+    again = case.connect("w-1", generation=1, seen=1)
+    assert (again.generation, again.sent[-1]["keep"]) == (2, True)
 
 
-def test_another_agent_in_the_same_pod_has_lost_its_ranks() -> None:
-    room = Room()
-    first, _ = room.both()
-    anew = room.call("w-1", id="another", at=40.0)
-    assert first.words()[-1] == "halt"
-    room.stop("w-0", 1)
-    assert [first.generation, anew.generation] == [2, 2]
-    assert room.restarts == [(2, "an agent has come anew")]
+def test_a_restarted_container_has_lost_its_ranks() -> None:
+    case = RendezvousCase()
+    first, _ = case.connect_all()
+    second = case.connect("w-1", id="another", at=40.0)
+    assert first.take_types()[-1] == "halt"
+    case.stop("w-0", 1)
+    assert [first.generation, second.generation] == [2, 2]
+    assert case.restarts == [(2, "an agent has come anew")]
 
 
-def test_agents_that_run_are_taken_up_and_who_runs_something_else_is_stopped() -> None:
-    room = Room()
-    first = room.call("w-0", generation=5, seen=5)
-    stray = room.call("w-1", generation=4, seen=4)
-    assert (first.words(), stray.words()) == (["welcome"], ["welcome", "halt"])
-    room.stop("w-1", 4)
-    assert first.words() == ["halt"]
-    room.stop("w-0", 5)
+def test_a_running_generation_is_adopted_and_ranks_of_another_one_are_stopped() -> None:
+    case = RendezvousCase()
+    first = case.connect("w-0", generation=5, seen=5)
+    stray = case.connect("w-1", generation=4, seen=4)
+    assert (first.take_types(), stray.take_types()) == (["welcome"], ["welcome", "halt"])
+    case.stop("w-1", 4)
+    assert first.take_types() == ["halt"]
+    case.stop("w-0", 5)
     assert [first.generation, stray.generation] == [6, 6]
 
 
-def test_messages_sent_without_a_listener_are_received() -> None:
-    room = Room()
+def test_the_last_message_sent_without_a_leader_is_received() -> None:
+    case = RendezvousCase()
     failed = {"type": "failed", "id": "", "generation": 5, "code": -9, "why": "rank 3 killed by SIGKILL"}
-    room.call("w-0", generation=5, seen=5)
-    last = room.call("w-1", generation=5, seen=5, last=failed)
-    assert last.words() == ["welcome", "halt"]
+    case.connect("w-0", generation=5, seen=5)
+    last = case.connect("w-1", generation=5, seen=5, last=failed)
+    assert last.take_types() == ["welcome", "halt"]
 
 
-def test_a_failure_beyond_the_limit_ends_all_agents_once_their_ranks_are_gone() -> None:
-    room = Room(forgiving=False)
-    first, second = room.both()
-    room.fails("w-1", 1, code=-9)
-    room.stop("w-0", 1)
-    assert room.closed == 0
-    room.stop("w-1", 1)
-    assert [line.told[-1]["type"] for line in (first, second)] == ["close", "close"]
-    assert (first.told[-1]["code"], room.closed) == (-9, 1)
-    late = room.call("w-1", generation=0, seen=1)  # it had not heard it
-    assert late.words() == ["welcome", "close"]
+def test_a_failure_beyond_the_limit_dismisses_all_agents_once_their_ranks_are_gone() -> None:
+    case = RendezvousCase(may_restart=False)
+    first, second = case.connect_all()
+    case.fail("w-1", 1, code=-9)
+    case.stop("w-0", 1)
+    assert case.closed == 0
+    case.stop("w-1", 1)
+    assert [connection.sent[-1]["type"] for connection in (first, second)] == ["close", "close"]
+    assert (first.sent[-1]["code"], case.closed) == (-9, 1)
+    late = case.connect("w-1", generation=0, seen=1)  # it has not received the message
+    assert late.take_types() == ["welcome", "close"]
 
 
-def test_a_run_that_was_over_begins_again_where_kubelets_start_containers_again() -> None:
-    room = Room(forgiving=False)
-    room.both()
-    room.fails("w-1", 1)
+def test_a_run_that_was_over_begins_again_when_kubelets_restart_its_containers() -> None:
+    case = RendezvousCase(may_restart=False)
+    case.connect_all()
+    case.fail("w-1", 1)
     for name in PLACES:
-        room.stop(name, 1)
-    anew = [room.call(name, at=90.0, id=f"another of {name}") for name in PLACES]
-    assert [line.generation for line in anew] == [2, 2]
+        case.stop(name, 1)
+    again = [case.connect(name, at=90.0, id=f"another of {name}") for name in PLACES]
+    assert [connection.generation for connection in again] == [2, 2]
 
 
-def test_the_rank_that_is_furthest_behind_is_accused_by_all_that_are_heard() -> None:
-    room = Room()
-    first, second = room.both()
-    room.beat("w-1", 3, beat=20, waited=12.0)
-    room.meeting.look(61.0)
-    assert not room.hangs, "w-0 was not heard, and may be the one"
-    room.beat("w-0", 0, beat=21, waited=11.0)
-    room.meeting.look(62.0)
-    ((rank, why),) = room.hangs
-    assert (rank, room.meeting.owner(rank)) == (3, "w-1")
+def test_the_rank_furthest_behind_hangs_once_all_agents_have_reported() -> None:
+    case = RendezvousCase()
+    first, second = case.connect_all()
+    case.beat("w-1", 3, beat=20, waited=12.0)
+    case.rendezvous.check_timeouts(61.0)
+    assert not case.hangs, "w-0 has not reported, and may have the hanging rank"
+    case.beat("w-0", 0, beat=21, waited=11.0)
+    case.rendezvous.check_timeouts(62.0)
+    ((rank, why),) = case.hangs
+    assert (rank, pod_of_rank(case.rendezvous.state, rank)) == (3, "w-1")
     assert why.startswith("rank 3 is in forward of step 7 for 12.0 s")
-    assert [line.told[-1] for line in (first, second)] == [{"type": "interrogate", "rank": 3}] * 2
-    room.meeting.look(63.0)
-    assert second.words()[-1] == "halt"
+    assert [connection.sent[-1] for connection in (first, second)] == [{"type": "interrogate", "rank": 3}] * 2
+    case.rendezvous.check_timeouts(63.0)
+    assert second.take_types()[-1] == "halt"
 
 
-def test_an_old_heartbeat_accuses_no_rank() -> None:
-    room = Room()
-    room.both()
+def test_a_heartbeat_of_an_old_generation_reports_no_hang() -> None:
+    case = RendezvousCase()
+    case.connect_all()
     for name, rank in (("w-0", 0), ("w-1", 3)):
-        room.beat(name, rank, beat=20, waited=99.0, generation=9)
-    room.meeting.look(61.0)
-    assert not room.hangs
+        case.beat(name, rank, beat=20, waited=99.0, generation=9)
+    case.rendezvous.check_timeouts(61.0)
+    assert not case.hangs
 
 
 @pytest.mark.parametrize(
     "wrong", [{"port": 0}, {"ranks": 0}, {"address": ""}, {"port": "x"}, {"seen": 1 << 60}, {"generation": 1 << 60}]
 )
-def test_a_peer_that_sends_nonsense_is_no_agent(wrong: dict[str, Any]) -> None:
-    room = Room()
+def test_an_invalid_hello_adds_no_agent(wrong: dict[str, Any]) -> None:
+    case = RendezvousCase()
     with pytest.raises(ValueError, match=r".*"):
-        room.call("w-0", **wrong)
-    assert not room.meeting.attendees
+        case.connect("w-0", **wrong)
+    assert not list(case.rendezvous.agents)
 
 
-WELL = [0, 7, "forward", 21, 1.0, 10.0, 0.0, [7, 21, 0, "forward"]]
+VALID = [0, 7, "forward", 21, 1.0, 10.0, 0.0, [7, 21, 0, "forward"]]
 
 
 @pytest.mark.parametrize(
@@ -244,57 +247,59 @@ WELL = [0, 7, "forward", 21, 1.0, 10.0, 0.0, [7, 21, 0, "forward"]]
         (7, [7, "21", 0, "forward"]),
     ],
 )
-def test_one_agent_cannot_send_what_would_stop_the_judgement_of_all(place: int, wrong: Any) -> None:
-    room = Room()
-    room.both()
-    room.beat("w-1", 3, beat=20, waited=1.0)
-    behind = [*WELL[:place], wrong, *WELL[place + 1 :]]
+def test_an_invalid_heartbeat_does_not_disturb_hang_detection(place: int, wrong: Any) -> None:
+    case = RendezvousCase()
+    case.connect_all()
+    case.beat("w-1", 3, beat=20, waited=1.0)
+    behind = [*VALID[:place], wrong, *VALID[place + 1 :]]
     with pytest.raises((ValueError, TypeError)):
-        room.meeting.hear("w-0", {"type": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
-    room.meeting.look(61.0)
-    assert not room.hangs
+        case.rendezvous.receive("w-0", {"type": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
+    case.rendezvous.check_timeouts(61.0)
+    assert not case.hangs
 
 
-def test_of_what_a_script_reports_numbers_are_kept() -> None:
-    room = Room()
-    room.call("w-0", generation=5, seen=5)
+def test_metrics_of_a_script_that_are_numbers_are_kept() -> None:
+    case = RendezvousCase()
+    case.connect("w-0", generation=5, seen=5)
     values = {"loss": math.nan, "steps": 7, "warm": True, "note": "x", "more": None, "all": [1.0]}
     measured = {"rank": 0, "generation": 5, "step": 7, "values": values}
-    room.meeting.hear("w-0", {"type": "beat", "generation": 5, "behind": WELL, "silence": 0, "measured": measured}, 6.0)
-    heard = room.meeting.measured
-    assert heard is not None
-    assert list(heard.values) == ["loss", "steps", "warm"]
+    case.rendezvous.receive(
+        "w-0", {"type": "beat", "generation": 5, "behind": VALID, "silence": 0, "measured": measured}, 6.0
+    )
+    telemetry = case.rendezvous.telemetry
+    assert telemetry is not None
+    assert list(telemetry.values) == ["loss", "steps", "warm"]
 
 
-def test_patience_may_be_without_end() -> None:
-    room = Room()
-    room.both()
+def test_the_limit_of_a_phase_may_be_infinite() -> None:
+    case = RendezvousCase()
+    case.connect_all()
     for name in PLACES:
-        behind = [*WELL[:4], 99.0, math.inf, *WELL[6:]]
-        room.meeting.hear(name, {"type": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
-    room.meeting.look(61.0)
-    assert not room.hangs
+        behind = [*VALID[:4], 99.0, math.inf, *VALID[6:]]
+        case.rendezvous.receive(name, {"type": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
+    case.rendezvous.check_timeouts(61.0)
+    assert not case.hangs
 
 
 @pytest.mark.parametrize(
     "wrong",
     [{"code": "1"}, {"code": 1 << 70}, {"generation": 1.0}, {"why": None}, {"whose": 1}, {"hangs": 1}, {"more": 1}],
 )
-def test_an_end_that_makes_no_sense_is_none(wrong: dict[str, Any]) -> None:
-    room = Room()
-    room.both()
+def test_an_invalid_failure_message_is_rejected(wrong: dict[str, Any]) -> None:
+    case = RendezvousCase()
+    case.connect_all()
     failed = {"type": "failed", "id": "", "generation": 1, "code": 1, "why": "rank 1 exited with 1", **wrong}
     with pytest.raises((ValueError, TypeError, KeyError)):
-        room.meeting.hear("w-0", failed, 50.0)
-    assert room.meeting.crew.phase is rules.RendezvousPhase.RUNNING
+        case.rendezvous.receive("w-0", failed, 50.0)
+    assert case.rendezvous.state.phase is rules.RendezvousPhase.RUNNING
 
 
-def test_a_member_that_left_well_without_a_leader_is_missed_until_its_end_is_known() -> None:
-    room = Room()
-    first = room.call("w-0", generation=5, seen=5)
-    assert room.meeting.missing() == ["w-1"]
-    room.meeting.hear("w-0", {"type": "succeeded", "id": "", "generation": 5}, 2.0)
-    assert room.meeting.missing() == ["w-1"]
-    room.meeting.feed(rank_events.RanksSucceeded("w-1", 5), 3.0)
-    assert (first.words(), room.closed) == (["welcome", "close"], 1)
-    assert room.meeting.missing() == []
+def test_a_member_that_succeeded_without_a_leader_is_absent_until_its_end_is_known() -> None:
+    case = RendezvousCase()
+    first = case.connect("w-0", generation=5, seen=5)
+    assert case.rendezvous.absent_members() == ["w-1"]
+    case.rendezvous.receive("w-0", {"type": "succeeded", "id": "", "generation": 5}, 2.0)
+    assert case.rendezvous.absent_members() == ["w-1"]
+    case.rendezvous.handle(rank_events.RanksSucceeded("w-1", 5), 3.0)
+    assert (first.take_types(), case.closed) == (["welcome", "close"], 1)
+    assert case.rendezvous.absent_members() == []

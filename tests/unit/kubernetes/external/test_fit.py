@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.external.late_pods import find_free_member
 from windlass.core.model.job import Match
 from windlass.jobs.kubernetes.external.gang_assembly import gather
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership
-from windlass.jobs.kubernetes.manifest_reader import Refused
+from windlass.jobs.kubernetes.manifest_reader import ManifestError
 
 GROUP = {"scheduling.x-k8s.io/pod-group": "g"}
 MEMBER = Membership("team", "g", Dialect.COSCHEDULING)
@@ -49,7 +49,7 @@ def test_a_pod_goes_to_its_volumes_and_to_gpus_of_its_kind():
     stock = Stock({("team", "data"): claim("data", "{volumeName: v}")}, {"v": volume("v", {"zone": ["a"]})})
     mounts = pod("a", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
     assert terms_in(Surroundings(stock=stock))(mounts) == ((Match("zone", "In", ("a",)), MAKE),)
-    with pytest.raises(Refused, match="there is no PersistentVolumeClaim data"):
+    with pytest.raises(ManifestError, match="there is no PersistentVolumeClaim data"):
         terms_in(Surroundings())(mounts)
 
 

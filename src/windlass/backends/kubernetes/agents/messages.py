@@ -1,6 +1,6 @@
 """Parses and validates agents' messages: any pod can send anything, so no field is used unchecked.
 
-Every function raises ValueError, KeyError or TypeError for invalid input.
+Used by `rendezvous`. Every function raises ValueError, KeyError or TypeError for invalid input.
 """
 
 from __future__ import annotations
@@ -14,99 +14,111 @@ from windlass.agent import hang_detection, rank_events
 from windlass.agent.rendezvous import state_machine as rules
 
 Message = Mapping[str, Any]
-_EXACT = 1 << 53
+_MAX_INTEGER = 1 << 53
 """Integers below this are exact in every JSON implementation."""
-_LONGEST = 1_000
-"""Maximum length of texts in characters: they are written into the gang's object."""
+_MAX_TEXT_CHARS = 1_000
+"""Maximum length of texts: they are written into the gang's object."""
+_MAX_ADDRESS_CHARS = 255
+_MAX_RANKS = 4096
+"""Maximum number of ranks of one pod."""
 
 
-def integer(said: Any) -> int:
+def parse_integer(value: Any) -> int:
     """Returns a whole number; a boolean is invalid."""
-    if type(said) is not int or abs(said) >= _EXACT:
-        raise ValueError(f"no whole number: {str(said)[:40]}")
-    return said
-
-
-def peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
-    """Returns the identity of an agent from its hello."""
-    address, ranks = _text(hello["address"]), integer(hello["ranks"])
-    if not (0 < ranks <= 4096 and 0 < len(address) < 256):
-        raise ValueError(f"{name}: {address[:40]} with {ranks} ranks")
-    return rules.Peer(name, node, address, port(hello["port"]), ranks, place, integer(hello["seen"]))
-
-
-def port(said: Any) -> int:
-    """Returns a port number."""
-    if not 0 < integer(said) < 65536:
-        raise ValueError(f"no port: {said}")
-    return integer(said)
-
-
-def behind(said: Any) -> hang_detection.SlowestRank:
-    """Returns the rank of a node that is furthest behind."""
-    rank, step, phase, beat, waited, patience, silent, (far, its_beat, who, where) = said
-    return hang_detection.SlowestRank(
-        integer(rank),
-        integer(step),
-        _text(phase),
-        integer(beat),
-        _number(waited),
-        seconds(patience),
-        _number(silent),
-        (integer(far), integer(its_beat), integer(who), _text(where)),
-    )
-
-
-def seconds(said: Any) -> float:
-    """Returns a timeout in seconds, which may be infinite."""
-    return math.inf if said == math.inf else _number(said)
-
-
-def measured(said: Any) -> wire.Telemetry | None:
-    """Returns a rank's metrics: a loss may be infinite or NaN. Values that are no numbers are left out."""
-    if said is None:
-        return None
-    values = {_text(name): float(value) for name, value in said["values"].items() if isinstance(value, int | float)}
-    return wire.Telemetry(integer(said["rank"]), integer(said["generation"]), integer(said["step"]), values)
-
-
-def recovered(said: Any) -> wire.RankRecovery | None:
-    """Returns the last time at which ranks ran again."""
-    return None if said is None else wire.RankRecovery(integer(said["generation"]), _number(said["seconds"]))
-
-
-def event(name: str, said: Message) -> rank_events.RankEvent:
-    """Returns a rank event of this agent; it cannot report for another one."""
-    kind = rank_events.NAMES[said["type"]]
-    told: dict[str, Any] = {key: _PARTS[key](value) for key, value in said.items() if key not in ("type", "id")}
-    return kind(id=name, **told)
-
-
-def _text(said: Any) -> str:
-    if not isinstance(said, str):
-        raise TypeError(f"no text: {str(said)[:40]}")
-    said.encode()  # rejects lone surrogates, which no JSON can carry
-    return said[:_LONGEST]
-
-
-def _number(said: Any) -> float:
-    value = _value(said)
-    if not abs(value) < _EXACT:
-        raise ValueError(f"no number to reckon with: {value}")
+    if type(value) is not int or abs(value) >= _MAX_INTEGER:
+        raise ValueError(f"not a whole number: {str(value)[:40]}")
     return value
 
 
-def _value(said: Any) -> float:
-    if type(said) not in (int, float):
-        raise TypeError(f"no number: {str(said)[:40]}")
-    return float(said)
+def parse_peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
+    """Returns the identity of an agent from its hello."""
+    address, ranks = _parse_text(hello["address"]), parse_integer(hello["ranks"])
+    if not (0 < ranks <= _MAX_RANKS and 0 < len(address) <= _MAX_ADDRESS_CHARS):
+        raise ValueError(f"{name}: {address[:40]} with {ranks} ranks")
+    return rules.Peer(name, node, address, parse_port(hello["port"]), ranks, place, parse_integer(hello["seen"]))
 
 
-def _flag(said: Any) -> bool:
-    if not isinstance(said, bool):
-        raise TypeError(f"neither true nor false: {str(said)[:40]}")
-    return said
+def parse_port(value: Any) -> int:
+    """Returns a port number."""
+    if not 0 < parse_integer(value) < 65536:
+        raise ValueError(f"not a port: {value}")
+    return parse_integer(value)
 
 
-_PARTS = {"generation": integer, "code": integer, "why": _text, "counts_as": _text, "hangs": _flag}
+def parse_slowest_rank(value: Any) -> hang_detection.SlowestRank:
+    """Returns the rank of a node that is furthest behind."""
+    rank, step, phase, beat, waited, limit, silent, (ahead_step, ahead_beat, ahead_rank, ahead_phase) = value
+    return hang_detection.SlowestRank(
+        parse_integer(rank),
+        parse_integer(step),
+        _parse_text(phase),
+        parse_integer(beat),
+        _parse_number(waited),
+        parse_seconds(limit),
+        _parse_number(silent),
+        (parse_integer(ahead_step), parse_integer(ahead_beat), parse_integer(ahead_rank), _parse_text(ahead_phase)),
+    )
+
+
+def parse_seconds(value: Any) -> float:
+    """Returns a timeout in seconds, which may be infinite."""
+    return math.inf if value == math.inf else _parse_number(value)
+
+
+def parse_telemetry(value: Any) -> wire.Telemetry | None:
+    """Returns a rank's metrics: a loss may be infinite or NaN. Values that are not numbers are left out."""
+    if value is None:
+        return None
+    metrics = {
+        _parse_text(name): float(each) for name, each in value["values"].items() if isinstance(each, int | float)
+    }
+    rank, generation, step = (parse_integer(value[key]) for key in ("rank", "generation", "step"))
+    return wire.Telemetry(rank, generation, step, metrics)
+
+
+def parse_recovery(value: Any) -> wire.RankRecovery | None:
+    """Returns the last time at which ranks ran again."""
+    if value is None:
+        return None
+    return wire.RankRecovery(parse_integer(value["generation"]), _parse_number(value["seconds"]))
+
+
+def parse_event(name: str, message: Message) -> rank_events.RankEvent:
+    """Returns a rank event of this agent; it cannot report for another one."""
+    event_class = rank_events.NAMES[message["type"]]
+    fields: dict[str, Any] = {
+        key: _EVENT_FIELDS[key](value) for key, value in message.items() if key not in ("type", "id")
+    }
+    return event_class(id=name, **fields)
+
+
+def _parse_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {str(value)[:40]}")
+    value.encode()  # rejects lone surrogates, which no JSON can carry
+    return value[:_MAX_TEXT_CHARS]
+
+
+def _parse_number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise TypeError(f"not a number: {str(value)[:40]}")
+    number = float(value)
+    if not abs(number) < _MAX_INTEGER:  # also rejects NaN
+        raise ValueError(f"not a finite number below 2**53: {number}")
+    return number
+
+
+def _parse_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"neither true nor false: {str(value)[:40]}")
+    return value
+
+
+_EVENT_FIELDS = {
+    "generation": parse_integer,
+    "code": parse_integer,
+    "why": _parse_text,
+    "counts_as": _parse_text,
+    "hangs": _parse_flag,
+}
 """Fields of events, with their parsers."""

@@ -26,7 +26,7 @@ from windlass.jobs.cluster.policy_fields import (
 )
 from windlass.jobs.cluster.queues import QUEUE, check_queues, queues_of
 from windlass.jobs.errors import JobError
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, Spot
 from windlass.jobs.syntax.field import Table
 from windlass.jobs.syntax.table_reader import Reader
 from windlass.jobs.syntax.text import Text
@@ -110,8 +110,8 @@ def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[
     """Returns the levels of the policy; of two with one name the first."""
     try:
         written = [(each["level"].text(), each["labels"].words()) for each in Spot(spec)[_TOPOLOGY].items()]
-    except Refused as refused:
-        faults[key] = str(refused.fault)
+    except ManifestError as error:
+        faults[key] = str(error.fault)
         return ()
     found = dict(reversed(written))
     return tuple(Level(name, found[name]) for name in dict.fromkeys(name for name, _ in written))

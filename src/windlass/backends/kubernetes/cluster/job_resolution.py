@@ -16,7 +16,7 @@ from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.kinds.registry import separated
 from windlass.jobs.kubernetes.labels import QUEUE
-from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestError, Spot
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.anti_affinity import Separated
 from windlass.jobs.kubernetes.pods.pod_requests import core_name, is_gpu
@@ -52,8 +52,8 @@ def fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
     """Returns the job of one of our kinds for the core."""
     try:
         return _fitted(parsed, around)
-    except Refused as refused:  # a template from which no pod can be made
-        return Fitted(parsed.job, trouble=str(refused.fault), warnings=parsed.warnings)
+    except ManifestError as error:  # a template from which no pod can be made
+        return Fitted(parsed.job, trouble=str(error.fault), warnings=parsed.warnings)
 
 
 def asks(pod: Pod) -> dict[str, int]:
@@ -103,7 +103,7 @@ class _Wishes:
 
 
 def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
-    """Resolves the job. Raises Refused."""
+    """Resolves the job. Raises ManifestError."""
     apart = separated(parsed)
     wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
     pairs = [(role, wishes[role.name]) for role in parsed.job.roles]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from windlass.backends.kubernetes.client.objects import Container, Pod, Words
 from windlass.backends.kubernetes.client.objects import Resources as Asked
 from windlass.core.model.resources import PODS, Resources
-from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestError, Spot
 from windlass.jobs.kubernetes.pods.anti_affinity import avoided, of_labels
 from windlass.jobs.kubernetes.pods.pod_requests import effective, host_port
 from windlass.jobs.kubernetes.pods.quantities import amount
@@ -52,7 +52,7 @@ def _apart(pod: Pod) -> tuple[str, ...]:
         return ()
     try:
         avoids = avoided(Spot({"affinity": pod.spec.affinity}))
-    except Refused:  # an API server would have rejected it
+    except ManifestError:  # an API server would have rejected it
         return ()
     return of_labels(pod.metadata.namespace, pod.metadata.labels, avoids)
 

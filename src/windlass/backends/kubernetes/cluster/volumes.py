@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from windlass.backends.kubernetes.client.objects import PersistentVolume, PersistentVolumeClaim
 from windlass.core.model.job import Match
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, Spot
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of
 
 Terms: TypeAlias = tuple[tuple[Match, ...], ...]
@@ -77,7 +77,7 @@ def storage_class(manifest: Manifest) -> StorageClass:
 def claims_of(spec: Spot, pod: str = "") -> tuple[str, ...]:
     """Returns the claims that a pod of this spec mounts; an ephemeral volume's is named after the pod.
 
-    Raises Refused.
+    Raises ManifestError.
     """
     found = []
     for volume in spec["volumes"].items():
@@ -137,12 +137,12 @@ def _bound(name: str, volume_name: str, stock: Stock) -> Storage:
         return Storage(trouble=f"PersistentVolumeClaim {name} waits for its volume {volume_name}, which is not there")
     try:
         return Storage(_terms(volume.spec.node_affinity))
-    except Refused as refused:
-        return Storage(trouble=f"the node affinity of volume {volume_name} cannot be read: {refused.fault.message}")
+    except ManifestError as error:
+        return Storage(trouble=f"the node affinity of volume {volume_name} cannot be read: {error.fault.message}")
 
 
 def _terms(node_affinity: Mapping[str, Any] | None) -> Terms:
-    """Parses node affinity. Raises Refused."""
+    """Parses node affinity. Raises ManifestError."""
     required = (node_affinity or {}).get("required")
     if required is None:
         return ()

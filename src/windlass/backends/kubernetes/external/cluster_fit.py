@@ -13,7 +13,7 @@ from windlass.core.model.resources import GPU_KIND
 from windlass.jobs.kubernetes.external.gang_assembly import AssembledGang
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms
 from windlass.jobs.kubernetes.labels import QUEUE
-from windlass.jobs.kubernetes.manifest_reader import Fault, Refused
+from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError
 from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 
@@ -37,11 +37,11 @@ def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
     def terms(pod: Pod) -> Terms:
         store = stored(pod, around)
         if store.trouble:
-            raise Refused(Fault((pod.metadata.name, "spec", "volumes"), store.trouble))
+            raise ManifestError(Fault((pod.metadata.name, "spec", "volumes"), store.trouble))
         try:
             return both(own_terms(pod), store.terms, _make_of_gpus(pod))
         except ValueError as error:
-            raise Refused(Fault((pod.metadata.name, "spec", "affinity"), str(error))) from None
+            raise ManifestError(Fault((pod.metadata.name, "spec", "affinity"), str(error))) from None
 
     return terms
 

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.pods.pod_ends import was_turned_away
 from windlass.core.model.job import Role
 from windlass.jobs.kubernetes.external.roles import Terms, roles_of
-from windlass.jobs.kubernetes.manifest_reader import Refused
+from windlass.jobs.kubernetes.manifest_reader import ManifestError
 
 
 def find_free_member(
@@ -36,7 +36,7 @@ def find_free_member(
         return None
     try:
         wanted = _plain(roles_of([late], asks, terms)[0][0])
-    except Refused:
+    except ManifestError:
         return None
     roles = [_plain(role) for role in gang.job.roles for _ in range(role.replicas)]
     return next((number for number in free if roles[number] == wanted), None)

@@ -16,7 +16,7 @@ from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.external.gang_assembly import gang_of
 from windlass.jobs.kubernetes.external.membership import Dialect
 from windlass.jobs.kubernetes.external.pod_demands import Needs, needs
-from windlass.jobs.kubernetes.manifest_reader import Refused
+from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 
@@ -68,7 +68,7 @@ class Recovering:
         """Returns what the group's object requests at present; a gang runs on without its object."""
         try:
             needed = needs(group.member, self._groups.object_of(group.member), list(group.pods.values()))
-        except Refused:
+        except ManifestError:
             return Needs(1)
         return Needs(1) if isinstance(needed, str) else needed
 

@@ -1,1 +1,7 @@
-"""Job controllers: the objects of our kinds in the cluster, the gang behind each, and the restart of single pods."""
+"""Job controllers: reads the objects of our kinds, follows the gang behind each, commits states into the objects.
+
+- objects to gangs: `job_reader` fills `job_store`; `job_specs` and `job_fit` resolve specs in the cluster;
+  `job_reports` reports arrivals, requests and faults
+- gangs to pods: `gang_controller` and `run_control` act on the gangs that `changed_gangs` holds
+- states to objects: `job_commits`
+"""

@@ -10,6 +10,8 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
+from windlass.backends.kubernetes.jobs.job_reader import JobReader
+from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.status import state_writes
@@ -27,6 +29,8 @@ class JobCommits:
 
     connection: Connection
     store: JobStore
+    specs: JobSpecs
+    reader: JobReader
     gangs: GangController
     changed: ChangedGangs
     standby: StandbyPods
@@ -40,7 +44,7 @@ class JobCommits:
         if gang.notes.trouble.startswith(_NOT_WRITTEN_NOTE):
             gang.notes.trouble = ""
         await state_writes.write(self.connection, gang, state, status_of(gang, state.status, self.now()))
-        self.store.catch_up(gang)
+        self.specs.apply_requested(gang)
         if phase is Phase.SUSPENDED:
             self.gangs.delete_pods(gang)
         if gang.run is not None and gang.run.gone and state.status.gone and phase not in TERMINAL:
@@ -51,7 +55,7 @@ class JobCommits:
             for pod in self.gangs.clean_up(gang):
                 self.recount(pod)
             if gang.version.gone:
-                self.store.close(gang)
+                self.reader.close(gang)
         self.changed.mark(gang)
 
     async def remove(self, job_id: str) -> None:
@@ -60,7 +64,7 @@ class JobCommits:
         if gang is None or gang.status.phase not in TERMINAL:  # another job has that name by now
             return
         if await state_writes.remove(self.connection, gang, self.on_trouble):
-            self.store.close(gang)
+            self.reader.close(gang)
 
     def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:
         """Reports for each job that its state could not be written, in an Event and in its conditions."""

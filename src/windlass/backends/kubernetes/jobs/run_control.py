@@ -118,8 +118,10 @@ class RunControl:
         return run.alone and leaves_pods(gang.parsed, gang.status) and not gang.deleted
 
     def _set_alarm(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
-        patience = self.parts.gang_pods.patience
-        images = [at for pod in changed.values() if (at := pod_ends.due(pod, patience)) is not None and at > now]
+        image_pull_timeout = self.parts.gang_pods.image_pull_timeout
+        images = [
+            at for pod in changed.values() if (at := pod_ends.due(pod, image_pull_timeout)) is not None and at > now
+        ]
         run.image_due = min([*images, *([run.image_due] if run.image_due else [])], default=0)
         if run.image_due and run.image_due <= now:
             run.image_due = 0

@@ -84,7 +84,9 @@ class DependentObjects:
         await self._make_missing(gang, wanted, running, _ALL)
 
     async def _make_missing(self, gang: Gang, wanted: Wanted, running: Collection[str], kinds: Collection[str]) -> None:
-        objects = [_of_generation(each, wanted) for each in registry.companions(gang.parsed, running, wanted.sizes)]
+        objects = [
+            _of_generation(each, wanted) for each in registry.dependent_objects(gang.parsed, running, wanted.sizes)
+        ]
         missing = [
             each for each in objects if each["kind"] in kinds and gang.dependents.made.get(_name_of(each)) != each
         ]

@@ -22,13 +22,13 @@ from windlass.wire import USER, EndClass
 
 @dataclass(frozen=True, slots=True)
 class GangPods:
-    """`is_dead` tells whether nothing can run on a node of this name. `patience`: see `pod_ends.observe`."""
+    """`is_dead` tells whether nothing can run on a node of this name. `image_pull_timeout`: see `pod_ends.observe`."""
 
     pods: PodStore
     launchers: LauncherJobs
     is_dead: Callable[[str], bool]
     now: Callable[[], int]
-    patience: int
+    image_pull_timeout: int
 
     def see(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
         """Records one pod of a gang, as it is now or was when it was deleted."""
@@ -62,7 +62,7 @@ class GangPods:
     def check_images(self, gang: Gang, run: Run) -> None:
         """Reports again the pods that wait for an image: their time limit may have passed."""
         for number, pod in run.pods.by_number.items():
-            if pod_ends.due(pod, self.patience) is not None:
+            if pod_ends.due(pod, self.image_pull_timeout) is not None:
                 self._report(gang, run, number, pod)
 
     def _see_own(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
@@ -160,7 +160,7 @@ class GangPods:
             run.tracker.leave(number)
 
     def _observe(self, pod: Pod) -> Observation:
-        seen = pod_ends.observe(pod, self.now(), self.patience)
+        seen = pod_ends.observe(pod, self.now(), self.image_pull_timeout)
         if seen.stage is not Stage.ENDED and pod.spec.node_name and self.is_dead(pod.spec.node_name):
             detail = f"{pod.metadata.name} was on {pod.spec.node_name}, which is gone"
             return Observation(Stage.ENDED, Exit(lost=True, detail=detail), ran=seen.ran)

@@ -59,14 +59,17 @@ class Observation:
     """Time of its end in ms, as its containers report it."""
 
 
-def observe(pod: Pod, now: int, patience: int) -> Observation:
-    """Returns the stage and the end of a pod. `patience`: ms from the pod's start for which image pulls may fail."""
+def observe(pod: Pod, now: int, image_pull_timeout: int) -> Observation:
+    """Returns the stage and the end of a pod.
+
+    `image_pull_timeout`: ms from the pod's start for which image pulls may fail.
+    """
     if has_ended(pod):
         ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
         return Observation(Stage.ENDED, _end(pod), ran, _finished(pod))
     if pod.status.phase == "Running":
         return Observation(Stage.RUNNING, ran=True)
-    return Observation(Stage.WAITING, _never(pod, now, patience))
+    return Observation(Stage.WAITING, _never(pod, now, image_pull_timeout))
 
 
 def has_ended(pod: Pod) -> bool:
@@ -74,10 +77,10 @@ def has_ended(pod: Pod) -> bool:
     return pod.status.phase in _ENDED
 
 
-def due(pod: Pod, patience: int) -> int | None:
+def due(pod: Pod, image_pull_timeout: int) -> int | None:
     """Returns the time in ms at which its image pulls have failed for too long; None while they do not fail."""
     slow = any(status.state.waiting and status.state.waiting.reason in _SLOW for status in _containers(pod))
-    return _started(pod) + patience if slow and pod.status.phase not in (*_ENDED, "Running") else None
+    return _started(pod) + image_pull_timeout if slow and pod.status.phase not in (*_ENDED, "Running") else None
 
 
 def was_turned_away(pod: Pod) -> bool:
@@ -143,13 +146,13 @@ def _memory_limit(pod: Pod, container: str) -> str:
     return next((limit for each in limits if (limit := each.get("memory", ""))), "")
 
 
-def _never(pod: Pod, now: int, patience: int) -> Exit | None:
+def _never(pod: Pod, now: int, image_pull_timeout: int) -> Exit | None:
     """Returns why a pod will never start, if that is known."""
     for status in _containers(pod):
         waiting = status.state.waiting
         if waiting is None or waiting.reason not in (*_HOPELESS, *_SLOW):
             continue
-        if waiting.reason in _SLOW and now < _started(pod) + patience:
+        if waiting.reason in _SLOW and now < _started(pod) + image_pull_timeout:
             continue
         reason = f"{waiting.reason}{_after_colon(waiting.message)}"
         detail = f"{_pod_on_node(pod)}: container {status.name} cannot start: {reason}"

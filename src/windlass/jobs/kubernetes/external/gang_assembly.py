@@ -17,7 +17,7 @@ from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.external.pod_demands import Needs, called, needs
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms, roles_of
 from windlass.jobs.kubernetes.labels import QUEUE
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError
 
 P = TypeVar("P", bound=Pod)
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -61,12 +61,12 @@ def gather(
 
     `pods`: all of the group, ended ones as well. `group`: see `membership.object_of`. `takes`: the requests of a pod.
     `known`: uids of pods that belong to a gang of the core already, placed or not. `terms`: nodes a pod may run on, if
-    more than its own affinity restricts them, such as volumes; it may raise Refused.
+    more than its own affinity restricts them, such as volumes; it may raise ManifestError.
     """
     try:
         needed = needs(member, group, pods)
-    except Refused as refused:
-        return Gathered(missing=str(refused.fault))
+    except ManifestError as error:
+        return Gathered(missing=str(error.fault))
     if isinstance(needed, str):
         return Gathered(missing=needed)
     # 1. Pods still to be placed, and those that count as placed: bound once, or in a gang already.
@@ -87,8 +87,8 @@ def gather(
             gang_of(_name(member, part, first=not placed and not at), part, needed, takes, terms)
             for at, part in enumerate(parts)
         )
-    except Refused as refused:
-        return Gathered((), needed.minimum, str(refused.fault))
+    except ManifestError as error:
+        return Gathered((), needed.minimum, str(error.fault))
     return Gathered(gangs, needed.minimum)
 
 
@@ -120,7 +120,7 @@ def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
 def gang_of(
     name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
 ) -> AssembledGang[P]:
-    """These pods as one gang, on whatever nodes. See `gather`. Raises Refused."""
+    """These pods as one gang, on whatever nodes. See `gather`. Raises ManifestError."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
     job = Job(

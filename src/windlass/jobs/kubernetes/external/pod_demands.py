@@ -30,7 +30,7 @@ class Needs:
 
 
 def needs(member: Membership, group: Manifest | None, pods: Sequence[Pod]) -> Needs | str:
-    """The requests in the gang's object, or why they are unknown. Raises Refused if the object is malformed."""
+    """The requests in the gang's object, or why they are unknown. Raises ManifestError if the object is malformed."""
     if member.dialect is Dialect.ALONE:
         return Needs(1)
     if member.dialect is Dialect.SIZED:

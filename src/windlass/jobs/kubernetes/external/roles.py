@@ -19,7 +19,7 @@ Terms: TypeAlias = tuple[tuple[Match, ...], ...]
 
 
 def own_terms(pod: Pod) -> Terms:
-    """The terms of the pod's node affinity. Raises Refused."""
+    """The terms of the pod's node affinity. Raises ManifestError."""
     return affinity_of(Spot({"affinity": pod.spec.affinity}, (pod.metadata.name, "spec"))) if pod.spec.affinity else ()
 
 
@@ -37,7 +37,7 @@ class _Kind:
 def roles_of(
     pods: Sequence[P], takes: Callable[[P], Resources], terms: Callable[[P], Terms]
 ) -> tuple[tuple[Role, ...], tuple[P, ...]]:
-    """The roles, and the pods in the order of their members. Raises Refused."""
+    """The roles, and the pods in the order of their members. Raises ManifestError."""
     kinds: dict[_Kind, list[P]] = {}
     for pod in pods:
         kinds.setdefault(_kind(pod, takes(pod), terms(pod)), []).append(pod)

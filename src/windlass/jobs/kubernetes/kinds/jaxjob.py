@@ -21,7 +21,7 @@ TYPES = ReplicaTypes("jaxReplicaSpecs", ("Worker",), "Never", PORT)
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     replicas = replica_specs(manifest["spec"], TYPES)
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
@@ -42,6 +42,6 @@ def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     return MemberPolicy()
 
 
-def companions(parsed: ParsedJob) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

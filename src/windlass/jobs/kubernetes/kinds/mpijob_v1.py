@@ -47,7 +47,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     slots(spec)
@@ -59,7 +59,7 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
 
 
 def slots(spec: Spot) -> int:
-    """Ranks that each worker takes. Raises Refused."""
+    """Ranks that each worker takes. Raises ManifestError."""
     written = spec["slotsPerWorker"].whole(0, 10_000)
     return 1 if written is None else written
 
@@ -79,7 +79,7 @@ def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     return MemberPolicy((LAUNCHER,), never_restarted=(LAUNCHER,))
 
 
-def companions(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
     """The hostfile and scripts, and the right to exec into the workers; nothing while the job is suspended.
 
     `running`: names of the workers that run.

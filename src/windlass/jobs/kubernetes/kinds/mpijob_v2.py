@@ -41,7 +41,7 @@ _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     for each in replicas:
@@ -56,7 +56,7 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
-    """Every worker of a generation. The launcher is a batch Job, one of the companions, which creates its pod."""
+    """Every worker of a generation. The launcher is a batch Job among the dependent objects, which creates its pod."""
     worker = parsed.of(WORKER)
     if worker is None:
         return []
@@ -81,7 +81,7 @@ def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     )
 
 
-def companions(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
     """Service, config map, keys and launcher. `running`: names of the workers that are ready."""
     worker = parsed.of(WORKER)
     ready = sum(replica_name(parsed.name, WORKER, index) in running for index in range(worker.count if worker else 0))

@@ -25,7 +25,7 @@ TYPES = ReplicaTypes("paddleReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT)
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     found = elastic_sizes(spec["elasticPolicy"], replicas, TYPES.specs)
@@ -57,6 +57,6 @@ def member_policy(_parsed: ParsedJob) -> MemberPolicy:
     return MemberPolicy((MASTER,))
 
 
-def companions(parsed: ParsedJob) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

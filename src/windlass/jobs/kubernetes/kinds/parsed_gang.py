@@ -35,7 +35,7 @@ def parsed_job(
     nproc_per_node: str = "1",
     init: Mapping[str, Manifest] | None = None,
 ) -> ParsedJob:
-    """The parsed job of a manifest. Raises Refused.
+    """The parsed job of a manifest. Raises ManifestError.
 
     `field`: where the replica specs stand. `init`: the container that the operator adds to run first in the pods
     of a type, by type; it asks for room too.
@@ -95,7 +95,7 @@ def _of_policy(scheduling: Spot) -> list[str]:
 
 
 def warnings_of_templates(templates: Mapping[str, Spot]) -> list[str]:
-    """Warnings for fields of the pods' specs, by replica type, that have no effect. Raises Refused."""
+    """Warnings for fields of the pods' specs, by replica type, that have no effect. Raises ManifestError."""
     found = []
     for kind, spec in templates.items():
         found += [f"{kind}: {wish} is ignored by the scheduler" for wish in unheeded(spec)]
@@ -159,6 +159,6 @@ def _resized(role: Role, fewest: int, most: int) -> Role:
 
 
 def grace_of(spec: Spot) -> int:
-    """Termination grace period of a pod in milliseconds. Raises Refused."""
+    """Termination grace period of a pod in milliseconds. Raises ManifestError."""
     seconds = spec["terminationGracePeriodSeconds"].whole()
     return _DEFAULT_GRACE_MS if seconds is None else seconds * 1000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from windlass.jobs.errors import FieldPath, Place, Problem
-from windlass.jobs.kubernetes.manifest_reader import Fault, Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError, Spot
 from windlass.jobs.syntax.field import Table
 from windlass.jobs.syntax.table_reader import Reader
 from windlass.jobs.syntax.yaml_tree import MAX_DEPTH, ListNode, MapNode, Node, Scalar
@@ -38,7 +38,7 @@ class _Paths:
         """A value as a node of a file."""
         place = self.place(path)
         if depth > MAX_DEPTH:
-            raise Refused(Fault(path, f"is nested more than {MAX_DEPTH} levels deep"))
+            raise ManifestError(Fault(path, f"is nested more than {MAX_DEPTH} levels deep"))
         match value:
             case dict():
                 entries = [self.entry(str(name), item, (*path, str(name)), depth) for name, item in value.items()]
@@ -56,13 +56,13 @@ class _Paths:
 
 
 def plain_fields(spot: Spot, table: Table, what: str, check: Check) -> dict[str, Any]:
-    """The fields that are written there. `what` names the mapping in errors: "a job". Raises Refused."""
+    """The fields that are written there. `what` names the mapping in errors: "a job". Raises ManifestError."""
     paths = _Paths()
     reader = Reader(paths)
     values = reader.table(paths.node(spot.value, spot.path, 0), table, (), what)
     for problem in reader.problems:
         path = paths.of(problem)
-        raise Refused(Fault(path, problem.message.removeprefix(f"{path[-1]} ")))
+        raise ManifestError(Fault(path, problem.message.removeprefix(f"{path[-1]} ")))
     for field, message in check(values):
-        raise Refused(Fault(paths.of(reader.problem_at(field, message)), message))
+        raise ManifestError(Fault(paths.of(reader.problem_at(field, message)), message))
     return values

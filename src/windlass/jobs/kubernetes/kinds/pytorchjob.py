@@ -29,7 +29,7 @@ _PROCS = ("auto", "cpu", "gpu", "xpu")
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
     nproc = _nproc_per_node(spec)
@@ -70,7 +70,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     return each_member(parsed, lambda replicas, index: _pod(parsed, gang, replicas, index, generation))
 
 
-def companions(parsed: ParsedJob) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod, and an autoscaler if the elastic policy has metrics."""
     return [*services(parsed, PORT.container), *_autoscaler(parsed)]
 

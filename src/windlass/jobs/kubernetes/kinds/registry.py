@@ -22,7 +22,7 @@ from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy, with_poli
 from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
 from windlass.jobs.kubernetes.kinds.pod_group import pod_group
 from windlass.jobs.kubernetes.labels import AGENT
-from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, ManifestError, Spot
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, resized
 from windlass.jobs.kubernetes.pods import anti_affinity
 from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation
@@ -41,9 +41,9 @@ class Kind:
     name: str
     plural: str
     read: Callable[[Spot, Settings], ParsedJob]
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     members: Callable[[ParsedJob, int], list[Member]]
-    companions: Callable[[ParsedJob, Collection[str]], list[Manifest]]
+    dependent_objects: Callable[[ParsedJob, Collection[str]], list[Manifest]]
     member_policy: _Policy
 
 
@@ -60,8 +60,8 @@ class _Module(Protocol):
     def members(self, parsed: ParsedJob, generation: int, /) -> list[Member]:
         """See `members`."""
 
-    def companions(self, parsed: ParsedJob, /) -> list[Manifest]:
-        """See `companions`; the same for any running pods."""
+    def dependent_objects(self, parsed: ParsedJob, /) -> list[Manifest]:
+        """See `dependent_objects`; the same for any running pods."""
 
 
 def _gang(_parsed: ParsedJob) -> MemberPolicy:
@@ -70,7 +70,9 @@ def _gang(_parsed: ParsedJob) -> MemberPolicy:
 
 
 def _kind_of(version: str, name: str, plural: str, of: _Module, policy: _Policy = _gang) -> Kind:
-    return Kind(version, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), policy)
+    return Kind(
+        version, name, plural, of.read, of.members, lambda parsed, _running: of.dependent_objects(parsed), policy
+    )
 
 
 KINDS = (
@@ -79,8 +81,12 @@ KINDS = (
     _kind_of(V1, "JAXJob", "jaxjobs", jaxjob, jaxjob.member_policy),
     _kind_of(V1, "XGBoostJob", "xgboostjobs", xgboostjob, xgboostjob.member_policy),
     _kind_of(V1, "PaddleJob", "paddlejobs", paddlejob, paddlejob.member_policy),
-    Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.member_policy),
-    Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, mpijob_v2.member_policy),
+    Kind(
+        V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.dependent_objects, mpijob_v1.member_policy
+    ),
+    Kind(
+        V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.dependent_objects, mpijob_v2.member_policy
+    ),
     _kind_of(TRAINER, "TrainJob", "trainjobs", trainjob),
     _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
 )
@@ -97,13 +103,13 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
         parsed = kind.read(spot, settings)
         parsed = with_policies(parsed, kind.member_policy(parsed))
         parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(spot)))
-    except Refused as refused:
-        return refused.fault
+    except ManifestError as error:
+        return error.fault
     return replace(parsed, warnings=(*parsed.warnings, *_unheeded(parsed))) if _avoids(parsed) else parsed
 
 
 def _without_agent(manifest: Spot) -> list[str]:
-    """A warning for an annotation that requests an agent for a kind without one. Raises Refused."""
+    """A warning for an annotation that requests an agent for a kind without one. Raises ManifestError."""
     if manifest["kind"].text() == "PyTorchJob" or not asked_by_annotation(manifest):
         return []
     instead = "write agent into the spec" if manifest["kind"].text() == trainingjob.KIND else "a PyTorchJob has it"
@@ -127,7 +133,7 @@ def members(parsed: ParsedJob, generation: int, sizes: Mapping[str, int] = _AS_W
     return _BY_NAME[parsed.api_version, parsed.kind].members(resized(parsed, sizes), generation)
 
 
-def companions(
+def dependent_objects(
     parsed: ParsedJob, running: Collection[str] = (), sizes: Mapping[str, int] = _AS_WRITTEN
 ) -> list[Manifest]:
     """Every dependent object of the pods, in the order of creation. `sizes`: see `members`.
@@ -135,7 +141,7 @@ def companions(
     `running`: names of the pods that are ready, for MPI's script that discovers hosts; a launcher may wait for all of
     them.
     """
-    made = _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
+    made = _BY_NAME[parsed.api_version, parsed.kind].dependent_objects(resized(parsed, sizes), running)
     return [*pod_group(parsed), *made]
 
 

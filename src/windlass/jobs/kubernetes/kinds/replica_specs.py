@@ -51,7 +51,7 @@ class ReplicaTypes:
 
 
 def replica_specs(spec: Spot, kind: ReplicaTypes) -> tuple[Replicas, ...]:
-    """The replicas of a job in the order of the kind's types. Raises Refused."""
+    """The replicas of a job in the order of the kind's types. Raises ManifestError."""
     written = spec[kind.specs]
     if not written.mapping():
         written.refuse(f"expects {' and '.join(kind.types)}, one of them at least")
@@ -93,7 +93,7 @@ def _replicas(name: str, spot: Spot, kind: ReplicaTypes) -> Replicas:
 
 
 def check_template(template: Spot, port: Port | None) -> None:
-    """Checks that a pod template has the shapes that the assembly of pods requires. Raises Refused."""
+    """Checks that a pod template has the shapes that the assembly of pods requires. Raises ManifestError."""
     template["metadata"]["labels"].texts()
     template["metadata"]["annotations"].texts()
     spec = template["spec"]
@@ -157,7 +157,7 @@ def elastic_sizes(policy: Spot, replicas: Sequence[Replicas], field: str) -> tup
     """Returns minimum and maximum; a missing one is the other, or the number of workers. None without a policy.
 
     Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/pytorch_defaults.go, setElasticPolicy.
-    `field`: where the replica specs stand. Raises Refused.
+    `field`: where the replica specs stand. Raises ManifestError.
     """
     if policy.value is None:
         return None

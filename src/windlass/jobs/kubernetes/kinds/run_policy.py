@@ -31,7 +31,7 @@ _PERMANENT_CODES = tuple(range(1, 128))
 
 
 def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
-    """Raises Refused. `clean`: the cleanPodPolicy that holds where runPolicy names none."""
+    """Raises ManifestError. `clean`: the cleanPodPolicy that holds where runPolicy names none."""
     written = manifest["spec"]["runPolicy"]
     scheduling = written["schedulingPolicy"]
     return RunPolicy(
@@ -49,7 +49,7 @@ def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
 
 
 def labelled_queue(manifest: Spot) -> str:
-    """The queue that the object's label names, for those whose spec names none. Raises Refused."""
+    """The queue that the object's label names, for those whose spec names none. Raises ManifestError."""
     return manifest["metadata"]["labels"][QUEUE].text()
 
 
@@ -69,7 +69,7 @@ def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPo
 
 
 def seconds(spot: Spot) -> int | None:
-    """Seconds as milliseconds; None if absent. Raises Refused."""
+    """Seconds as milliseconds; None if absent. Raises ManifestError."""
     number = spot.whole(0, 2**63 - 1)
     return None if number is None else min(number * 1000, MAX_DURATION)
 
@@ -77,7 +77,7 @@ def seconds(spot: Spot) -> int | None:
 def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, MPI_OPERATOR)) -> str:
     """The controller of the job; empty if none is named. `operators`: those of the kind that Windlass replaces.
 
-    Raises Refused.
+    Raises ManifestError.
     """
     name, known = spot.text(), (US, *operators, MULTI_KUEUE)
     if name and name not in known:

@@ -25,7 +25,7 @@ ALL_WORKERS = "AllWorkers"
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     if {CHIEF, MASTER} <= {each.type for each in replicas}:
@@ -36,13 +36,13 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
 
 
 def success_policy(spec: Spot) -> str:
-    """Empty: the first worker's success is the job's. Raises Refused."""
+    """Empty: the first worker's success is the job's. Raises ManifestError."""
     policy = spec["successPolicy"]
     return policy.choice((ALL_WORKERS,), ALL_WORKERS) if policy.text() else ""
 
 
 def dynamic_workers(spec: Spot) -> bool:
-    """Tells whether the number of workers may change. Raises Refused."""
+    """Tells whether the number of workers may change. Raises ManifestError."""
     return spec["enableDynamicWorker"].flag()
 
 
@@ -71,6 +71,6 @@ def member_policy(parsed: ParsedJob) -> MemberPolicy:
     return MemberPolicy((CHIEF, MASTER), SuccessRule.FIRST if first else SuccessRule.ALL, optional=optional)
 
 
-def companions(parsed: ParsedJob) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

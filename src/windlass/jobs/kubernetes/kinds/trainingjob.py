@@ -50,7 +50,7 @@ _PORT = 29_500
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a manifest. Raises Refused."""
+    """Reads a manifest. Raises ManifestError."""
     # 1. Read the fields as those of a job file.
     name = _name(manifest)
     later: list[str] = []
@@ -104,7 +104,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     return made
 
 
-def companions(parsed: ParsedJob) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """A service with a name `<pod>.<job>` for every pod, also before it is ready: pods rendezvous before that."""
     if parsed.policy.suspend:
         return []

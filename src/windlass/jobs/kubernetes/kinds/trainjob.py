@@ -37,7 +37,7 @@ _BACKOFF_LIMIT = 6
 
 
 def read(manifest: Spot, settings: Settings) -> ParsedJob:
-    """Reads a TrainJob manifest. Raises Refused."""
+    """Reads a TrainJob manifest. Raises ManifestError."""
     runtime = runtime_of(manifest, settings)
     _refuse_reserved(manifest, runtime)
     return parsed_job(
@@ -61,7 +61,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     ]
 
 
-def companions(parsed: ParsedJob) -> list[Manifest]:
+def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """The headless service of the pods; for MPI also the Secret of the SSH keys, without data, and the hostfile."""
     if parsed.policy.suspend:
         return []
@@ -91,7 +91,7 @@ def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
 
 
 def _refuse_reserved(manifest: Spot, runtime: Runtime) -> None:
-    """Refuses a job that sets variables which Windlass sets in its pods. Raises Refused."""
+    """Refuses a job that sets variables which Windlass sets in its pods. Raises ManifestError."""
     variables = _VARIABLES[runtime.framework](trainer.Nodes("", 0, ""), 0) if runtime.framework in _VARIABLES else {}
     if runtime.framework == "mpi":
         variables = trainer.mpi_launcher(0)

@@ -34,7 +34,7 @@ class Runtime:
 
 
 def runtime_of(manifest: Spot, settings: Settings) -> Runtime:
-    """Returns the runtime of a manifest, with the job's changes. Raises Refused."""
+    """Returns the runtime of a manifest, with the job's changes. Raises ManifestError."""
     # 1. The runtime, of the cluster or of those that are shipped.
     spec = _found(manifest, settings)
     ml = spec["mlPolicy"]
@@ -73,7 +73,7 @@ def _found(manifest: Spot, settings: Settings) -> Spot:
 
 
 def _refuse(manifest: Spot, why: str) -> None:
-    """Raises Refused with this reason."""
+    """Raises ManifestError with this reason."""
     manifest["spec"]["runtimeRef"]["name"].refuse(f"the runtime {why}")
 
 

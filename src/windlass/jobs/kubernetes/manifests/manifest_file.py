@@ -11,7 +11,7 @@ from windlass.jobs.description.fields import JOB
 from windlass.jobs.errors import FieldPath, JobError, Place, Problem
 from windlass.jobs.kubernetes.kinds import trainingjob
 from windlass.jobs.kubernetes.kinds.newer_version_fields import known_part
-from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, dotted
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, way_out
@@ -82,7 +82,7 @@ def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fau
 def made_of(parsed: ParsedJob) -> list[Manifest]:
     """Every object of a running job; a suspended one has no pods."""
     made = [] if parsed.policy.suspend else members(parsed, 1)
-    return [*companions(parsed, [member.name for member in made]), *(member.pod for member in made)]
+    return [*dependent_objects(parsed, [member.name for member in made]), *(member.pod for member in made)]
 
 
 def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:

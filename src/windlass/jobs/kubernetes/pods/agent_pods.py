@@ -30,7 +30,7 @@ _TERMINATION_LOG = "/dev/termination-log"
 
 
 def asked_by_annotation(manifest: Spot) -> str:
-    """Source of the agent that an annotation requests, on kinds that are not ours; "" without one. Raises Refused."""
+    """Source of the agent that an annotation requests on a foreign kind; "" without one. Raises ManifestError."""
     source = manifest["metadata"]["annotations"][AGENT]
     return source.choice(WAYS, "") if source.text() else ""
 
@@ -38,7 +38,7 @@ def asked_by_annotation(manifest: Spot) -> str:
 def with_agent(
     template: Mapping[str, Any], container: str, way: str, settings: Settings, where: Spot, procs: str = ""
 ) -> Manifest:
-    """The template with the agent in the place of its container's command. Raises Refused at `where`.
+    """The template with the agent in the place of its container's command. Raises ManifestError at `where`.
 
     `procs`: see `under_agent`.
     """

@@ -36,7 +36,7 @@ class Separated(NamedTuple):
 
 
 def avoided(spec: Spot) -> tuple[Selector, ...]:
-    """Selectors of the pods that a template keeps off its hosts; empty selectors are ignored. Raises Refused."""
+    """Selectors of the pods that a template keeps off its hosts; empty selectors are ignored. Raises ManifestError."""
     terms = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].items()
     return tuple(map(_selector, terms))
 

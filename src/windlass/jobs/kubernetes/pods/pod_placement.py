@@ -17,7 +17,7 @@ _UNHEEDED = (
 
 
 def affinity_of(spec: Spot) -> tuple[tuple[Match, ...], ...]:
-    """The required terms of nodeAffinity; empty: every node. Raises Refused."""
+    """The required terms of nodeAffinity; empty: every node. Raises ManifestError."""
     required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms = required["nodeSelectorTerms"]
     matches = tuple(
@@ -39,7 +39,7 @@ def _match(written: Spot) -> Match:
 
 
 def tolerations_of(spec: Spot) -> tuple[Toleration, ...]:
-    """Tolerations of the template. `tolerationSeconds` concerns the eviction only. Raises Refused."""
+    """Tolerations of the template. `tolerationSeconds` concerns the eviction only. Raises ManifestError."""
     return tuple(_toleration(toleration) for toleration in spec["tolerations"].items())
 
 

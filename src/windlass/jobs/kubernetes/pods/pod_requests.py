@@ -24,7 +24,7 @@ HOST_PORT = "hostport/"
 
 
 def pod_requests(spec: Spot) -> dict[str, int]:
-    """The whole pod, from the `spec` of its template. Raises Refused."""
+    """The whole pod, from the `spec` of its template. Raises ManifestError."""
     asked = effective(
         [_container(container) for container in spec["containers"].items()],
         [(_container(each), each["restartPolicy"].text() == "Always") for each in spec["initContainers"].items()],

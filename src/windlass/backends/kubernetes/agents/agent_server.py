@@ -1,4 +1,8 @@
-"""Non-blocking TCP server for agents: one connection for each agent, one line of JSON for each message."""
+"""TCP server to which the agents in pods connect: one connection for each agent, one line of JSON for each message.
+
+Reading, timeouts and limits of connections are here; `agent_registry` identifies agents and handles their messages.
+No send blocks: an agent that does not read delays no other one.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +29,19 @@ _IDLE_TIMEOUT_S = 30.0
 """Seconds without a message after which a connection is closed; an agent sends one every two seconds."""
 _CLOSE_TIMEOUT_S = 1.0
 """Seconds in which the peer of a closed connection must accept the last messages."""
-_LOOK_INTERVAL_S = 1.0
-"""Seconds between two calls of `Host.look`."""
+_CHECK_INTERVAL_S = 1.0
+"""Seconds between two calls of `MessageHandler.check_timeouts`."""
 _INVALID_MESSAGE_ERRORS = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
 """Exceptions caused by invalid messages."""
 
 
-class Caller:
+class PodAgentConnection:
     """The connection of one agent."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Sends a message without blocking; closes the connection if too much is unsent."""
         if not self._writer.is_closing():
             self._writer.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
@@ -48,28 +52,28 @@ class Caller:
         """Closes the connection after the unsent messages."""
         self._writer.close()
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         """Closes the connection at once, without the unsent messages."""
         self._writer.transport.abort()
 
 
-class Host(Protocol):
+class MessageHandler(Protocol):
     """The consumer of agents' messages. Invalid messages raise one of `_INVALID_MESSAGE_ERRORS`."""
 
-    def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
+    def connect(self, hello: Message, connection: PodAgentConnection) -> Callable[[Message], None] | None:
         """Called with the first message. Returns the receiver of the next ones; None: the connection is refused."""
 
-    def left(self, caller: Caller) -> None:
+    def disconnect(self, connection: PodAgentConnection) -> None:
         """Called when a connection has ended, identified or not."""
 
-    def look(self) -> None:
+    def check_timeouts(self) -> None:
         """Called about once a second."""
 
 
-async def serve(listener: socket.socket, host: Host) -> None:
+async def serve(listener: socket.socket, handler: MessageHandler) -> None:
     """Serves agents until cancelled; then closes all connections."""
     connections: set[asyncio.Task[None]] = set()
-    unidentified: dict[Caller, None] = {}
+    unidentified: dict[PodAgentConnection, None] = {}
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -77,15 +81,15 @@ async def serve(listener: socket.socket, host: Host) -> None:
         connections.add(task)
         try:
             with contextlib.suppress(asyncio.CancelledError):  # cancelled by `serve`, which closes all connections
-                await _serve_connection(host, reader, writer, unidentified)
+                await _serve_connection(handler, reader, writer, unidentified)
         finally:
             connections.discard(task)
 
     server = await asyncio.start_server(accept, sock=listener, limit=_MAX_HELLO_BYTES)
     try:
         while True:
-            await asyncio.sleep(_LOOK_INTERVAL_S)
-            host.look()
+            await asyncio.sleep(_CHECK_INTERVAL_S)
+            handler.check_timeouts()
     finally:
         server.close()
         for task in list(connections):
@@ -94,27 +98,30 @@ async def serve(listener: socket.socket, host: Host) -> None:
 
 
 async def _serve_connection(
-    host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, unidentified: dict[Caller, None]
+    handler: MessageHandler,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    unidentified: dict[PodAgentConnection, None],
 ) -> None:
-    caller = Caller(writer)
+    connection = PodAgentConnection(writer)
     if len(unidentified) >= _MAX_UNIDENTIFIED:
         oldest = next(iter(unidentified))
         del unidentified[oldest]
-        oldest.hang_up()
-    unidentified[caller] = None
+        oldest.abort()
+    unidentified[connection] = None
     try:
-        receive = host.welcome(await _read_message(reader, _HELLO_TIMEOUT_S, _MAX_HELLO_BYTES), caller)
-        unidentified.pop(caller, None)
+        receive = handler.connect(await _read_message(reader, _HELLO_TIMEOUT_S, _MAX_HELLO_BYTES), connection)
+        unidentified.pop(connection, None)
         while receive is not None:
             message = await _read_message(reader, _IDLE_TIMEOUT_S, _MAX_BYTES)
             receive(message)
             if message["type"] == "beat":
-                caller.say({"type": "beat"})
+                connection.send({"type": "beat"})
     except (OSError, EOFError, *_INVALID_MESSAGE_ERRORS):  # the connection was lost, or the peer is no agent
         pass
     finally:
-        unidentified.pop(caller, None)
-        host.left(caller)
+        unidentified.pop(connection, None)
+        handler.disconnect(connection)
         await _close(writer)
 
 
@@ -140,7 +147,7 @@ async def _read_message(reader: asyncio.StreamReader, timeout_s: float, max_byte
 
 
 async def _read_line(reader: asyncio.StreamReader, max_bytes: int) -> bytes:
-    """Reads a line, whatever the limit of the reader. Raises ValueError beyond `max_bytes`, EOFError at the end."""
+    """Reads a line, also one beyond the reader's limit. Raises ValueError beyond `max_bytes`, EOFError at the end."""
     line = b""
     while len(line) <= max_bytes:
         try:

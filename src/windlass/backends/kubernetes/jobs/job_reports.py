@@ -1,0 +1,101 @@
+"""Reports jobs of our kinds: to the controller their arrival and their owners' requests, to their owners their faults.
+
+The requests are to suspend, resume or cancel a job. `job_reader` decides when they are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.gang import WAITING, Gang
+from windlass.backends.kubernetes.status.refusals import Refusal
+from windlass.backends.port import BackendEvent, JobArrived, JobEvent
+from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
+from windlass.core.model.job import Job
+from windlass.core.model.status import TERMINAL, Phase, Target
+
+Manifest = Mapping[str, Any]
+CANCEL = "windlass.dev/cancel"
+"""Annotation that ends a job; its value names the user. The object stays, and its status shows it."""
+
+
+class JobReports:
+    """`inject` passes events to the controller, `refuse` reports objects that cannot be jobs, or not yet.
+
+    `next_number` returns the number of a job that arrives.
+    """
+
+    def __init__(
+        self,
+        inject: Callable[[BackendEvent], None],
+        refuse: Callable[[Refusal], None],
+        next_number: Callable[[], int],
+    ) -> None:
+        self._inject, self._refuse, self._next_number = inject, refuse, next_number
+        self._faulty: dict[str, int] = {}
+        """By uid: the generation of the object for which its fault was reported."""
+
+    def report_arrival(self, gang: Gang) -> None:
+        """Reports a job that is new to the controller; one that must wait for the cluster is reported to its owner."""
+        gang.stored = None
+        is_to_end = has_cancel_annotation(gang.parsed.manifest)
+        if gang.fit.held and not is_to_end:
+            self._report_wait(gang, gang.fit.held)
+            return
+        gang.fit.held = ""
+        gang.number = self._next_number()
+        self._inject(JobArrived(gang.id, gang.number, gang.job))
+        if is_to_end:
+            self.report_cancel(gang)
+
+    def report_cancel(self, gang: Gang) -> bool:
+        """Reports that a job is to end. Returns False if the controller has nothing to end."""
+        if gang.fit.held and not gang.version.gone and has_cancel_annotation(gang.parsed.manifest):
+            self.report_arrival(gang)
+        elif gang.fit.held or gang.status.phase in TERMINAL:
+            return False
+        elif not gang.deleted:
+            gang.deleted = True
+            by = (gang.parsed.manifest["metadata"].get("annotations") or {}).get(CANCEL) or "the deletion of its object"
+            self._inject(JobEvent(gang.id, Cancel(by)))
+        return True
+
+    def report_suspension(self, gang: Gang, requested: Job) -> None:
+        """Reports that the owner has suspended or resumed the job, as the requested job says."""
+        event: Event = Suspend("its owner") if requested.suspend else Resume("its owner")
+        self._inject(JobEvent(gang.id, event))
+
+    def report_missed_requests(self, gang: Gang) -> None:
+        """Reports a request that the owner made while no controller led."""
+        requested, status = gang.wanted[1] if gang.wanted else gang.job, gang.status
+        if status.phase in TERMINAL:
+            return
+        is_suspended = status.phase is Phase.SUSPENDED or status.target is Target.SUSPEND
+        if has_cancel_annotation(gang.parsed.manifest):
+            self.report_cancel(gang)
+        elif requested.suspend != is_suspended:
+            self.report_suspension(gang, requested)
+
+    def report_fault(self, home: ObjectReference, manifest: Manifest, message: str) -> None:
+        """Reports a fault of an object to its owner, once for each generation of the object."""
+        generation = manifest["metadata"].get("generation") or 0
+        if self._faulty.get(home.uid) != generation:
+            self._faulty[home.uid] = generation
+            never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
+            self._refuse(Refusal(home, manifest, message, state=Phase.FAILED.value if never_accepted else ""))
+
+    def forget_faults(self, uid: str) -> None:
+        """Forgets the faults of a deleted object."""
+        self._faulty.pop(uid, None)
+
+    def _report_wait(self, gang: Gang, why: str) -> None:
+        created = Phase.CREATED.value
+        self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.held == why))
+
+
+def has_cancel_annotation(manifest: Manifest) -> bool:
+    """Tells whether the object has the annotation that ends the job."""
+    return CANCEL in (manifest["metadata"].get("annotations") or {})

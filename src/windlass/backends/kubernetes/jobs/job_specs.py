@@ -1,0 +1,96 @@
+"""Resolves the specs of jobs in the cluster, and applies changed ones to the jobs in the controller.
+
+A spec is resolved when its object is read (`job_reader`), when the object changes, and when something changes in the
+cluster that its names refer to. A running gang takes a changed spec at its next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.backends.kubernetes.cluster.job_resolution import Fitted
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.jobs.job_reports import JobReports
+from windlass.backends.kubernetes.jobs.job_store import JobStore
+from windlass.backends.port import BackendEvent, JobChanged
+from windlass.core.lifecycle.spec_update import can_change, job_as_placed
+from windlass.core.model.job import Job
+from windlass.core.model.status import TERMINAL
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
+
+
+class JobSpecs:
+    """`resolve_names` resolves a parsed job in the cluster; `changed` is called with each gang that has changed."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        reports: JobReports,
+        resolve_names: Callable[[ParsedJob], Fitted],
+        inject: Callable[[BackendEvent], None],
+        changed: Callable[[Gang], None],
+    ) -> None:
+        self._store, self._reports, self._resolve_names = store, reports, resolve_names
+        self._inject, self.changed = inject, changed
+
+    def resolve(self, gang: Gang) -> None:
+        """Resolves the job of a manifest for the controller."""
+        found = self._resolve_names(gang.parsed)
+        gang.job = job_as_placed(found.job, gang.stored.status.placement if gang.stored else None)
+        gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
+        gang.fit.held = "" if gang.stored else found.trouble  # the controller knows every job that has a state
+        gang.fit.to_choose = found.to_choose
+
+    def apply(self, gang: Gang, parsed: ParsedJob) -> None:
+        """Applies a changed spec: suspends or resumes the job, or changes it for its next start."""
+        found = self._resolve_names(parsed)
+        before = gang.wanted[1] if gang.wanted else gang.job
+        was_held = bool(gang.fit.held)
+        gang.fit.held = found.trouble if was_held else ""
+        if before.suspend != found.job.suspend:
+            self._reports.report_suspension(gang, found.job)
+        self._request(gang, parsed, found.job)
+        if was_held:  # the controller does not know it yet
+            self._reports.report_arrival(gang)
+
+    def apply_requested(self, gang: Gang) -> None:
+        """Changes the job in the controller to the requested one, if the gang can change already."""
+        if gang.wanted is None or not can_change(gang.state, gang.wanted[1]):
+            return
+        gang.respecify(*gang.wanted)
+        self._inject(JobChanged(gang.id, gang.job))
+        self.changed(gang)
+
+    def resolve_again(self, changed: ChangedNames) -> None:
+        """Resolves names again after the cluster has changed: jobs that were held may arrive."""
+        for gang in [gang for gang in self._store if gang.fit.held]:
+            self.resolve(gang)
+            self._reports.report_arrival(gang)
+        for gang in [gang for gang in self._store if gang.fit.to_choose and not gang.fit.held]:
+            if gang.status.phase not in TERMINAL:
+                self._resolve_volumes(gang)
+        for gang in [gang for gang in self._store if changed.concern(gang.home.namespace)]:
+            if gang.stored is not None and gang.status.phase not in TERMINAL:
+                self._resolve_references(gang)
+
+    def _resolve_references(self, gang: Gang) -> None:
+        """Resolves the names in a job again: the queue of its namespace, a level of the topology."""
+        parsed, requested = gang.wanted or (gang.parsed, gang.job)
+        found = self._resolve_names(parsed)
+        if not found.trouble and found.job != requested:
+            self._request(gang, parsed, found.job)
+
+    def _resolve_volumes(self, gang: Gang) -> None:
+        """Resolves again a job whose volumes were provisioned: its next start is to be near them."""
+        parsed, requested = gang.wanted or (gang.parsed, gang.job)
+        found = self._resolve_names(parsed)
+        if found.trouble or found.to_choose == gang.fit.to_choose:
+            return
+        gang.fit.to_choose = found.to_choose
+        if found.job != requested:
+            self._request(gang, parsed, found.job)
+
+    def _request(self, gang: Gang, parsed: ParsedJob, job: Job) -> None:
+        gang.wanted = parsed, job
+        self.apply_requested(gang)

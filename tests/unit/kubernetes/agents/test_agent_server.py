@@ -1,0 +1,133 @@
+"""The server for agents: unidentified, silent and slow peers cost little, and delay no other agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from windlass.backends.kubernetes.agents import agent_server
+
+
+class Handler:
+    """Accepts every agent; keeps the messages it receives."""
+
+    def __init__(self) -> None:
+        self.received: list[Any] = []
+        self.connections: list[Any] = []
+        self.connected, self.disconnected = asyncio.Event(), asyncio.Event()
+        self.fault: Exception | None = None
+
+    def connect(self, hello: Any, connection: Any) -> Callable[[Any], None] | None:
+        self.connections.append(connection)
+        self.connected.set()
+        return self._receive if hello["type"] == "hello" else None
+
+    def _receive(self, message: Any) -> None:
+        if self.fault is not None:
+            raise self.fault
+        self.received.append(message)
+
+    def disconnect(self, _connection: Any) -> None:
+        self.disconnected.set()
+
+    def check_timeouts(self) -> None:
+        pass
+
+
+Connect = Callable[[], Coroutine[Any, Any, tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+def run_with_server(scenario: Callable[[Handler, Connect], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        handler, port = Handler(), listener.getsockname()[1]
+        serving = asyncio.create_task(agent_server.serve(listener, handler))
+        try:
+            async with asyncio.timeout(20):
+                await scenario(handler, lambda: asyncio.open_connection("127.0.0.1", port, limit=1 << 21))
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def line(**message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_an_identified_agent_may_send_longer_lines_than_an_unidentified_one() -> None:
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(line(type="hello") + line(type="beat", why="x" * 300_000))
+        assert json.loads(await reader.readline()) == {"type": "beat"}
+        assert len(handler.received[0]["why"]) == 300_000
+        stranger, stranger_writer = await connect()
+        stranger_writer.write(line(type="hello", why="x" * 300_000))
+        assert await is_closed(stranger)
+        assert len(handler.connections) == 1
+
+    run_with_server(scenario)
+
+
+def test_the_oldest_of_too_many_unidentified_connections_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_server, "_MAX_UNIDENTIFIED", 2)
+
+    async def scenario(_handler: Handler, connect: Connect) -> None:
+        known, known_writer = await connect()
+        known_writer.write(line(type="hello") + line(type="beat"))
+        await known.readline()
+        strangers = [await connect() for _ in range(3)]
+        assert await is_closed(strangers[0][0])
+        strangers[2][1].write(line(type="hello") + line(type="beat"))
+        assert json.loads(await strangers[2][0].readline()) == {"type": "beat"}
+        known_writer.write(line(type="beat"))
+        assert json.loads(await known.readline()) == {"type": "beat"}
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize("fault", [AttributeError("x"), OverflowError("x"), RecursionError("x"), ValueError("x")])
+def test_a_malformed_line_closes_the_connection(fault: Exception) -> None:
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        handler.fault = fault
+        reader, writer = await connect()
+        writer.write(line(type="hello") + line(type="beat"))
+        assert await is_closed(reader)
+        handler.fault = None
+        other, other_writer = await connect()
+        other_writer.write(line(type="hello") + line(type="beat"))
+        assert await other.readline()
+
+    run_with_server(scenario)
+
+
+def test_an_agent_that_reads_nothing_delays_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_server, "_CLOSE_TIMEOUT_S", 0.01)
+
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        before = asyncio.all_tasks()
+        _, writer = await connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(line(type="hello"))
+        await handler.connected.wait()
+        serving = asyncio.all_tasks() - before
+        while not handler.connections[0]._writer.transport.get_write_buffer_size():
+            handler.connections[0].send({"type": "halt", "why": "x" * 500_000})
+        writer.write(b"nonsense\n")
+        await handler.disconnected.wait()
+        await asyncio.wait(serving)
+
+    run_with_server(scenario)

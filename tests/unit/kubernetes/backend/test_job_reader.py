@@ -1,0 +1,329 @@
+"""Job objects become gangs: jobs that arrive, jobs left to other operators, jobs that wait for their predecessor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.cluster.job_resolution import Fitted
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import Stored
+from windlass.backends.kubernetes.jobs.job_reader import JobReader
+from windlass.backends.kubernetes.jobs.job_reports import CANCEL, JobReports
+from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
+from windlass.backends.kubernetes.jobs.job_store import JobStore
+from windlass.backends.kubernetes.status.refusals import Refusal
+from windlass.backends.kubernetes.status.state_writes import DeposedError
+from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
+from windlass.core.lifecycle.events import Cancel, Resume, Suspend
+from windlass.core.model.status import Phase, Placement, Status
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.settings import Settings
+
+TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
+PYTORCH = named("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
+
+
+@dataclass
+class ReaderCase:
+    """A job reader with its store, and the events, refusals and changes that it has reported."""
+
+    events: list[BackendEvent] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    changed: list[Gang] = field(default_factory=list)
+    trouble: str = ""
+    to_choose: tuple[str, ...] = ()
+    near: dict[str, str] = field(default_factory=dict)
+    """The node selector that volumes add."""
+
+    def __post_init__(self) -> None:
+        self.store = JobStore()
+        reports = JobReports(self.events.append, self.refused.append, self.store.next_number)
+        self.specs = JobSpecs(self.store, reports, self.resolve_names, self.events.append, self.changed.append)
+        self.reader = JobReader(self.store, self.specs, reports, Settings())
+
+    def resolve_names(self, parsed: ParsedJob) -> Fitted:
+        roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
+        return Fitted(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
+
+    def take_events(self) -> list[BackendEvent]:
+        events, self.events[:] = list(self.events), []
+        return events
+
+
+def training(
+    name: str = "digits", uid: str = "u1", version: int = 1, generation: int = 1, **spec: Any
+) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": "ml",
+        "uid": uid,
+        "resourceVersion": str(version),
+        "generation": generation,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    spec = {"image": "x", "command": "python train.py", "nodes": 2, **spec}
+    return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+
+
+def with_state(manifest: dict[str, Any], status: Status, number: int = 5) -> dict[str, Any]:
+    return {**manifest, "status": {stored_state.FIELD: stored_state.written(Stored(number, 3, status))}}
+
+
+def commit(gang: Gang, status: Status) -> None:
+    gang.stored = Stored(gang.number, 1, status)
+
+
+def test_an_object_becomes_a_job_once_a_controller_leads() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, training())
+    assert case.take_events() == []
+    assert case.reader.recover() == []
+    (arrived,) = case.take_events()
+    assert isinstance(arrived, JobArrived)
+    assert (arrived.job_id, arrived.number, arrived.job.members) == ("ml/digits", 1, 2)
+
+
+def test_a_follower_reads_the_states_that_the_leader_writes() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, training())
+    case.reader.update(TRAINING, with_state(training(version=2), Status(phase=Phase.QUEUED, queued_at=7)))
+    (state,) = case.reader.recover()
+    assert (state.number, state.status.queued_at) == (5, 7)
+    case.reader.update(TRAINING, training("other", "u2"))
+    (arrived,) = case.take_events()
+    assert isinstance(arrived, JobArrived)
+    assert arrived.number == 6
+
+
+def test_a_job_that_has_ended_is_not_started_again() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.SUCCEEDED, finished_at=9)))
+    assert case.reader.recover() == []
+    assert case.take_events() == []
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    assert gang.state.status.phase is Phase.SUCCEEDED
+
+
+def test_a_state_written_after_the_recovery_ends_the_leadership_term() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    with pytest.raises(DeposedError, match="not known when this term began"):
+        case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
+
+
+def test_names_in_a_job_may_refer_to_objects_listed_after_it() -> None:
+    case = ReaderCase(trouble="there is no claim data")
+    case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
+    case.trouble, case.to_choose = "", ("data",)
+    case.reader.recover()
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    assert gang.fit.to_choose == ("data",)
+
+
+def test_a_fault_is_reported_once_for_each_version_of_the_spec() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    invalid = training(nodes=-1)
+    case.reader.update(TRAINING, invalid)
+    case.reader.update(TRAINING, {**invalid, "metadata": {**invalid["metadata"], "resourceVersion": "2"}})
+    (refusal,) = case.refused
+    assert refusal.message.startswith("spec.nodes")
+    assert refusal.state == "Failed"
+    case.reader.update(TRAINING, training(version=3, generation=2))
+    assert [type(event) for event in case.take_events()] == [JobArrived]
+
+
+def test_an_unreadable_state_starts_no_job() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    case.reader.update(TRAINING, {**training(), "status": {stored_state.FIELD: {"state": "?"}}})
+    assert case.take_events() == []
+    assert "was not written by Windlass" in case.refused[0].message
+    assert not case.refused[0].state
+
+
+def test_a_job_that_needs_a_missing_object_arrives_when_the_object_exists() -> None:
+    case = ReaderCase(trouble="there is no PersistentVolumeClaim data")
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    assert case.take_events() == []
+    (refusal,) = case.refused
+    assert (refusal.message, refusal.reason, refusal.state) == (
+        "there is no PersistentVolumeClaim data",
+        "Waiting",
+        "Created",
+    )
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    created = 1_767_225_600_000  # 2026-01-01
+    assert gang.status == Status(Phase.CREATED, "Waiting", refusal.message, created_at=created)
+    assert refusal.stands()
+    case.trouble = ""
+    case.specs.resolve_again(ChangedNames())
+    assert [type(event) for event in case.take_events()] == [JobArrived]
+    assert not refusal.stands()
+
+
+def test_a_job_that_needs_a_missing_object_can_be_cancelled() -> None:
+    case = ReaderCase(trouble="there is no PersistentVolumeClaim data")
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    ended = training(version=2)
+    ended["metadata"]["annotations"] = {CANCEL: "ada"}
+    case.reader.update(TRAINING, ended)
+    arrived, cancelled = case.take_events()
+    assert isinstance(arrived, JobArrived)
+    assert isinstance(cancelled, JobEvent)
+    assert cancelled.event == Cancel("ada")
+
+
+def test_suspending_and_resuming_are_events_and_a_new_size_is_a_change() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    commit(gang, Status(phase=Phase.QUEUED))
+    case.take_events()
+    case.reader.update(TRAINING, training(version=2, generation=2, suspend=True))
+    case.reader.update(TRAINING, training(version=3, generation=3, nodes=4))
+    events = [event.event for event in case.take_events() if isinstance(event, JobEvent)]
+    assert [type(event) for event in events] == [Suspend, Resume]
+    assert gang.job.members == 4
+    assert len(case.changed) == 2
+
+
+def test_a_running_gang_takes_a_new_spec_after_it_has_stopped() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    running = Status(phase=Phase.RUNNING, generation=1, gone=False, placement=Placement({"worker": ("a", "b")}))
+    commit(gang, running)
+    case.take_events()
+    case.reader.update(TRAINING, training(version=2, generation=2, nodes=4))
+    assert case.take_events() == []
+    assert gang.job.members == 2
+    commit(gang, replace(running, phase=Phase.QUEUED, placement=None, gone=True))
+    case.specs.apply_requested(gang)
+    (changed,) = case.take_events()
+    assert isinstance(changed, JobChanged)
+    assert changed.job.members == 4
+
+
+def test_a_new_leader_keeps_the_size_with_which_a_gang_runs() -> None:
+    case = ReaderCase()
+    running = Status(phase=Phase.RUNNING, generation=1, gone=False, placement=Placement({"worker": ("a", "b")}))
+    case.reader.update(TRAINING, with_state(training(nodes=4), running))
+    (state,) = case.reader.recover()
+    assert state.job.members == 2
+
+
+def test_the_next_start_is_near_the_volume_that_the_first_start_provisioned() -> None:
+    case = ReaderCase(to_choose=("data",))
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    commit(gang, Status(phase=Phase.RUNNING, generation=1, placement=Placement({"worker": ("n1", "n2")}), gone=False))
+    case.take_events()
+    case.to_choose, case.near = (), {"zone": "a"}
+    case.specs.resolve_again(ChangedNames())
+    case.specs.resolve_again(ChangedNames())
+    (changed,) = case.take_events()
+    assert gang.fit.to_choose == ()
+    assert isinstance(changed, JobChanged)
+    assert changed.job.roles[0].node_selector == {"zone": "a"}
+
+
+def test_a_deleted_object_cancels_its_job_and_its_successor_waits_for_the_end() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    commit(gang, Status(phase=Phase.QUEUED))
+    case.take_events()
+    case.reader.delete("u1")
+    case.reader.update(TRAINING, training(uid="u2", version=9))
+    assert case.take_events() == [JobEvent("ml/digits", Cancel("the deletion of its object"))]
+    commit(gang, Status(phase=Phase.FAILED))
+    case.reader.close(gang)
+    assert [type(event) for event in case.take_events()] == [JobArrived]
+
+
+def test_an_annotation_cancels_a_job_in_the_name_of_its_user() -> None:
+    case = ReaderCase()
+    case.reader.recover()
+    case.reader.update(TRAINING, training())
+    case.take_events()
+    cancelled = training(version=2)
+    cancelled["metadata"]["annotations"] = {CANCEL: "ada"}
+    case.reader.update(TRAINING, cancelled)
+    case.reader.update(TRAINING, {**cancelled, "metadata": {**cancelled["metadata"], "resourceVersion": "3"}})
+    assert case.take_events() == [JobEvent("ml/digits", Cancel("ada"))]
+
+
+def test_jobs_of_another_operator_are_ignored_until_it_leaves() -> None:
+    case = ReaderCase()
+    case.reader.leave_kinds(["PyTorchJob"])
+    case.reader.recover()
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}
+    metadata = {"name": "mnist", "namespace": "ml", "uid": "p1", "resourceVersion": "1", "generation": 1}
+    spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}
+    case.reader.update(PYTORCH, job)
+    assert case.take_events() == []
+    case.reader.leave_kinds([])
+    (arrived,) = case.take_events()
+    assert isinstance(arrived, JobArrived)
+    assert arrived.job_id == "ml/pytorchjob/mnist"
+
+
+def test_a_label_of_the_namespace_changes_waiting_jobs_at_once() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, training())
+    case.reader.recover()
+    (gang,) = case.store
+    commit(gang, Status(phase=Phase.QUEUED))
+    case.take_events()
+    case.near = {"pool": "a"}  # stands for anything that a name resolves to
+    case.specs.resolve_again(ChangedNames(namespaces=frozenset({"other"})))
+    assert case.take_events() == []
+    case.specs.resolve_again(ChangedNames(namespaces=frozenset({"ml"})))
+    assert [type(event) for event in case.take_events()] == [JobChanged]
+    case.near = {"pool": "b"}
+    case.specs.resolve_again(ChangedNames(everywhere=True))
+    assert [type(event) for event in case.take_events()] == [JobChanged]
+    case.specs.resolve_again(ChangedNames(everywhere=True))
+    assert case.take_events() == []
+
+
+def test_a_label_of_a_job_takes_effect_at_once() -> None:
+    case = ReaderCase()
+    case.reader.update(PYTORCH, pytorch_job(version=1))
+    case.reader.recover()
+    (gang,) = case.store
+    commit(gang, Status(phase=Phase.QUEUED))
+    case.take_events()
+    case.reader.update(PYTORCH, pytorch_job(version=2, labels={"windlass.dev/queue": "research"}))
+    (changed,) = case.take_events()
+    assert isinstance(changed, JobChanged)
+    assert changed.job.queue == "research"
+
+
+def pytorch_job(version: int, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    about = {"name": "digits", "namespace": "ml", "uid": "u1", "resourceVersion": str(version), "generation": 1}
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}}
+    metadata = about | ({"labels": labels} if labels else {})
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}
