@@ -14,6 +14,7 @@ import strays
 from windlass.backends.local import logs
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
+from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
@@ -33,6 +34,16 @@ def job(*command: str, replicas: int = 1, procs: int = 1, name: str = "job", **f
 
 def two_nodes(gpus: int = 2) -> LocalCluster:
     return declare_cluster(MACHINE, 2, gpus)
+
+
+def move_aside(paths: StatePaths) -> Path:
+    """Moves the database away, as its error message tells the user to. Returns its new path."""
+    target = paths.database.with_name("windlass.db.damaged")
+    for suffix in ("", "-wal", "-shm"):
+        part = Path(f"{paths.database}{suffix}")
+        if part.exists():
+            part.rename(f"{target}{suffix}")
+    return target
 
 
 async def await_condition(condition: Callable[[], object], failure: str) -> None:

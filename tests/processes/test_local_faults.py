@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_controller import job, run_controller, two_nodes
+from local_controller import job, move_aside, run_controller, two_nodes
 
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.clock import SYSTEM
 from windlass.backends.local.paths import StatePaths, prepare
 from windlass.backends.local.state_reader import CorruptError, StateReader
-from windlass.backends.local.state_store import move_aside, open_store
+from windlass.backends.local.state_store import open_store
 from windlass.backends.port import BackendError, Changes
 from windlass.core.model.status import Phase
 

@@ -122,13 +122,14 @@ def test_a_command_that_cannot_be_started_fails_with_the_cause(state: Path, tmp_
 def test_a_gang_whose_nodes_have_changed_since_the_plan_is_not_started(state: Path) -> None:
     async def scenario() -> None:
         async with run_controller(state) as local:
-            nodes, local.backend._nodes = local.backend._nodes, {}
+            gangs = local.backend._gangs
+            nodes, gangs._nodes = gangs._nodes, {}
             job_id = await local.submit(job("true", restart=THREE_RESTARTS))
             stale = await local.until(job_id, lambda found: found.status.last_failure is not None)
             assert stale.status.last_failure is not None
             assert stale.status.last_failure.message == "node n1 is gone"
             assert local.backend.store.tasks(job_id)[0].pid is None
-            local.backend._nodes = nodes
+            gangs._nodes = nodes
             assert (await local.end(job_id)).status.phase is Phase.SUCCEEDED
 
     asyncio.run(scenario())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_controller import PATH_ONLY, await_condition, job, run_controller, two_nodes
+from local_controller import PATH_ONLY, await_condition, job, move_aside, run_controller, two_nodes
 from supervisor_driver import is_gone, wait_until
 
 import strays
@@ -20,7 +20,6 @@ from windlass.backends.local import folder_lock, supervisor_client
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.paths import prepare
 from windlass.backends.local.state_reader import StateReader
-from windlass.backends.local.state_store import move_aside
 from windlass.backends.local.supervisor import proc
 from windlass.backends.local.supervisor_start import Link
 from windlass.backends.port import Backend, BackendEvent, Changes, JobArrived

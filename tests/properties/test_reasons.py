@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.core.cycle.scheduler import schedule_with_cycle
-from windlass.core.cycle.start_bounds import EDGES, estimate_starts
+from windlass.core.cycle.start_estimation import EDGES, estimate_starts
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, PendingGang, shape_of, start_gang, total_of
 from windlass.core.model.node import Node, Taint

@@ -12,7 +12,7 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
                                          elastic=1:4 preemptible=no start-timeout=60s unreachable-grace=30s
     policy min-runtime=60s               also resize-interval
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a · gone a 1 (member 1 never started)
-    saved a · cancel a · suspend a · resume a · cordon n1 · wait 10s
+    saved a · cancel a · kill a · suspend a · resume a · cordon n1 · wait 10s
     unreachable n1 n2 · reachable n1 · lost n1 (out of service) · remove n1
     takeover                             the controller is killed, another one recovers
 """
@@ -27,7 +27,7 @@ from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArr
 from windlass.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
-from windlass.core.lifecycle.commands import Command, Launch
+from windlass.core.lifecycle.commands import Command, Launch, Stop
 from windlass.core.model.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
@@ -108,6 +108,7 @@ class Stage:
             "gone": lambda: e.GangGone(generation, tuple(map(int, words[1:]))),
             "saved": lambda: e.Saved(generation, self.now),
             "cancel": lambda: e.Cancel("ada"),
+            "kill": lambda: e.Kill("ada"),
             "suspend": lambda: e.Suspend("ada"),
             "resume": lambda: e.Resume("ada"),
             "preempt": lambda: e.Preempt("its nodes are needed"),
@@ -185,7 +186,8 @@ def _asked(command: Command) -> str:
     if isinstance(command, Launch):
         where = " ".join(f"{role}={','.join(nodes)}" for role, nodes in command.placement.nodes.items())
         return f"-> Launch {command.job_id} generation {command.generation} {where}"
-    return f"-> {type(command).__name__} {command.job_id}"
+    without_grace = " without grace" if isinstance(command, Stop) and not command.grace else ""
+    return f"-> {type(command).__name__} {command.job_id}{without_grace}"
 
 
 def _queue(name: str, nominal: dict[str, int], options: dict[str, str]) -> Queue:

@@ -98,7 +98,7 @@ class _Agent:
             return ControllerClient(self._loop, options, controller, count, self._ranks, self._close)
         node = os.environ.get(wire.NODE) or socket.gethostname()
         me = Peer(uuid.uuid4().hex, node, options.local_addr, 0, count, options.node_rank)
-        rules, budget = _rules(options, self._settings.budget), self._settings.budget
+        rules, budget = rendezvous_rules(options, self._settings.budget), self._settings.budget
         if budget is not None:
             me = me._replace(generation=budget.generation)
         rendezvous = options.rendezvous
@@ -154,7 +154,7 @@ class _Agent:
         return 1 if ending.code else 0
 
 
-def _rules(options: Options, budget: wire.RestartBudget | None) -> RendezvousRules:
+def rendezvous_rules(options: Options, budget: wire.RestartBudget | None) -> RendezvousRules:
     """The rules of the command line; with a budget, limits and backoff are the launcher's."""
     rendezvous = options.rendezvous or RendezvousOptions("", 0, "")
     rules = RendezvousRules(
@@ -163,7 +163,8 @@ def _rules(options: Options, budget: wire.RestartBudget | None) -> RendezvousRul
         max_restarts=options.max_restarts,
         last_call=rendezvous.last_call,
         join_timeout=rendezvous.join_timeout,
-        settle=rendezvous.interval * rendezvous.attempts,
+        # a follower that is alive connects again within the silence that loses it; the run waits for no agent longer
+        settle=min(rendezvous.interval * rendezvous.attempts, rendezvous.join_timeout),
     )
     if budget is None:
         return rules

@@ -22,7 +22,8 @@ Use by a backend:
 3. A backend that decides success or failure by other rules than the members' ends reports `appear`, `start` and
    `leave`, and the outcome of the whole by `conclude`.
    On `RestartMember`, call `restart`: the next report of the member that it is there is `MemberStarted`.
-4. On `Stop`, call `stop`. A backend that hears of the end of the whole gang instead of each member calls `vanish`.
+4. On `Stop`, set `stopping`; a stop that is taken back clears it. A backend that hears of the end of the whole gang
+   instead of each member calls `vanish`.
 5. After each batch of reports, call `take_events(now)` and report the result to the controller. While `due` is a time,
    call it again then. `more_may_come` delays `GangGone`: requests are under way that could still create a member.
 
@@ -33,7 +34,7 @@ observes ends in the order in which they happen passes `settling=0`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, MemberStarted, Started
@@ -47,6 +48,55 @@ class _End(NamedTuple):
     member: int
     exit: Exit
     at: int | None
+
+
+class _UnreportedEnds:
+    """The ends that are yet to be reported. Failures wait `settling` ms for others that happened before them."""
+
+    def __init__(self, settling: int) -> None:
+        self._settling = settling
+        self._settles_at: int | None = None
+        self._successes: dict[int, _End] = {}
+        self._failures: dict[int, _End] = {}
+
+    def __contains__(self, member: int) -> bool:
+        return member in self._successes or member in self._failures
+
+    def __len__(self) -> int:
+        return len(self._successes) + len(self._failures)
+
+    @property
+    def due(self) -> int | None:
+        """Time in ms at which the failures have settled."""
+        return self._settles_at if self._failures else None
+
+    def add(self, end: _End) -> None:
+        """Takes note of an end."""
+        (self._successes if end.exit.ok else self._failures)[end.member] = end
+
+    def discard(self, member: int) -> None:
+        """Forgets the end of a member that is started again."""
+        self._successes.pop(member, None)
+        self._failures.pop(member, None)
+
+    def take_successes(self) -> list[_End]:
+        """Removes and returns the successes."""
+        ends = list(self._successes.values())
+        self._successes.clear()
+        return ends
+
+    def take_failures(self, now: int, *, settled: bool) -> list[_End]:
+        """Removes and returns the failures, if they have settled: nothing else can come, or the time is over."""
+        if not self._failures:
+            return []
+        if not settled:
+            if self._settles_at is None:
+                self._settles_at = now + self._settling
+            if now < self._settles_at:
+                return []
+        ends = list(self._failures.values())
+        self._failures.clear()
+        return ends
 
 
 class MemberTracker:
@@ -72,8 +122,11 @@ class MemberTracker:
         """`Started` was reported."""
         self.gone = False
         """`GangGone` was reported: no event follows."""
-        self._failed: set[int] = set()
-        self._settling, self._alone = 0 if alone else settling, alone
+        self.alive: set[int] = set()
+        """Members, and other processes of the gang, that run or may come to run."""
+        self.failed: set[int] = set()
+        """Members whose failure was reported, and that were not restarted since."""
+        self._alone = alone
         self._restarted: set[int] = set()
         """Members that were restarted and are not there again."""
         self._back: list[int] = []
@@ -81,13 +134,9 @@ class MemberTracker:
         self._reported = set(ended)
         """Members whose end was reported."""
         self._begun: set[int] = set()
-        self._alive: set[int] = set()
         self._over: set[int] = set()
         """Members that have ended: a late report that one is there means nothing."""
-        self._good: dict[int, _End] = {}
-        """Ends that are yet to be reported: successes here, failures in `_bad`."""
-        self._bad: dict[int, _End] = {}
-        self._settles_at: int | None = None
+        self._ends = _UnreportedEnds(0 if alone else settling)
         self._concluded = self._vanished = False
 
     # --- reports --------------------------------------------------------------------------------------
@@ -95,24 +144,34 @@ class MemberTracker:
     def appear(self, member: int) -> None:
         """Something of the member exists that runs or may come to run."""
         if member not in self._over:
-            self._alive.add(member)
+            self.alive.add(member)
 
     def start(self, member: int) -> None:
         """The member's program has begun."""
         self.appear(member)
-        self._begin(member)
+        self._note_return(member)
+        if not self.started and 0 <= member < self.count:
+            self._begun.add(member)
 
     def end(self, member: int, exit: Exit, at: int | None = None) -> None:
         """The member has ended. `at`: finish time in ms, None if unknown. The first report of an end counts."""
-        self._alive.discard(member)
-        self._over.add(member)
         if exit.ok:
-            self._begin(member)
-        self._note_end(member, exit, at)
+            self.start(member)
+        self.alive.discard(member)
+        self._over.add(member)
+        self.fail(member, exit, at)
 
     def fail(self, member: int, exit: Exit, at: int | None = None) -> None:
         """The member cannot run. Whether something of it exists stays as it was reported."""
-        self._note_end(member, exit, at)
+        if 0 <= member < self.count and member not in self._reported and member not in self._ends:
+            self._note_return(member)
+            self._ends.add(_End(member, exit, at))
+
+    def _note_return(self, member: int) -> None:
+        """Takes note that a member is there again after its restart."""
+        if member in self._restarted:
+            self._restarted.discard(member)
+            self._back.append(member)
 
     def lose(self, member: int, detail: str) -> None:
         """The member is gone, and its end was not observed."""
@@ -120,52 +179,25 @@ class MemberTracker:
 
     def restart(self, member: int) -> None:
         """The member is started again: what was reported of it is over, and its next start and end are new."""
-        for members in (self._reported, self._over, self._failed, self._alive):
+        for members in (self._reported, self._over, self.failed, self.alive):
             members.discard(member)
-        self._good.pop(member, None)
-        self._bad.pop(member, None)
+        self._ends.discard(member)
         self._restarted.add(member)
 
     def leave(self, member: int) -> None:
         """Nothing of the member is alive; this is no end of it."""
-        self._alive.discard(member)
+        self.alive.discard(member)
 
     def conclude(self, exit: Exit, at: int | None = None) -> None:
         """The gang as a whole has come to this: a success of every member, or a failure of the first."""
         self._concluded = True
         for member in range(self.count) if exit.ok else (0,):
-            self._note_end(member, exit, at)
-
-    def stop(self) -> None:
-        """The generation is to end: `GangGone` follows as soon as nothing of it is alive."""
-        self.stopping = True
-
-    def resume(self) -> None:
-        """Takes back `stop`: every member lives, and the generation is to go on."""
-        self.stopping = False
+            self.fail(member, exit, at)
 
     def vanish(self) -> None:
         """Nothing of the gang is alive, whether or not it was to be stopped."""
-        self._alive.clear()
+        self.alive.clear()
         self._vanished = True
-
-    def is_alive(self, member: int) -> bool:
-        """Whether something of the member runs or may come to run."""
-        return member in self._alive
-
-    def has_ended(self, member: int) -> bool:
-        """Whether an end of the member is known."""
-        return member in self._reported or member in self._good or member in self._bad
-
-    @property
-    def alive(self) -> Collection[int]:
-        """Members, and other processes of the gang, that run or may come to run."""
-        return self._alive
-
-    @property
-    def failed(self) -> bool:
-        """Whether the end of a member that failed was reported, and the member was not restarted since."""
-        return bool(self._failed)
 
     @property
     def succeeded(self) -> bool:
@@ -177,7 +209,7 @@ class MemberTracker:
     @property
     def due(self) -> int | None:
         """Time in ms at which `take_events` has something to report even if nothing else happens."""
-        return self._settles_at if self._bad else None
+        return self._ends.due
 
     def take_events(self, now: int, *, more_may_come: bool = False) -> list[Event]:
         """Events that follow from the reports since the last call: Started, ends by finish time, GangGone."""
@@ -191,56 +223,25 @@ class MemberTracker:
         events += (MemberStarted(self.generation, member) for member in self._back)
         self._back.clear()
         # 2. ends, first the earliest
-        events += map(self._report, sorted(self._take_ends(now), key=_finish))
+        for end in sorted(self._take_ends(now), key=_finish):
+            self._reported.add(end.member)
+            if not end.exit.ok:
+                self.failed.add(end.member)
+            events.append(MemberExited(self.generation, end.member, end.exit, end.at))
         # 3. nothing is left
-        if self._vanished or (self.stopping and not (self._alive or more_may_come)):
+        if self._vanished or (self.stopping and not (self.alive or more_may_come)):
             self.gone = True
-            events.append(GangGone(self.generation, self._unstarted()))
+            awaited = () if self.started or not self.stopping else range(self.count)
+            events.append(GangGone(self.generation, tuple(member for member in awaited if member not in self._begun)))
         return events
 
-    def _unstarted(self) -> tuple[int, ...]:
-        everybody = () if self.started or not self.stopping else range(self.count)
-        return tuple(member for member in everybody if member not in self._begun)
-
-    def _begin(self, member: int) -> None:
-        if member in self._restarted:
-            self._restarted.discard(member)
-            self._back.append(member)
-        if not self.started and 0 <= member < self.count:
-            self._begun.add(member)
-
-    def _note_end(self, member: int, exit: Exit, at: int | None) -> None:
-        if 0 <= member < self.count and not self.has_ended(member):
-            if member in self._restarted:
-                self._restarted.discard(member)
-                self._back.append(member)
-            (self._good if exit.ok else self._bad)[member] = _End(member, exit, at)
-
     def _take_ends(self, now: int) -> list[_End]:
-        ends: list[_End] = []
-        settled = bool(self._bad) and self._has_settled(now)
+        over = self.stopping or self._concluded or self._vanished
+        all_ended = len(self._reported) + len(self._ends) >= self.count
+        failures = self._ends.take_failures(now, settled=over or bool(self.failed) or all_ended)
         # a member that succeeds before all have started is reported after Started
-        if self.started or self.stopping or self._alone or self._concluded or self._vanished:
-            ends += self._good.values()
-            self._good.clear()
-        if settled:
-            ends += self._bad.values()
-            self._bad.clear()
-        return ends
-
-    def _has_settled(self, now: int) -> bool:
-        decided = self.stopping or self.failed or self._concluded or self._vanished
-        if decided or len(self._reported) + len(self._good) + len(self._bad) >= self.count:
-            return True
-        if self._settles_at is None:
-            self._settles_at = now + self._settling
-        return now >= self._settles_at
-
-    def _report(self, end: _End) -> MemberExited:
-        self._reported.add(end.member)
-        if not end.exit.ok:
-            self._failed.add(end.member)
-        return MemberExited(self.generation, end.member, end.exit, end.at)
+        may_succeed = over or self.started or self._alone
+        return [*(self._ends.take_successes() if may_succeed else ()), *failures]
 
 
 def _finish(end: _End) -> tuple[int, bool]:

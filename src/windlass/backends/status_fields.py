@@ -17,6 +17,8 @@ from windlass.core.model.status import Status
 _DEFAULTS = Status()
 _NAMES = tuple(each.name for each in fields(Status))
 _BIT_SETS = ("done", "restarting")
+PLACEMENTS = ("placement", "resize_to")
+"""Large fields that change rarely: a backend writes them apart from the others, and only when they change."""
 
 
 def to_fields(status: Status, *, without: Collection[str] = ()) -> dict[str, Any]:

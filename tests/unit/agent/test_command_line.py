@@ -3,6 +3,7 @@
 import pytest
 
 from windlass.agent import options
+from windlass.agent.agent import rendezvous_rules
 from windlass.agent.options import Streams
 from windlass.agent.rendezvous import sockets
 
@@ -140,3 +141,15 @@ def test_agents_that_meet_at_a_loopback_address_listen_only_there(host):
 @pytest.mark.parametrize("host", ["10.0.0.1", "node-0.example", ""])
 def test_agents_of_several_machines_listen_on_all_addresses(host):
     assert sockets.choose_interface(host) == ""
+
+
+@pytest.mark.parametrize(("conf", "settle"), [("keep_alive_max_attempt=300", 300.0), ("join_timeout=20", 3.0)])
+def test_followers_of_a_lost_leader_have_the_time_of_their_missed_heartbeats(conf, settle):
+    said = read(f"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-conf {conf} t.py")
+    assert rendezvous_rules(said, None).settle == settle
+
+
+def test_followers_of_a_lost_leader_are_not_awaited_beyond_the_join_timeout():
+    conf = "keep_alive_interval=1,keep_alive_max_attempt=300,join_timeout=20"
+    said = read(f"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-conf {conf} t.py")
+    assert rendezvous_rules(said, None).settle == 20.0

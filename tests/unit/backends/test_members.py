@@ -51,7 +51,7 @@ def test_a_member_that_cannot_run_is_reported_before_the_start() -> None:
     tracker.appear(0)
     tracker.fail(0, CRASH)
     assert tracker.take_events(0) == [MemberExited(1, 0, CRASH)]
-    tracker.stop()
+    tracker.stopping = True
     assert tracker.take_events(0) == []
     tracker.leave(0)
     assert tracker.take_events(0) == [GangGone(1, unstarted=(0,))]
@@ -62,7 +62,7 @@ def test_a_gang_that_is_stopped_before_its_start_tells_which_members_never_start
     for member in range(3):
         tracker.appear(member)
     tracker.start(1)
-    tracker.stop()
+    tracker.stopping = True
     tracker.end(1, KILLED, 5)
     tracker.leave(0)
     tracker.leave(2)
@@ -84,7 +84,7 @@ def test_a_late_report_that_a_member_is_there_does_not_revive_it() -> None:
     tracker.end(0, OK, 5)
     tracker.start(0)
     tracker.appear(0)
-    tracker.stop()
+    tracker.stopping = True
     assert tracker.take_events(9) == [MemberExited(1, 0, OK, 5), GangGone(1)]
 
 
@@ -139,14 +139,14 @@ def test_a_stop_ends_the_wait_for_earlier_ends() -> None:
     tracker = running()
     tracker.end(0, CRASH, 10)
     assert tracker.take_events(10) == []
-    tracker.stop()
+    tracker.stopping = True
     assert tracker.take_events(11) == [MemberExited(1, 0, CRASH, 10)]
 
 
 def test_a_stopped_gang_is_gone_when_nothing_of_it_is_alive() -> None:
     tracker = running(2)
     tracker.appear(5)  # no member: a pod whose slot is taken
-    tracker.stop()
+    tracker.stopping = True
     tracker.end(0, KILLED, 3)
     tracker.end(1, KILLED, 4)
     assert causes(tracker.take_events(5)) == [(0, "killed"), (1, "killed")]
@@ -159,7 +159,7 @@ def test_a_stopped_gang_is_gone_when_nothing_of_it_is_alive() -> None:
 
 def test_a_gang_that_never_appeared_is_gone_as_soon_as_it_is_stopped() -> None:
     tracker = MemberTracker(3, 2)
-    tracker.stop()
+    tracker.stopping = True
     assert tracker.take_events(0) == [GangGone(3, unstarted=(0, 1))]
 
 
@@ -203,7 +203,7 @@ def test_the_order_and_number_of_reports_do_not_change_the_result(seed: int) -> 
         else:
             tracker.end(member, ends[member], member * 10)
         events += tracker.take_events(100)
-    tracker.stop()
+    tracker.stopping = True
     events += tracker.take_events(100)
     assert sum(event == Started(1) for event in events) <= 1
     exits = [event for event in events if isinstance(event, MemberExited)]
@@ -269,7 +269,7 @@ def test_a_conclusion_ends_every_member_or_the_first() -> None:
     bad.start(1)
     bad.conclude(CRASH, 8)
     assert bad.take_events(9) == [MemberExited(1, 0, CRASH, 8)]
-    bad.stop()
+    bad.stopping = True
     bad.leave(0)
     bad.leave(1)
     assert bad.take_events(10) == [GangGone(1)]

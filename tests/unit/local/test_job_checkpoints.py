@@ -7,7 +7,7 @@ import pytest
 from windlass import wire
 from windlass.backends.local.checkpoints import CheckpointPlace, checkpoint_places
 from windlass.backends.local.launch_message import spawn_message
-from windlass.backends.local.launched_gangs import new_gang
+from windlass.backends.local.launched_gang import new_gang
 from windlass.backends.local.paths import StatePaths, prepare, state_id
 from windlass.backends.local.state_reader import UnknownJobError
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store

@@ -2,7 +2,7 @@ import pytest
 
 from windlass import wire
 from windlass.backends.local.launch_message import choose_port, cpu_share, spawn_message
-from windlass.backends.local.launched_gangs import new_gang
+from windlass.backends.local.launched_gang import new_gang
 from windlass.backends.local.supervisor_start import log_limits
 from windlass.backends.port import BackendError
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -55,6 +56,26 @@ def test_a_database_of_the_first_version_is_upgraded_and_keeps_its_jobs(tmp_path
     assert connection.execute("SELECT number FROM environments").fetchall() == [(1,)]  # no job has the other
 
 
+def test_placements_of_the_second_version_get_rows_of_their_own(tmp_path, monkeypatch):
+    file = tmp_path / "windlass.db"
+    connection = at_version(file, 2, monkeypatch)
+    placement = {"nodes": {"worker": ["n1", "n2"]}}
+    for job_id, status in (("a-1", {"phase": "Running", "placement": placement}), ("b-2", {"phase": "Queued"})):
+        connection.execute(
+            "INSERT INTO jobs (id, number, name, user, queue, phase, created_at, spec, status)"
+            " VALUES (?, 1, 'a', 'ada', 'default', 'Queued', 0, '{}', ?)",
+            (job_id, json.dumps(status)),
+        )
+    migrate(connection, file)
+    written = connection.execute("SELECT id, status FROM jobs ORDER BY id").fetchall()
+    assert [(job_id, json.loads(text)) for job_id, text in written] == [
+        ("a-1", {"phase": "Running"}),
+        ("b-2", {"phase": "Queued"}),
+    ]
+    ((job_id, text),) = connection.execute("SELECT job_id, fields FROM placements").fetchall()
+    assert (job_id, json.loads(text)) == ("a-1", {"placement": placement})
+
+
 def test_a_database_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
     file = tmp_path / "windlass.db"
     connection = connect(file)
@@ -66,7 +87,7 @@ def test_a_database_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
 
 
 def test_a_script_that_fails_leaves_the_version_before_it(tmp_path, monkeypatch):
-    file, broken = tmp_path / "windlass.db", tmp_path / "0003_broken.sql"
+    file, broken = tmp_path / "windlass.db", tmp_path / "9999_broken.sql"
     connection = connect(file)
     migrate(connection, file)
     broken.write_text("CREATE TABLE half (a); CREATE TABLE jobs (already_there);")
@@ -78,7 +99,7 @@ def test_a_script_that_fails_leaves_the_version_before_it(tmp_path, monkeypatch)
 
 
 def test_a_process_killed_amid_a_script_leaves_the_version_before_it(tmp_path, monkeypatch):
-    file, script = tmp_path / "windlass.db", tmp_path / "0003_killed.sql"
+    file, script = tmp_path / "windlass.db", tmp_path / "9999_killed.sql"
     migrate(connect(file), file)
     script.write_text("CREATE TABLE half (a); SELECT killed();")
     if (child := os.fork()) == 0:

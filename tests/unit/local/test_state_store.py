@@ -40,6 +40,10 @@ def state(number: int, name: str = "digits", finished: int | None = None, **fiel
     return replace(new, status=replace(new.status, phase=Phase.SUCCEEDED, finished_at=finished))
 
 
+def with_status(found: JobState, **changes: object) -> JobState:
+    return replace(found, status=replace(found.status, **changes))
+
+
 def commit_states(store: StateStore, *states: JobState) -> None:
     store.commit(Changes(states=states), Notes())
 
@@ -72,6 +76,49 @@ def test_a_later_state_replaces_the_earlier_one(store):
     found = store.job("digits-1")
     assert found is not None
     assert found.status.phase is Phase.SUCCEEDED
+
+
+GANG = Placement({"worker": tuple(f"node-{number}" for number in range(5_000))})
+
+
+def statements(store: StateStore, *states: JobState) -> list[str]:
+    """Returns the statements, with their values, that a commit of these states executes."""
+    found: list[str] = []
+    store._connection.set_trace_callback(found.append)
+    commit_states(store, *states)
+    store._connection.set_trace_callback(None)
+    return found
+
+
+def test_a_placement_is_written_only_when_it_changes(paths, store):
+    running = with_status(state(1), phase=Phase.RUNNING, placement=GANG)
+    assert sum("node-4999" in text for text in statements(store, running)) == 1
+    done = with_status(running, done=0b1)
+    assert sum(map(len, statements(store, done))) < 1_000
+    shrunk = Placement({"worker": GANG.nodes["worker"][:4_000]})
+    resized = with_status(done, resize_to=shrunk)
+    assert sum("node-4999" in text for text in statements(store, resized)) == 1
+    assert store.job("digits-1") == resized
+    store.close()
+
+    again = open_store(paths)
+    (recovered,) = again.recoverable()
+    assert recovered == resized
+    assert sum(map(len, statements(again, with_status(recovered, done=0b11)))) < 1_000
+    statements(again, with_status(recovered, placement=None, resize_to=None, phase=Phase.QUEUED))
+    found = again.job("digits-1")
+    assert found is not None
+    assert found.status.placement is None
+    assert again._rows("SELECT job_id FROM placements") == []
+    again.close()
+
+
+def test_a_placement_of_a_turn_that_failed_is_written_with_the_next(store):
+    running = with_status(state(1), phase=Phase.RUNNING, placement=GANG)
+    with pytest.raises(BackendError):
+        store.commit(Changes(states=(running,)), Notes(meta={"key": None}))
+    commit_states(store, running)
+    assert store.job("digits-1") == running
 
 
 def test_a_turn_is_written_whole_or_not_at_all(store):

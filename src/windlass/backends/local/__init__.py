@@ -11,7 +11,8 @@ docs/design/local-backend.md describes the design.
 - `supervisor/`: the process that owns the ranks; `supervisor_start`, `supervisor_connection`, `supervisor_client`: the
   controller's side of it
 - `nodes`, `gpus`, `devices`: the machine, its GPUs, and their assignment to replicas
-- `launched_gangs`, `launch_message`, `launcher_choice`, `exit_reports`: a gang from its launch to its end
+- `launched_gangs`, `launched_gang`, `launch_message`, `launcher_choice`, `exit_reports`: a gang from its launch to its
+  end
 - `logs`, `rank_activity`, `checkpoints`: the output of ranks, their activity, their checkpoint places
 - `client_watch`, `clock`, `reservation_notes`: clients of jobs, time, reservations made at run time
 """

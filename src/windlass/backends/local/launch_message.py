@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass import wire
 from windlass.backends.local.checkpoints import default_place
-from windlass.backends.local.launched_gangs import LaunchedGang
+from windlass.backends.local.launched_gang import LaunchedGang
 from windlass.backends.local.logs import agent_name
 from windlass.core.model.job import Launcher, Role
 from windlass.core.model.node import Node

@@ -1,230 +1,244 @@
-"""The gangs that a controller has launched and that have not ended: ends of ranks become ends of members. Pure.
-
-A member (replica) has ended at its first rank that fails, or when the last of its ranks has succeeded.
-"""
+"""The gangs that the controllers of a state folder have launched: devices, start, reports of the supervisor, stop."""
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from windlass.backends.local.devices import Assigned
-from windlass.backends.local.exit_reports import RankCommand, RankName, exit_of
-from windlass.backends.local.state_reader import Task
-from windlass.backends.members import MemberTracker
-from windlass.backends.port import JobEvent
-from windlass.core.lifecycle.events import Exit, Recovered
-from windlass.core.model.elastic_size import job_in_size
-from windlass.core.model.job import Job, Launcher
-from windlass.core.model.status import Placement, Status
-from windlass.launch.ranks import Rank, first_rank, ranks_of, role_named
+import msgspec
 
-Key: TypeAlias = tuple[str, int]
-"""Job id and generation."""
+from windlass.backends.local import devices
+from windlass.backends.local.launch_message import choose_port, is_free, spawn_message
+from windlass.backends.local.launched_gang import AgentRecord, Key, LaunchedGang, new_gang, remembered_gang, tasks_of
+from windlass.backends.local.nodes import LocalCluster
+from windlass.backends.local.paths import StatePaths, state_id
+from windlass.backends.local.state_store import Notes, StateStore
+from windlass.backends.local.supervisor_client import Acknowledgements, SupervisorClient
+from windlass.backends.local.supervisor_connection import Report
+from windlass.backends.local.supervisor_start import Link
+from windlass.backends.port import Changes, JobEvent
+from windlass.core.lifecycle.commands import Launch, Stop
+from windlass.core.model.gang import demands_of
+from windlass.core.model.status import JobState, Phase, Placement
+from windlass.core.nodes.binding_check import find_stale_node
 
-
-@dataclass(slots=True)
-class RecoveryInPlace:
-    """A recovery in place: the agents' own generation number, the cause, and the seconds that it took by member."""
-
-    agent_generation: int
-    exit: Exit
-    seconds: dict[int, float] = field(default_factory=dict)
+_AGENT_RECORDS = "agent records"
+_ACKNOWLEDGED = "acknowledged"
+_EARLIER_CONTROLLER = 0
+"""Connection number of gangs that an earlier controller launched; connections of this one count from 1."""
 
 
-@dataclass(slots=True)
-class AgentRecord:
-    """Messages of a gang's agents that the controller has not turned into events yet. They outlive controllers."""
+class GangCommit(NamedTuple):
+    """The part of a commit that concerns gangs: those to launch, notes, and the reports that become durable."""
 
-    fault: dict[str, Any] | None = None
-    """The fault that no agent has recovered from yet, as `wire.RankFailure`."""
-    recovery: RecoveryInPlace | None = None
-    """A recovery that not all agents have reported yet."""
+    gangs: list[LaunchedGang]
+    notes: Notes
+    reported: Acknowledgements
 
 
-@dataclass(slots=True)
-class LaunchedGang:
-    """One generation of a job; `job` has the size of this generation.
+class LaunchedGangs:
+    """Every gang that this controller or an earlier one has launched and that is not gone.
 
-    `job` and `ranks` are None and empty if only the name of the gang is known.
+    `hello`: the message that begins a connection to the supervisor. `environment`: the base of the ranks' environment
+    when the submission did not bring its client's. `report` receives events for the controller, `on_trouble` messages
+    for people.
     """
 
-    key: Key
-    job: Job | None = None
-    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    devices: Assigned = field(default_factory=dict)
-    port: int = 0
-    ranks: tuple[Rank, ...] = ()
-    connection: int = -1
-    """Number of the supervisor connection on which the launch was sent; -1: not sent yet."""
-    launch_error: str = ""
-    """The error that prevents its launch; "" for none."""
-    running_ranks: dict[int, set[int]] = field(default_factory=dict)
-    """Member → its ranks that have not ended. Members that have ended are not included."""
-    members: MemberTracker = field(init=False)
-
-    admission_status: Status = field(default_factory=Status)
-    """The status at the time of this generation's admission: the used part of its restart limits."""
-    agent_record: AgentRecord = field(default_factory=AgentRecord)
-
-    def __post_init__(self) -> None:
-        # the supervisor reports ends in the order in which they happened
-        self.members = MemberTracker(self.key[1], len(self.running_ranks), settling=0)
-
-    @property
-    def gone(self) -> bool:
-        """Tells whether the end of its last process was reported."""
-        return self.members.gone
-
-    def name_rank(self, rank: Rank) -> RankName:
-        """Returns the rank as people refer to it."""
-        by_agent = self.job is not None and self.job.launcher is Launcher.AGENT
-        number = None if by_agent else rank.number
-        return RankName(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
-
-    def receive_agent_message(self, member: int, message: Mapping[str, Any]) -> list[JobEvent]:
-        """Handles an agent's message: a fault, or a recovery, which counts once all agents have reported it."""
-        if message.get("type") == "failure":  # the first of several: the others then lost their peer
-            fault = self.agent_record.fault
-            known = fault is not None and fault["generation"] == message["generation"]
-            self.agent_record.fault = fault if known else dict(message)
-        if message.get("type") != "recovery":
-            return []
-        agent_generation, events = int(message["generation"]), []
-        recovery = self.agent_record.recovery
-        if recovery is None or recovery.agent_generation != agent_generation:
-            events = self.report_recovery()
-            lost = Exit(signal=signal.SIGKILL, detail=str(message["reason"]))
-            recovery = RecoveryInPlace(
-                agent_generation, lost if self.agent_record.fault is None else self._exit_by(self.agent_record.fault)
-            )
-            self.agent_record = AgentRecord(recovery=recovery)
-        recovery.seconds[member] = float(message["seconds"])
-        return [*events, *self.report_recovery()] if set(self.running_ranks) <= set(recovery.seconds) else events
-
-    def report_recovery(self) -> list[JobEvent]:
-        """Returns the event of a recovery, with the time of its slowest agent: all have reported, or no more will."""
-        recovery, self.agent_record.recovery = self.agent_record.recovery, None
-        if recovery is None:
-            return []
-        took = round(max(recovery.seconds.values()) * 1000)
-        return [JobEvent(self.key[0], Recovered(self.key[1], recovery.agent_generation, recovery.exit, took))]
-
-    def _exit_by(self, fault: Mapping[str, Any]) -> Exit:
-        code, rank = int(fault["code"]), int(fault["rank"])
-        member = next((each for each in self.ranks if self._has(each, rank)), None)
-        if fault["kind"] == "hang" or member is None or self.job is None:
-            return Exit(code=code, detail=str(fault["reason"]))
-        name = self.name_rank(member)._replace(rank=rank)
-        command = RankCommand((), self.job.workdir)
-        found = exit_of(name, {"signal": -code} if code < 0 else {"code": code}, command)
-        words = fault.get("message", "")
-        return replace(found, detail=f"{found.detail}: {words}") if words else found
-
-    def _has(self, member: Rank, rank: int) -> bool:
-        assert self.job is not None  # noqa: S101 - it has members
-        first = first_rank(self.job, member)
-        return first <= rank < first + role_named(self.job, member.role).procs
-
-    def held_devices(self) -> Iterable[str]:
-        """Returns the ids of the devices that the gang holds."""
-        return () if self.gone else (device for devices in self.devices.values() for device in devices)
-
-    def held_resources(self) -> dict[str, Counter[str]]:
-        """Returns, by node, the resources that the gang holds; nothing for a gang of which only the name is known."""
-        held: dict[str, Counter[str]] = {}
-        for role in self.job.roles if self.job is not None and not self.gone else ():
-            for node in self.nodes.get(role.name, ()):
-                held.setdefault(node, Counter()).update(role.resources)
-        return held
-
-    def start(self) -> list[JobEvent]:
-        """Returns the events of the start of all ranks."""
-        for member in range(self.members.count):
-            self.members.start(member)
-        return self._events()
-
-    def give_up(self) -> list[JobEvent]:
-        """Returns the events of a gang that cannot be launched: its first member ends with the error."""
-        self.running_ranks.pop(0, None)
-        self.members.lose(0, self.launch_error)
-        return self._events()
-
-    def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[list[JobEvent], str]:
-        """Handles the end of a rank. Returns the end of its member, if any, and a description of the rank's end."""
-        if self.job is None or number >= len(self.ranks):
-            return [], ""
-        rank = self.ranks[number]
-        command = RankCommand(role_named(self.job, rank.role).command, self.job.workdir)
-        exit = exit_of(self.name_rank(rank), report, command)
-        if (
-            self.agent_record.fault is not None and "code" in report and not exit.ok
-        ):  # its own rank, or a rank of another agent
-            exit = self._exit_by(self.agent_record.fault)
-        running = self.running_ranks.get(rank.member)
-        if running is None:
-            return [], exit.detail
-        running.discard(number)
-        if exit.ok and running:
-            return [], exit.detail
-        del self.running_ranks[rank.member]
-        self.members.end(rank.member, exit)
-        return self._events(), exit.detail
-
-    def vanish(self) -> list[JobEvent]:
-        """Returns the events of a gang of which nothing is left."""
-        self.members.vanish()
-        return self._events()
-
-    def _events(self) -> list[JobEvent]:
-        return [JobEvent(self.key[0], event) for event in self.members.take_events(0)]
-
-
-def new_gang(key: Key, job: Job, placement: Placement) -> LaunchedGang:
-    """Creates a gang that is about to be launched, without devices."""
-    job = job_in_size(job, placement)
-    ranks = ranks_of(job)
-    running_ranks: dict[int, set[int]] = {}
-    for rank in ranks:
-        running_ranks.setdefault(rank.member, set()).add(rank.number)
-    return LaunchedGang(key, job, dict(placement.nodes), ranks=ranks, running_ranks=running_ranks)
-
-
-def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], agent_record: AgentRecord | None = None) -> LaunchedGang:
-    """Creates a gang from the record of an earlier controller."""
-    tasks = list(tasks)
-    nodes: dict[str, dict[int, str]] = {}
-    for task in tasks:
-        nodes.setdefault(task.role, {})[task.replica] = task.node
-    placement = Placement({role: tuple(by[index] for index in sorted(by)) for role, by in nodes.items()})
-    gang = new_gang(key, job, placement)
-    gang.devices = {(task.role, task.replica): task.devices for task in tasks}
-    if any(task.pid is not None for task in tasks):
-        gang.start()
-    for task in tasks:
-        if task.code is not None:
-            gang.end_rank(task.rank, {"code": task.code})
-        elif task.signal is not None:
-            gang.end_rank(task.rank, {"signal": task.signal})
-    gang.agent_record = agent_record or AgentRecord()
-    return gang
-
-
-def tasks_of(gang: LaunchedGang) -> list[Task]:
-    """Returns one task for each rank, as it is before the start."""
-    job_id, generation = gang.key
-    return [
-        Task(
-            job_id,
-            generation,
-            rank.number,
-            rank.role,
-            rank.replica,
-            gang.nodes[rank.role][rank.replica],
-            gang.devices.get((rank.role, rank.replica), ()),
+    def __init__(
+        self,
+        paths: StatePaths,
+        store: StateStore,
+        cluster: LocalCluster,
+        link: Link,
+        hello: Mapping[str, Any],
+        *,
+        environment: Mapping[str, str],
+        report: Callable[[JobEvent], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._paths, self._store, self._cluster = paths, store, cluster
+        self._nodes = {node.name: node for node in cluster.nodes}
+        self._state_id = state_id(paths)
+        self._environment = environment
+        self._report = report
+        self._on_trouble = on_trouble
+        self._by_key: dict[Key, LaunchedGang] = {}
+        self._notes = Notes()
+        """Ranks that started or ended since the last commit."""
+        self._has_agent_messages = False
+        """Whether agents have sent messages since the last commit."""
+        supervisor, _, number = (store.meta(_ACKNOWLEDGED) or "").rpartition(" ")
+        self.supervisor = SupervisorClient(
+            paths,
+            link,
+            hello,
+            Acknowledgements(supervisor, int(number or 0)),
+            on_report=self._receive,
+            on_hello=self._compare,
+            on_trouble=on_trouble,
         )
-        for rank in gang.ranks
-    ]
+
+    def recover(self, states: Iterable[JobState]) -> None:
+        """Restores the gangs that should be alive, from the records of an earlier controller."""
+        kept = self._store.meta(_AGENT_RECORDS)
+        records = msgspec.json.decode(kept, type=dict[str, AgentRecord]) if kept else {}
+        for state in states:
+            status = state.status
+            if status.gone or not status.generation:
+                continue
+            key = (state.id, status.generation)
+            gang = remembered_gang(key, state.job, self._store.tasks(*key), records.get(_name(key)))
+            gang.admission_status = status
+            is_repeated = status.phase is Phase.ADMITTED and status.target is None
+            gang.connection = -1 if is_repeated else _EARLIER_CONTROLLER
+            self._by_key[key] = gang
+
+    # --- commit --------------------------------------------------------------------------------------
+
+    def begin_commit(self, changes: Changes) -> GangCommit:
+        """Assigns devices to the gangs that these changes launch, and collects the notes since the last commit."""
+        gangs = self._prepare(changes)
+        notes, self._notes = self._notes, Notes()
+        notes.tasks = [task for gang in gangs for task in tasks_of(gang)]
+        reported = self.supervisor.reported
+        if self._has_agent_messages:  # acknowledged messages are not repeated
+            records = {
+                _name(gang.key): gang.agent_record
+                for gang in self._by_key.values()
+                if not gang.gone and gang.agent_record != AgentRecord()
+            }
+            notes.meta[_AGENT_RECORDS] = msgspec.json.encode(records).decode()
+            self._has_agent_messages = False
+        if reported.number:
+            notes.meta[_ACKNOWLEDGED] = f"{reported.supervisor} {reported.number}"
+        return GangCommit(gangs, notes, reported)
+
+    def end_commit(self, commit: GangCommit) -> None:
+        """Acknowledges what is durable now: its gangs may be launched, and reports up to it are not repeated."""
+        self._by_key.update((gang.key, gang) for gang in commit.gangs)
+        for key in [key for key, gang in self._by_key.items() if gang.gone]:
+            del self._by_key[key]
+        self.supervisor.acknowledge(commit.reported)
+
+    def _prepare(self, changes: Changes) -> list[LaunchedGang]:
+        states = {state.id: state for state in changes.states}
+        gangs: list[LaunchedGang] = []
+        for launch in changes.commands:
+            if not isinstance(launch, Launch) or (launch.job_id, launch.generation) in self._by_key:
+                continue  # a launch is repeated after a restart of the controller
+            state = states[launch.job_id]
+            gang = new_gang((launch.job_id, launch.generation), state.job, launch.placement)
+            gang.admission_status = state.status
+            held = [device for other in (*self._by_key.values(), *gangs) for device in other.held_devices()]
+            try:
+                gang.devices = devices.assign_devices(state.job, launch.placement, self._cluster, held)
+            except devices.NoDeviceError as error:
+                gang.launch_error = str(error)
+            gangs.append(gang)
+        return gangs
+
+    # --- commands --------------------------------------------------------------------------------------
+
+    def launch(self, command: Launch) -> None:
+        """Sends a gang to the supervisor; reports the error if it cannot be launched."""
+        job_id, generation = key = (command.job_id, command.generation)
+        gang = self._by_key.get(key)
+        if gang is None or gang.gone:
+            return
+        gang.connection = self.supervisor.connection.number
+        others = [other for other in self._by_key.values() if other is not gang]
+        try:
+            name = f"{self._state_id}.{job_id}"  # another daemon on this machine may have a job of the same id
+            gang.port = choose_port((name, generation), {other.port for other in others}, is_free)
+        except OSError as error:
+            gang.launch_error = str(error)
+        gang.launch_error = gang.launch_error or self._find_stale_node(gang, others)
+        if gang.launch_error:
+            self._report_all(gang.give_up())
+            return
+        inherited = self._store.environment(job_id)
+        message = spawn_message(
+            gang,
+            nodes=self._nodes,
+            logs=self._paths.generation_logs(*key),
+            inherited=self._environment if inherited is None else inherited,
+            state_id=self._state_id,
+            owner=self._store.owner(job_id),
+            queue=next((queue for queue in self._cluster.queues if gang.job and queue.name == gang.job.queue), None),
+        )
+        self.supervisor.send(message)
+
+    def _find_stale_node(self, gang: LaunchedGang, others: Iterable[LaunchedGang]) -> str:
+        """Checks the placement against the nodes as they are now: the plan may be older. Returns the error, or ""."""
+        if gang.job is None:
+            return ""
+        held: dict[str, Counter[str]] = {}
+        for other in others:
+            for node, resources in other.held_resources().items():
+                held.setdefault(node, Counter()).update(resources)
+        stale = find_stale_node(demands_of(gang.job), Placement(gang.nodes), self._nodes, held)
+        return stale.message if stale is not None else ""
+
+    def stop(self, command: Stop) -> None:
+        """Sends SIGTERM to a gang, and SIGKILL after its grace. The supervisor answers with "gone", once."""
+        key = (command.job_id, command.generation)
+        gang = self._by_key.setdefault(key, LaunchedGang(key))
+        if gang.connection < 0:
+            gang.connection = self.supervisor.connection.number
+        self._send_stop(key, command.grace)
+
+    def _send_stop(self, key: Key, grace: int) -> None:
+        self.supervisor.send({"do": "stop", "job": key[0], "generation": key[1], "grace": grace})
+
+    # --- reports of the supervisor ---------------------------------------------------------------------
+
+    def _receive(self, report: Report) -> None:
+        key = (report["job"], report["generation"])
+        gang = self._by_key.get(key)
+        if gang is None:
+            return
+        match report["report"]:
+            case "started":
+                rows = enumerate(report["pids"])
+                self._notes.started += [(pid, ticks, *key, rank) for rank, (pid, ticks) in rows if pid]
+                self._report_all(gang.start())
+            case "exit":
+                self._report_recovery(gang)
+                events, detail = gang.end_rank(report["rank"], report)
+                self._notes.ended.append((report.get("code"), report.get("signal"), detail, *key, report["rank"]))
+                self._report_all(events)
+            case "agent":
+                self._has_agent_messages = True
+                self._report_all(gang.receive_agent_message(report["rank"], report["message"]))
+            case "gone":
+                self._report_recovery(gang)
+                self._report_all(gang.vanish())
+            case "output lost":
+                self._on_trouble(f"{key[0]}: output of rank {report['rank']} is being lost: {report['error']}")
+            case "stuck":
+                pids = ", ".join(map(str, report["pids"]))
+                self._on_trouble(f"{key[0]}: SIGKILL does not end {pids}; its nodes stay occupied until they end")
+
+    def _compare(self, connection: int, gangs: set[Key]) -> None:
+        """Handles a supervisor's hello with its gangs: gangs launched before that it does not know have vanished."""
+        for key, gang in self._by_key.items():
+            if _EARLIER_CONTROLLER <= gang.connection < connection and key not in gangs:
+                self._report_recovery(gang)
+                self._report_all(gang.vanish())
+        for key in gangs - self._by_key.keys():
+            self._send_stop(key, 0)
+
+    def _report_recovery(self, gang: LaunchedGang) -> None:
+        """Reports a recovery that the remaining agents will not report any more."""
+        for event in gang.report_recovery():
+            self._has_agent_messages = True
+            self._report(event)
+
+    def _report_all(self, events: Iterable[JobEvent]) -> None:
+        for event in events:
+            self._report(event)
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]} {key[1]}"

@@ -21,7 +21,10 @@ from windlass.core.model.status import JobState, Phase, Status
 _decode_job = msgspec.json.Decoder(Job).decode
 _decode_verdict = msgspec.json.Decoder(Verdict).decode
 
-_STATE = "SELECT id, number, spec, status FROM jobs"
+STATE_QUERY = (
+    "SELECT id, number, spec, status, placements.fields FROM jobs LEFT JOIN placements ON placements.job_id = jobs.id"
+)
+"""Columns of `_states`; conditions and an order may follow."""
 _TASK = "SELECT job_id, generation, rank, role, replica, node, devices, pid, started, code, signal, detail FROM tasks"
 _NAMES_LOOKED_AT = 2_000
 
@@ -90,12 +93,12 @@ class StateReader:
 
     def job(self, job_id: str) -> JobState | None:
         """Returns a job by its id."""
-        return next(iter(self._states(f"{_STATE} WHERE id = ?", (job_id,))), None)
+        return next(iter(self._states(f"{STATE_QUERY} WHERE id = ?", (job_id,))), None)
 
     def latest(self, name: str) -> JobState | None:
         """Returns the most recently submitted job of this name."""
         return next(
-            iter(self._states(f"{_STATE} WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1", (name,))), None
+            iter(self._states(f"{STATE_QUERY} WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1", (name,))), None
         )
 
     def members(self, array_id: str) -> list[str]:
@@ -157,11 +160,11 @@ class StateReader:
             values += [*map(str, phases), str(Phase.FAILED), *failed_for]
         where = f"WHERE {' AND '.join(tests)}" if tests else ""
         order = "number, row" if first_come else "number DESC, row DESC"
-        return self._states(f"{_STATE} {where} ORDER BY {order} LIMIT ?", (*values, limit))
+        return self._states(f"{STATE_QUERY} {where} ORDER BY {order} LIMIT ?", (*values, limit))
 
     def alive(self) -> list[JobState]:
         """Returns every job that has not ended, oldest first."""
-        return self._states(f"{_STATE} WHERE finished_at IS NULL ORDER BY number, row")
+        return self._states(f"{STATE_QUERY} WHERE finished_at IS NULL ORDER BY number, row")
 
     def history(self, *, name: str = "", user: str = "", since: int | None = None, limit: int = 100) -> list[JobState]:
         """Returns ended jobs, the last to end first. `since`: ended at or after, in ms."""
@@ -170,7 +173,9 @@ class StateReader:
             if value:
                 tests.append(f"{column} = ?")
                 values.append(value)  # type: ignore[arg-type]  # a list of parameters holds both
-        return self._states(f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?", (*values, limit))
+        return self._states(
+            f"{STATE_QUERY} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?", (*values, limit)
+        )
 
     def owners(self) -> dict[str, str]:
         """Returns jobs that have not ended and must not outlive their client, with the client."""
@@ -232,7 +237,7 @@ class StateReader:
     def _states(self, query: str, values: Iterable[Any] = ()) -> list[JobState]:
         rows = self._rows(query, values)
         try:
-            return [JobState(row[0], row[1], _decode_job(row[2]), _read_status(row[3])) for row in rows]
+            return [JobState(row[0], row[1], _decode_job(row[2]), _read_status(row[3], row[4])) for row in rows]
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise CorruptError(self._database, str(error)) from error
 
@@ -259,5 +264,6 @@ def _readable(uri: str) -> sqlite3.Connection:
     return connection
 
 
-def _read_status(text: str) -> Status:
-    return from_fields(msgspec.json.decode(text))
+def _read_status(text: str, placements: str | None) -> Status:
+    fields = msgspec.json.decode(text)
+    return from_fields(fields if placements is None else fields | msgspec.json.decode(placements))

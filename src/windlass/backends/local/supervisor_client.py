@@ -6,9 +6,10 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass.backends.local.launched_gangs import Key
+from windlass.backends.local.launched_gang import Key
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.supervisor import proc, process_cleanup
 from windlass.backends.local.supervisor_connection import Report, SupervisorConnection
@@ -33,13 +34,17 @@ class Acknowledgements(NamedTuple):
 
 
 class SupervisorClient:
-    """Calls `on_report` with each report once, in order; `on_hello` with the connection's number and the gangs."""
+    """Calls `on_report` with each report once, in order; `on_hello` with the connection's number and the gangs.
+
+    `reported_before`: the last report that an earlier controller processed; reports up to it are not delivered again.
+    """
 
     def __init__(
         self,
         paths: StatePaths,
         link: Link,
         hello: Mapping[str, Any],
+        reported_before: Acknowledgements,
         *,
         on_report: Callable[[Report], None],
         on_hello: Callable[[int, set[Key]], None],
@@ -51,7 +56,7 @@ class SupervisorClient:
         self._on_report = on_report
         self._on_hello = on_hello
         self._on_trouble = on_trouble
-        self._reported_before = Acknowledgements()
+        self._reported_before = reported_before
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watchdogs: set[int] = set()
@@ -69,10 +74,6 @@ class SupervisorClient:
         if reported.number and reported.supervisor == self.connection.supervisor:
             self.send({"do": "ack", "seq": reported.number})
 
-    def remember(self, reported: Acknowledgements) -> None:
-        """Sets the last report that an earlier controller processed; reports up to it are not delivered again."""
-        self._reported_before = reported
-
     # --- receiving ------------------------------------------------------------------------------------
 
     def attach(self) -> None:
@@ -88,9 +89,9 @@ class SupervisorClient:
         if not end:
             self.connection.close()
         elif not self.connection.end():
-            self._kill()
+            _kill(self.connection.supervisor)
         until = time.monotonic() + (_WATCHDOG_TIMEOUT_S if end else 0)
-        while self._has_living_watchdogs() and time.monotonic() < until:
+        while _has_living(self._watchdogs) and time.monotonic() < until:
             time.sleep(0.002)
 
     def _open(self, link: Link, number: int) -> SupervisorConnection:
@@ -148,7 +149,7 @@ class SupervisorClient:
         pause = _RECONNECT_DELAY_S
         if self.connection.link.watchdog:  # it was started and never became ready
             pause = _RESTART_DELAY_S
-            self._on_trouble(f"the process supervisor does not start: {self._last_log_line()}")
+            self._on_trouble(f"the process supervisor does not start: {_last_line(self._paths.supervisor_log)}")
         if self._loop is not None:
             self._timer = self._loop.call_later(pause, self._replace, False)
 
@@ -159,7 +160,7 @@ class SupervisorClient:
         if self.connection.link.watchdog and not self.connection.supervisor:
             # it may still wait for the lock, and would start too late
             process_cleanup.kill([self.connection.link.watchdog])
-        self._has_living_watchdogs()
+        _has_living(self._watchdogs)
         self._reported_before = self.reported
         try:
             self.connection = self._open(start_supervisor(self._paths, fresh=fresh), self.connection.number + 1)
@@ -171,26 +172,29 @@ class SupervisorClient:
         if self._loop is not None:
             self._listen(self._loop)
 
-    def _kill(self) -> None:
-        """Kills a supervisor that hangs: its ranks die with it, and the watchdog cleans up the rest."""
-        pid, _, started = self.connection.supervisor.partition(":")
-        if pid and proc.is_alive(int(pid), int(started)):
-            process_cleanup.kill([int(pid)])
 
-    def _last_log_line(self) -> str:
+def _kill(supervisor: str) -> None:
+    """Kills a supervisor that hangs: its ranks die with it, and the watchdog cleans up the rest."""
+    pid, _, started = supervisor.partition(":")
+    if pid and proc.is_alive(int(pid), int(started)):
+        process_cleanup.kill([int(pid)])
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1] if lines else f"nothing is logged in {log}"
+
+
+def _has_living(watchdogs: set[int]) -> bool:
+    """Reaps and removes the watchdogs that have ended. Returns whether some have not."""
+    for watchdog in list(watchdogs):
         try:
-            lines = self._paths.supervisor_log.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return lines[-1] if lines else f"nothing is logged in {self._paths.supervisor_log}"
-
-    def _has_living_watchdogs(self) -> bool:
-        """Reaps the watchdogs that have ended. Returns whether some have not."""
-        for watchdog in list(self._watchdogs):
-            try:
-                ended = os.waitpid(watchdog, os.WNOHANG)[0] != 0
-            except ChildProcessError:
-                ended = True
-            if ended:
-                self._watchdogs.discard(watchdog)
-        return bool(self._watchdogs)
+            ended = os.waitpid(watchdog, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            ended = True
+        if ended:
+            watchdogs.discard(watchdog)
+    return bool(watchdogs)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from windlass.core.cycle.blocking_reason import eviction_verdict, verdict_of, with_refused_evictions
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.cycle.start_bounds import StartEstimate, estimate_starts, start_bounds
+from windlass.core.cycle.start_estimation import StartEstimate, estimate_starts, start_bounds
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.reasons import PERMANENT_REASONS, StartCertainty, Verdict
 from windlass.core.queues import admission_gates

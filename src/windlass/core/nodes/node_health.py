@@ -60,10 +60,6 @@ class NodeMonitor:
         """Whether a node is not ready and not lost."""
         return name in self._unreachable
 
-    def has_outage(self) -> bool:
-        """Whether too many nodes are unreachable at once for any of them to be lost."""
-        return bool(self._in_outage)
-
     def lost_at(self, name: str, grace: int) -> int | None:
         """Time in ms from which an unreachable node is lost to a gang; None: it is not, as things are."""
         since = self._unreachable.get(name)

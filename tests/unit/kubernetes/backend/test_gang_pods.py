@@ -175,7 +175,7 @@ def test_a_deleted_pod_is_a_loss() -> None:
 
 def test_a_gang_is_not_gone_while_a_pod_lives_or_a_request_could_create_one() -> None:
     place = started()
-    place.run.tracker.stop()
+    place.run.tracker.stopping = True
     place.pod(1, "Succeeded")
     assert [type(event) for event in place.events()] == [MemberExited]
     place.pod(0, "Succeeded")
@@ -187,7 +187,7 @@ def test_a_gang_is_not_gone_while_a_pod_lives_or_a_request_could_create_one() ->
 def test_a_pod_that_belongs_to_no_member_keeps_a_gang_alive() -> None:
     place = started()
     place.named("digits-other", "Running")
-    place.run.tracker.stop()
+    place.run.tracker.stopping = True
     place.all("Failed", code=143)
     assert [type(event) for event in place.events()] == [MemberExited, MemberExited]
     place.named("digits-other", "Succeeded")
@@ -218,7 +218,7 @@ def test_a_pod_that_is_deleted_is_a_loss_before_it_is_gone_where_pods_restart_al
     place.pod(1, "Running", deleted=True)
     ends = place.ends()
     assert (ends[0].code, ends[1].lost, ends[1].detail) == (1, True, f"{place.names[1]} is being deleted")
-    assert place.run.tracker.is_alive(1)
+    assert 1 in place.run.tracker.alive
 
 
 def test_a_restarted_member_starts_once_its_next_pod_exists() -> None:
@@ -293,7 +293,7 @@ def test_a_member_that_was_deleted_and_ended_well_is_a_loss() -> None:
 
 def test_a_member_that_is_deleted_while_its_run_is_stopped_ends_as_it_did() -> None:
     place = started(members=3)
-    place.run.tracker.stop()
+    place.run.tracker.stopping = True
     place.all("Succeeded", deleted=True)
     assert all(exit.ok for exit in place.ends().values())
 

@@ -22,7 +22,7 @@ def gang(allocation=None):
 def allocated(*, stopping=False, **given):
     allocation = Allocation(1, ["n1", "n2", "n2"], **given)
     if stopping:
-        allocation.tracker.stop()
+        allocation.tracker.stopping = True
     return allocation
 
 

@@ -87,5 +87,5 @@ def test_a_late_pod_takes_no_place_that_is_closed_or_of_a_gang_that_stops():
     assert find_place(gang(), [failed, runs], pod("c"), usable=lambda node: node != "n1") is None
     assert find_place(gang(closed={0}), [failed, runs], pod("c")) is None
     stopping = gang()
-    stopping.allocation.tracker.stop()
+    stopping.allocation.tracker.stopping = True
     assert find_place(stopping, [failed, runs], pod("c")) is None

@@ -194,7 +194,7 @@ class ExternalGangs:
             self._outlet.tell(JobEvent(job_id, GangGone(generation)))
             self._outlet.tell(JobEvent(job_id, Cancel("the end of its pods")))
             return
-        gang.allocation.tracker.stop()
+        gang.allocation.tracker.stopping = True
         gang.allocation.left_alone = gang.allocation.whole and gang.status.reason in _LEFT_ALONE
         self._mark(gang)
 
@@ -207,7 +207,7 @@ class ExternalGangs:
         living = list(gang.living())
         if len(living) < len(gang.pods) or any(each.metadata.deletion_timestamp for each in living):
             return  # some pods were evicted: the other evictions must follow
-        allocation.tracker.resume()
+        allocation.tracker.stopping = False
         allocation.emptied = False
         self._deletion.cancel_evictions(living)
         self._outlet.tell(JobEvent(gang.id, PreemptionRefused(allocation.generation, f"{pod.metadata.name}: {why}")))

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.backends.status_fields import from_fields, to_fields
+from windlass.backends.status_fields import PLACEMENTS, from_fields, to_fields
 from windlass.core.model.status import Placement, Status
 
 FIELD = "windlass"
@@ -25,8 +25,6 @@ TRAINING = "training"
 """Below `status`: the training progress that agents report."""
 ANNOTATION = "windlass.dev/state"
 """Name of the annotation with the state, on objects whose status belongs to other controllers."""
-
-_PLACEMENTS = ("placement", "resize_to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Stored:
 
     def followed_by(self, status: Status) -> Stored:
         """Returns the next state to commit."""
-        same = all(getattr(self.status, each) == getattr(status, each) for each in _PLACEMENTS)
+        same = all(getattr(self.status, each) == getattr(status, each) for each in PLACEMENTS)
         placed = self.revision if self.placed is None else self.placed
         return Stored(self.number, self.revision + 1, status, placed if same else None)
 
@@ -68,7 +66,7 @@ def written(stored: Stored) -> dict[str, Any]:
     """Returns a merge patch of `status.windlass`. It contains the placements only if this revision changes them."""
     status, placed = stored.status, stored.revision if stored.placed is None else stored.placed
     is_placed = status.placement is not None or status.resize_to is not None
-    changed = to_fields(status, without=_PLACEMENTS)
+    changed = to_fields(status, without=PLACEMENTS)
     state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
     told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state)
     patch: dict[str, Any] = msgspec.to_builtins(told)

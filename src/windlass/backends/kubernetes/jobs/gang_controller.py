@@ -84,7 +84,7 @@ class GangController:
             self._parts.inject(JobEvent(job_id, GangGone(generation)))
             return
         self._parts.gang_pods.see_all(gang, run)  # a node may have been lost since
-        run.tracker.stop()
+        run.tracker.stopping = True
         run.grace = max(1, -(-grace // 1000))
         self._changed.mark(gang)
 

@@ -108,7 +108,7 @@ class RunControl:
         makers = () if succeeds else self.parts.gang_pods.launchers.unended(gang.home.uid)
         pods = changed if run.emptied else run.pods.by_number
         run.emptied = True
-        living = (pod for number, pod in pods.items() if run.tracker.is_alive(number))
+        living = (pod for number, pod in pods.items() if number in run.tracker.alive)
         self.executor.deletion.delete((pod for pod in living if not pod.metadata.deletion_timestamp), run.grace)
         self.executor.end_jobs(makers)
         return makers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -43,6 +44,22 @@ def all_stats() -> dict[int, Stat]:
     """Returns every process."""
     found = ((int(name), stat(int(name))) for name in os.listdir("/proc") if name.isdecimal())
     return {pid: seen for pid, seen in found if seen is not None}
+
+
+class Scan:
+    """All processes, read again when the last scan is older than `max_age` seconds: gangs stopped together share it."""
+
+    def __init__(self, max_age: float) -> None:
+        self._max_age = max_age
+        self._taken = 0.0
+        self._processes: dict[int, Stat] = {}
+
+    def processes(self) -> dict[int, Stat]:
+        """Returns every process."""
+        now = time.monotonic()
+        if now - self._taken > self._max_age:
+            self._processes, self._taken = all_stats(), now
+        return self._processes
 
 
 def children(parent: int) -> list[int]:

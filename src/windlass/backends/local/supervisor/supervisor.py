@@ -99,7 +99,7 @@ class Supervisor:
             case "ack":
                 for report in self._connection.forget_acknowledged(message["seq"]):
                     if report["report"] == "gone":
-                        self._gangs.drop((report["job"], report["generation"]))
+                        self._gangs.by_key.pop((report["job"], report["generation"]), None)
             case "end":
                 self._ended = True
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import msgspec
 
-from windlass.backends.local.launched_gangs import AgentRecord, LaunchedGang, new_gang, remembered_gang, tasks_of
+from windlass.backends.local.launched_gang import AgentRecord, LaunchedGang, new_gang, remembered_gang, tasks_of
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Recovered, Started

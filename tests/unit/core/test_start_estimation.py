@@ -3,7 +3,7 @@ from dataclasses import replace
 from gangs import demand, ledger_of, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.cycle.start_bounds import EDGES
+from windlass.core.cycle.start_estimation import EDGES
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import StartCertainty
