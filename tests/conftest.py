@@ -6,6 +6,7 @@ import pytest
 from controlplane import fixtures
 
 import side_by_side
+from depth import use_depth_by_default
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,3 +18,4 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(fixtures)
     config.pluginmanager.register(side_by_side)
+    use_depth_by_default()

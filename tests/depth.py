@@ -24,3 +24,9 @@ def depth(full: int, *suppressed: HealthCheck, **others: Any) -> settings:
     """Hypothesis settings with that number of examples, and without checks of how long one takes on this machine."""
     checks = [HealthCheck.too_slow, *suppressed]
     return settings(max_examples=examples(full), deadline=None, suppress_health_check=checks, **others)
+
+
+def use_depth_by_default() -> None:
+    """Applies `depth(100)` to properties without settings of their own."""
+    settings.register_profile("windlass", depth(100))
+    settings.load_profile("windlass")
