@@ -17,7 +17,7 @@ AT_ONCE = 50
 AHEAD = 200
 """Maximum number of jobs that wait or run at a time."""
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
-JOB = from_options(RunOptions(name="stream", nodes=2, gpus=1), ["true"], cwd="/", user="bench")
+JOB = from_options(RunOptions(name="stream", nodes="2", gpus=1), ["true"], cwd="/", user="bench")
 
 
 def main() -> None:
