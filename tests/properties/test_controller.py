@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command, Launch, Stop

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.lifecycle import events as e

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command, Launch, Stop

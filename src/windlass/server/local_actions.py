@@ -11,7 +11,7 @@ from typing import Any
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobEvent
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.lifecycle.events import Cancel, Kill
 from windlass.core.model.job import Job
 from windlass.core.model.resources import CPU

@@ -14,7 +14,8 @@ from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.supervisor_start import Link
 from windlass.backends.port import BackendError, Changes
-from windlass.controller import Controller, run
+from windlass.controller.controller import Controller
+from windlass.controller.loop import run
 from windlass.core.model.status import Phase
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.cluster_selection import choose_cluster, save_cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, Code
 

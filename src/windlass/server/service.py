@@ -12,7 +12,7 @@ import msgspec
 
 import windlass
 from windlass.backends.event_timeout import wait_for_event
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.model.queue import Queue
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, state_name
 from windlass.server import views

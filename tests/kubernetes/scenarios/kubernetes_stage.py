@@ -45,7 +45,7 @@ from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.model.job import Job

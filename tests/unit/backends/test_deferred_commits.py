@@ -11,7 +11,8 @@ from windlass.backends.port import Changes, ClusterChanged, JobArrived, Transiti
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.script import Script
 from windlass.backends.simulator.universe import Universe
-from windlass.controller import Controller, run
+from windlass.controller.controller import Controller
+from windlass.controller.loop import run
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Condition, Dependency, Job, Role

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.backends.port import ClusterChanged, Recovery
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.state_machine import step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windlass.backends.port import ClusterChanged, JobArrived, JobChanged, JobEvent, Recovery
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Started
 from windlass.core.model.job import Job, Role
 from windlass.core.model.node import Node

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import bare
 from windlass.backends.port import Transition
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState

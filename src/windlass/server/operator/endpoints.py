@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.port import BackendError
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.server.feed import Feed
 from windlass.server.observed_backend import ObservedBackend
 from windlass.server.operator.app import cluster_api, operator_application

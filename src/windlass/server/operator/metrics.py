@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from windlass.backends.kubernetes.client.request_counters import Histogram, RequestCounters
 from windlass.backends.port import Changes
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.model.status import Phase
 from windlass.server.observed_backend import Observer
 from windlass.server.operator.history.store import JobHistory

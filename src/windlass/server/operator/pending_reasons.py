@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.pending_conditions import changes_materially
-from windlass.controller import Controller
+from windlass.controller.controller import Controller
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Phase
 

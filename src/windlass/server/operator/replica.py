@@ -22,7 +22,8 @@ from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
 from windlass.backends.port import BackendError
-from windlass.controller import Controller, run
+from windlass.controller.controller import Controller
+from windlass.controller.loop import run
 from windlass.jobs.kubernetes.kinds.run_policy import US
 from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import Endpoints, listen

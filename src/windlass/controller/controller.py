@@ -1,0 +1,260 @@
+"""The controller: the jobs and nodes that it knows, and the changes that it makes out of the events of a turn.
+
+A turn reads no clock and does no I/O, so that a simulator and a cluster run the same one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobChanged, JobEvent, Recovery
+from windlass.controller.dependencies import Dependencies
+from windlass.controller.job_ledger import JobLedger
+from windlass.controller.job_timers import JobTimers, earliest
+from windlass.controller.node_losses import UnreachableNodes, closings_of, losses_of, nodes_of
+from windlass.controller.turn import Turn
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.ledger import Ledger
+from windlass.core.lifecycle import state_machine
+from windlass.core.lifecycle.commands import Command, Launch
+from windlass.core.lifecycle.events import Admit, Event, GangGone, Preempt, Refused, Resized, Submitted, Timer
+from windlass.core.lifecycle.generations import stop_command
+from windlass.core.lifecycle.member_restarts import restarts_under_way
+from windlass.core.lifecycle.spec_update import can_change
+from windlass.core.lifecycle.transitions import create_state
+from windlass.core.model.job import Job
+from windlass.core.model.plan import Plan, Preemption
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
+
+
+class PlanRecord(NamedTuple):
+    """A plan and the snapshot on which it was made."""
+
+    snapshot: Snapshot
+    plan: Plan
+
+
+class Controller:
+    """All jobs that have not ended, the ledger of their nodes, and the last plan.
+
+    `finished` looks up a job that the controller has forgotten, for dependencies on it. `refuses`: a job that could
+    never run on the present nodes fails at once; otherwise it waits, because nodes may be added.
+    """
+
+    def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None], *, refuses: bool = True) -> None:
+        self._refuses = refuses
+        cluster = recovery.cluster
+        self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
+        self.ledger = Ledger(
+            cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past
+        )
+        self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
+        self.decision: PlanRecord | None = None
+        """The last plan as it was made, with its snapshot; `plan` has the version after it was applied."""
+        self._finished = finished
+        self.uncommitted: Callable[[str], JobState | None] = lambda _job_id: None
+        """Looks up a job whose last state could not be committed yet."""
+        self._dependencies = Dependencies(self.states)
+        self._timers = JobTimers(self.states)
+        self._gangs = JobLedger(self.ledger)
+        self._unreachable = UnreachableNodes()
+        self._turn = Turn()
+
+    # --- what the backend and the endpoints call ---------------------------------------------------
+
+    def take_over(self, now: int) -> Changes:
+        """The first turn on a backend: files every job, and repeats commands that may not have been performed."""
+        self._turn = Turn()
+        for state in self.states.values():
+            self._timers.set(state)
+            self._gangs.update(state)
+        self.ledger.pass_time(now)
+        nodes = self.ledger.snapshot().table.nodes
+        self._unreachable.observe(nodes, now)
+        states = list(self.states.values())
+        lost = {node for state in states for node in nodes_of(state)} - {node.name for node in nodes if not node.lost}
+        for state in states:
+            self._enter(state, now)
+            for event in losses_of(state, lost):
+                self._apply(state.id, event, now)
+            self._report_closed_nodes(state.id, now)
+        self._lose_unreachable_nodes(now)
+        commanded = {command.job_id for command in self._turn.commands}
+        for state in list(self.states.values()):
+            self._turn.add(_unanswered_commands(state) if state.id not in commanded else ())
+        return self._close(now)
+
+    def turn(self, events: Sequence[BackendEvent], now: int) -> Changes:
+        """Applies events and due timers, plans, and returns all changes of the turn."""
+        self._turn = Turn()
+        self.ledger.pass_time(now)
+        # 1. the cluster first, then events: no gang restarts on a node that was closed in the same turn
+        lost: dict[int, tuple[str, ...]] = {}
+        for number, event in enumerate(events):
+            if isinstance(event, ClusterChanged):
+                self._unreachable.observe(event.nodes, now)
+                lost[number] = self.ledger.set_cluster(
+                    event.nodes, event.queues, event.topology, event.policy, event.reservations
+                )
+        for number, event in enumerate(events):
+            self._handle(event, lost.get(number, ()), now)
+        # 2. timers
+        for job_id in self._timers.take_due(now):
+            self._apply(job_id, Timer(), now)
+        if self._unreachable.due is not None and self._unreachable.due <= now:
+            self._lose_unreachable_nodes(now)
+        return self._close(now)
+
+    def next_due(self) -> int | None:
+        """Time in ms of the next turn that is needed even without events."""
+        return earliest(self._timers.next_due(), self.plan.due, self._unreachable.due)
+
+    def refusal(self, job: Job) -> Verdict | None:
+        """The reason why this job could never run here; None if it could."""
+        return admission_refusal(self.ledger.snapshot(), job)
+
+    def snapshot(self) -> Snapshot:
+        """The snapshot on which the next plan would be made."""
+        return self.ledger.snapshot()
+
+    # --- one turn ----------------------------------------------------------------------------------
+
+    def _handle(self, event: BackendEvent, lost: Sequence[str], now: int) -> None:
+        """Applies one event. `lost`: the nodes that it declares lost."""
+        match event:
+            case JobEvent(job_id, inner):
+                self._apply(job_id, self._unreachable.blame(self.states.get(job_id), inner), now)
+            case JobArrived(job_id, number, job):
+                known = self.states.get(job_id)
+                # a job that has ended and is kept for its time to live gives way to a new one of its name
+                if known is None or (known.status.phase in TERMINAL and known.number != number):
+                    state = create_state(job_id, number, job, now)
+                    self._keep(state, "Arrived", None, now)
+                    self._enter(state, now)
+            case JobChanged(job_id, job):
+                before = self.states.get(job_id)
+                if before is not None and before.job != job and can_change(before, job):
+                    after = replace(before, job=job)
+                    if after.status.phase is Phase.QUEUED:
+                        self.ledger.remove_pending(job_id)
+                    self._keep(after, "Changed", before, now)
+                    self._timers.set(after)
+                    self._gangs.update(after)
+            case ClusterChanged():
+                self._lose_nodes(lost, now)
+
+    def _enter(self, state: JobState, now: int) -> None:
+        """Queues a job that has just been created, and applies the ends of jobs that it waits for."""
+        if state.status.phase is Phase.CREATED:
+            no = self.refusal(state.job) if self._refuses else None
+            self._apply(state.id, Submitted() if no is None else Refused(no.message), now)
+        # a job that ended in this turn is not stored yet
+        for event in self._dependencies.settle(state, lambda other: self.uncommitted(other) or self._finished(other)):
+            self._apply(state.id, event, now)
+
+    def _lose_nodes(self, lost: Sequence[str], now: int) -> None:
+        """Reports lost nodes to the gangs on them, and closed nodes to gangs that were to restart there."""
+        nodes = frozenset(lost)
+        for state in [state for state in self.states.values() if state.status.phase in HOLDING]:
+            for event in losses_of(state, nodes):
+                self._apply(state.id, event, now)
+            self._report_closed_nodes(state.id, now)
+        self._lose_unreachable_nodes(now)
+
+    def _lose_unreachable_nodes(self, now: int) -> None:
+        """Reports to every gang the nodes that have been unreachable for longer than its grace."""
+
+        def queue_of(name: str) -> Queue | None:  # only called, and a snapshot taken, if a node is unreachable
+            return self.ledger.snapshot().queues.get(name)
+
+        for job_id, event in self._unreachable.find_lost(self.states.values(), queue_of, now):
+            self._apply(job_id, event, now)
+
+    def _report_closed_nodes(self, job_id: str, now: int) -> None:
+        """Reports closed nodes to a gang that is to restart there."""
+        state = self.states.get(job_id)
+        if state is not None and state.status.phase is Phase.RESTARTING:
+            for event in closings_of(state, self.ledger.snapshot().table):
+                self._apply(job_id, event, now)
+
+    def _close(self, now: int) -> Changes:
+        # 3. a new plan, if anything that matters to it has changed
+        if self.plan.version != self.ledger.version or (self.plan.due is not None and self.plan.due <= now):
+            self._decide(now)
+        # 4. all changes as one commit
+        changes = self._turn.changes(self.ledger.past)
+        # 5. ended jobs leave the memory, except those with a time to live
+        ended = [state.id for state in changes.states if state.status.phase in TERMINAL and state.job.ttl is None]
+        for job_id in ended + self._turn.forgotten:
+            self.states.pop(job_id, None)
+        self._timers.remove_outdated()
+        return changes
+
+    def _decide(self, now: int) -> None:
+        """Plans and applies the plan; again if a gang that is preempted or shrunk gives nodes back at once."""
+        at_once = True
+        while at_once:
+            self._gangs.update_late(self.states)
+            snapshot = self.ledger.snapshot()
+            self.plan = schedule(snapshot, now)
+            self.decision = PlanRecord(snapshot, self.plan)
+            for preemption in self.plan.preemptions:
+                self._apply(preemption.job_id, Preempt(_describe_preemption(preemption)), now)
+            for resize in self.plan.resizes:
+                self._apply(resize.job_id, Resized(resize.placement, resize.reason), now)
+            for admission in self.plan.admissions:
+                self._apply(admission.job_id, Admit(admission.placement), now)
+            at_once = any(self.states[p.job_id].status.phase is Phase.QUEUED for p in self.plan.preemptions)
+            # a gang that waits out its backoff has no processes: the nodes that it gave up are free now
+            at_once |= any(self.states[r.job_id].status.placement == r.placement for r in self.plan.resizes)
+        # the ledger has the admitted gangs by now: the verdicts hold for this version
+        self.plan = replace(self.plan, version=self.ledger.version)
+
+    def _apply(self, job_id: str, event: Event, now: int) -> None:
+        """Applies one event, and those that follow from it for dependent jobs."""
+        todo: deque[tuple[str, Event]] = deque([(job_id, event)])
+        while todo:
+            target, current = todo.popleft()
+            if isinstance(current, GangGone):
+                self._report_closed_nodes(target, now)
+            before = self.states.get(target)
+            if before is None:
+                continue
+            after, commands = state_machine.step(before, current, now)
+            self._turn.add(commands)
+            if after is not before:
+                self._keep(after, type(current).__name__, before, now)
+                if before.status.phase not in TERMINAL and after.status.phase in TERMINAL:
+                    todo.extend(self._dependencies.end(after))
+                if before.status.phase is not after.status.phase is Phase.RESTARTING:
+                    self._report_closed_nodes(target, now)
+
+    def _keep(self, state: JobState, cause: str, before: JobState | None, now: int) -> None:
+        """Keeps the new state, and adds it to the turn's changes."""
+        self.states[state.id] = state
+        self._timers.set(state, before)
+        self._gangs.update(state, before)
+        self._turn.add_state(state, before, cause, now)
+
+
+def _describe_preemption(preemption: Preemption) -> str:
+    return f"for {preemption.by}: {preemption.reason}" if preemption.reason else f"for {preemption.by}"
+
+
+def _unanswered_commands(state: JobState) -> list[Command]:
+    """Commands that a previous controller may have decided on and not performed."""
+    status = state.status
+    if status.gone or status.phase in TERMINAL:
+        return []
+    if status.target is not None:
+        return [stop_command(state)]
+    if status.phase is Phase.ADMITTED and status.placement is not None:
+        return [Launch(state.id, status.generation, status.placement), *restarts_under_way(state)]
+    return list(restarts_under_way(state))

@@ -1,0 +1,60 @@
+"""Updates of the ledger that follow from the states of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import pending_of, running_of
+from windlass.core.model.status import JobState, Phase, Status
+
+
+class JobLedger:
+    """Keeps the pending and the running gangs of the ledger equal to the states of jobs."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._late: set[str] = set()
+        """Jobs to update before the next plan; their changes alone need no new plan."""
+
+    def update(self, state: JobState, before: JobState | None = None) -> None:
+        """Updates a job whose state was `before`; None: the ledger has it in another form, or not at all."""
+        if before is not None and _same_to_scheduler(before.status, state.status):
+            if _is_other_victim(before.status, state.status):
+                self._late.add(state.id)
+            return
+        status = state.status
+        self._late.discard(state.id)
+        if status.phase is Phase.QUEUED:
+            self._ledger.release(state.id)
+            self._ledger.add_pending(pending_of(state))
+        else:
+            self._ledger.remove_pending(state.id)
+            if status.placement is None:
+                self._ledger.release(state.id)
+            else:
+                self._ledger.hold(running_of(state, status.placement))
+
+    def update_late(self, states: Mapping[str, JobState]) -> None:
+        """Updates the jobs whose changes needed no new plan. Call this before a plan is made."""
+        for job_id in sorted(self._late):
+            state = states.get(job_id)
+            if state is not None and state.status.placement is not None:
+                self._ledger.hold(running_of(state, state.status.placement))
+        self._late.clear()
+
+
+def _same_to_scheduler(before: Status, after: Status) -> bool:
+    """Whether no change can let a gang start."""
+    return _waiting_or_holding(before) == _waiting_or_holding(after)
+
+
+def _waiting_or_holding(status: Status) -> tuple[object, ...]:
+    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at, status.avoid)
+    return (*waits, status.placement, status.resize_to)
+
+
+def _is_other_victim(before: Status, after: Status) -> bool:
+    """Whether the gang is being stopped, nears its end, or has saved its work: the choice of victims depends on it."""
+    old = before.target, before.saved_at, before.done > 0
+    return old != (after.target, after.saved_at, after.done > 0)

@@ -1,0 +1,47 @@
+"""The loop between a controller and its backend: commit, perform, wait, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from windlass.backends.deferred_commits import DeferredCommits
+from windlass.backends.port import Backend, BackendError, BackendEvent, Changes
+from windlass.controller.controller import Controller
+from windlass.controller.job_timers import earliest
+
+_RETRY_COMMIT_MS = 1_000
+"""Wait before a turn that could not be made durable is tried again."""
+
+
+async def run(controller: Controller, backend: Backend, *, on_trouble: Callable[[str], None]) -> None:
+    """Drives a backend until cancelled. `on_trouble` receives the text of each commit that failed, once."""
+    deferred = DeferredCommits(on_trouble)
+    controller.uncommitted = deferred.state_of
+    changes = controller.take_over(backend.now())
+    while True:
+        # 1. nothing is performed before it is durable; a job that cannot be written holds up no other
+        selected = deferred.select(changes, backend.now())
+        failures, waiting = await _commit(backend, selected, on_trouble)
+        # 2. perform it
+        backend.perform(deferred.settle(selected, failures, backend.now()))
+        # 3. the events since
+        events = waiting or await backend.wait(earliest(controller.next_due(), deferred.next_due()))
+        # 4. their meaning, and the next gangs to start
+        changes = controller.turn(events, backend.now())
+
+
+async def _commit(
+    backend: Backend, changes: Changes, on_trouble: Callable[[str], None]
+) -> tuple[Mapping[str, str], list[BackendEvent]]:
+    """Commits a turn, with as many attempts as it takes. Returns the jobs that failed, and the events meanwhile."""
+    events: list[BackendEvent] = []
+    reported = ""
+    while changes != Changes():
+        try:
+            return await backend.commit(changes), events
+        except BackendError as trouble:
+            if str(trouble) != reported:
+                reported = str(trouble)
+                on_trouble(reported)
+            events.extend(await backend.wait(backend.now() + _RETRY_COMMIT_MS))
+    return {}, events
