@@ -148,7 +148,7 @@ async def ours(kubeconfig: str) -> dict[str, float]:
         nodes, began = await mirrored(connection, NODES, objects.node), time.perf_counter()
         pods = await mirrored(connection, PODS, objects.pod)
         listed, held = time.perf_counter() - began, memory() - base
-        assert (len(nodes.fresh.objects), len(pods.fresh.objects)) == (NODE_COUNT, POD_COUNT)
+        assert (len(nodes.cache.objects), len(pods.cache.objects)) == (NODE_COUNT, POD_COUNT)
         del nodes, pods
 
         cache, began = ObjectCache[objects.Pod](), time.perf_counter()
@@ -219,7 +219,7 @@ async def paged(api: Any) -> list[Any]:
 
 async def mirrored(connection: Connection, resource: Resource, decode: Callable[[bytes], Any]) -> Mirror[Any]:
     mirror = Mirror(decode, stop)
-    mirror.listed(await connection.listed(resource, mirror.decoded))
+    mirror.apply_list(await connection.list_decoded(resource, mirror.decode_listed))
     return mirror
 
 

@@ -35,7 +35,7 @@ class NoServer:
     """A connection that accepts every request and never answers."""
 
     def __init__(self) -> None:
-        self.tally: Any = None
+        self.counters: Any = None
 
     def __getattr__(self, _name: str) -> Any:
         async def never(*_args: object, **_options: object) -> Any:

@@ -21,8 +21,8 @@ from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, na
 import strays
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
@@ -93,11 +93,11 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
     """An operator on two nodes of two devices each, with its history in a file of this folder."""
     troubles: list[str] = []
     metrics = OperatorMetrics()
-    access = plain(plane.url, tls=plane.admin.ssl())
+    access = constant_access(plane.url, tls=plane.admin.ssl())
     async with (
         plane.api() as api,
         FakeKubelets(plane.admin, script_of=script_of) as kubelets,
-        Connection(access, tally=metrics.tally) as connection,
+        Connection(access, counters=metrics.tally) as connection,
         JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
         await create_definitions(api)

@@ -19,7 +19,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUsage
 from windlass.core.queues.orders.registry import ORDERS
-from windlass.jobs.cluster.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
+from windlass.jobs.cluster.snapshot_file import SnapshotRecord, decisions_of, dump, from_bytes, load, to_bytes
 from windlass.jobs.errors import JobError
 
 QUEUES = (
@@ -130,7 +130,7 @@ def whole(plan: Plan):
 def test_a_plan_on_the_read_snapshot_equals_the_original(scene, packed):
     snapshot, now = scene
     before = schedule(snapshot, now)
-    read = from_bytes(to_bytes(Taken(snapshot, now, decisions_of(before)), packed=packed), "s.json")
+    read = from_bytes(to_bytes(SnapshotRecord(snapshot, now, decisions_of(before)), packed=packed), "s.json")
     after = schedule(read.snapshot, read.now)
     assert whole(after) == whole(before)
     assert read.plan == decisions_of(after)
@@ -138,7 +138,7 @@ def test_a_plan_on_the_read_snapshot_equals_the_original(scene, packed):
 
 @given(scenes())
 def test_a_file_that_was_read_is_written_as_it_was(scene):
-    taken = Taken(*scene)
+    taken = SnapshotRecord(*scene)
     assert dump(load(dump(taken))) == dump(taken)
     assert to_bytes(load(dump(taken)), packed=True) == to_bytes(taken, packed=True)
 
@@ -146,12 +146,12 @@ def test_a_file_that_was_read_is_written_as_it_was(scene):
 def test_past_usage_is_part_of_the_file():
     ledger = Ledger([Node("n1", {"gpu": 2})], QUEUES)
     snapshot = replace(ledger.snapshot(), past={"a": PastUsage(7, {"gpu": 2**41})})
-    assert load(dump(Taken(snapshot, 9))).snapshot.past == snapshot.past
+    assert load(dump(SnapshotRecord(snapshot, 9))).snapshot.past == snapshot.past
 
 
 @given(scenes(), st.data())
 def test_a_damaged_file_gives_a_snapshot_or_one_clear_error(scene, data):
-    content = to_bytes(Taken(*scene), packed=data.draw(st.booleans()))
+    content = to_bytes(SnapshotRecord(*scene), packed=data.draw(st.booleans()))
     start = data.draw(st.integers(0, len(content)))
     damaged = content[:start] + data.draw(st.binary(max_size=4)) + content[start + data.draw(st.integers(0, 9)) :]
     message = ""

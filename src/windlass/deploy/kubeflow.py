@@ -138,8 +138,8 @@ def _elastic_rules(types: ReplicaTypes) -> list[Rule]:
     rules = [rule(f"!has(self.elasticPolicy) || {has_worker}", needs)]
     if types is pytorchjob.TYPES:
         same = "elasticPolicy.nProcPerNode says the same as nprocPerNode; keep that one"
-        both = "has(self.elasticPolicy) && has(self.elasticPolicy.nProcPerNode) && has(self.nprocPerNode)"
-        rules.append(rule(f"!({both})", same))
+        has_two = "has(self.elasticPolicy) && has(self.elasticPolicy.nProcPerNode) && has(self.nprocPerNode)"
+        rules.append(rule(f"!({has_two})", same))
     return rules
 
 

@@ -69,12 +69,12 @@ def _job_spec() -> Schema:
     }
     properties["elastic"] = _ordered(properties["elastic"])
     properties["roles"] = _roles(properties["roles"])
-    sized = "nodes and elastic are in the roles then"
+    fix = "nodes and elastic are in the roles then"
     rules = (
         rule("!has(self.array)", "array is many jobs; hand it in with windlass submit, which makes an object of each"),
         rule("!has(self.nodes) || !has(self.elastic)", "nodes and elastic say the same thing; keep one"),
-        rule("!has(self.roles) || !has(self.nodes)", f"nodes beside roles: {sized}"),
-        rule("!has(self.roles) || !has(self.elastic)", f"elastic beside roles: {sized}"),
+        rule("!has(self.roles) || !has(self.nodes)", f"nodes beside roles: {fix}"),
+        rule("!has(self.roles) || !has(self.elastic)", f"elastic beside roles: {fix}"),
         rule(
             "!has(self.restarts) || !has(self.restart) || !has(self.restart.user)",
             "restarts and restart.user say the same thing; keep one",
@@ -87,12 +87,12 @@ def _job_spec() -> Schema:
 def _roles(roles: Schema) -> Schema:
     role = roles["additionalProperties"]
     role["properties"]["elastic"] = _ordered(role["properties"]["elastic"])
-    both = rule("!has(self.replicas) || !has(self.elastic)", "replicas and elastic say the same thing; keep one")
+    one_size = rule("!has(self.replicas) || !has(self.elastic)", "replicas and elastic say the same thing; keep one")
     one = rule(
         "self.filter(name, has(self[name].elastic)).size() <= 1",
         "only one role may be elastic; give the others replicas",
     )
-    return with_rules({**roles, "maxProperties": 100, "additionalProperties": with_rules(role, both)}, one)
+    return with_rules({**roles, "maxProperties": 100, "additionalProperties": with_rules(role, one_size)}, one)
 
 
 def _ordered(elastic: Schema) -> Schema:

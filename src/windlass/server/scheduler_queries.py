@@ -37,12 +37,12 @@ class SchedulerQueries:
 
         decided = self._controller.decision
         if not planned:
-            taken = snapshot_file.Taken(self._controller.snapshot(), self._source.now())
+            taken = snapshot_file.SnapshotRecord(self._controller.snapshot(), self._source.now())
         elif decided is None:
             raise ApiError(Code.WRONG_STATE, "nothing has been decided yet", "ask without --planned")
         else:
             plan = snapshot_file.decisions_of(decided.plan)
-            taken = snapshot_file.Taken(decided.snapshot, decided.plan.now, plan)
+            taken = snapshot_file.SnapshotRecord(decided.snapshot, decided.plan.now, plan)
         return await asyncio.to_thread(snapshot_file.dump, taken)
 
     def reservations(self) -> list[Json]:

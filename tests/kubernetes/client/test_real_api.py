@@ -212,7 +212,7 @@ class Kept:
             decode=orjson.loads,
             apply=self.apply,
             synced=self.synced.set,
-            fresh=self.fresh,
+            cache=self.fresh,
             namespace=NS,
             selector=self._scope,
             silence=5.0,
@@ -332,10 +332,12 @@ def test_pods_and_nodes_of_a_real_server_are_read(apiserver, name):
             uid = (await connection.create(PODS, pod(name, app=name)))["metadata"]["uid"]
             await connection.bind(NS, name, uid, "n1")
             await running(connection, name)
-            [found] = (await connection.listed(PODS, objects.pod, selector=f"app={name}")).objects
+            [found] = (await connection.list_decoded(PODS, objects.pod, selector=f"app={name}")).objects
             assert (found.metadata.uid, found.spec.node_name, found.status.phase) == (uid, "n1", "Running")
             assert found.status.container_statuses[0].state.running is not None
-            [node] = (await connection.listed(named("v1", "nodes", "Node", namespaced=False), objects.node)).objects
+            [node] = (
+                await connection.list_decoded(named("v1", "nodes", "Node", namespaced=False), objects.node)
+            ).objects
             assert node.metadata.name == "n1"
             assert node.status.allocatable["cpu"]
 

@@ -7,8 +7,8 @@ import pytest
 from client.fake_api import bookmark, event, fake_api, hangs_up, page, pod, refuses, streams
 
 from windlass.backends.kubernetes.client import objects, transport
-from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.client.object_cache import ObjectCache
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import PODS
@@ -41,7 +41,7 @@ class Heard:
         self.say("well" if error is None else "trouble")
 
     def malformed(self, found):
-        self.say(f"odd:{found.marks.name}")
+        self.say(f"odd:{found.revision.name}")
 
     async def until(self, word, times=1):
         async with asyncio.timeout(60):
@@ -54,7 +54,7 @@ class Heard:
 async def reflected(*tricks, usual=None, decode=orjson.loads, **options):
     """A reflector against these tricks; the last says nothing more."""
     heard = Heard()
-    async with fake_api(*tricks, usual=usual or streams()) as api, Connection(plain(api.url)) as connection:
+    async with fake_api(*tricks, usual=usual or streams()) as api, Connection(constant_access(api.url)) as connection:
         running = asyncio.create_task(
             reflect(
                 connection,
@@ -255,7 +255,7 @@ def test_a_writer_reads_its_own_write_and_the_watch_does_not_undo_it():
             late = event("MODIFIED", pod("a", 101)) + event("MODIFIED", pod("a", 105)) + event("ADDED", pod("z", 106))
             return await streams(late)(request)
 
-        async with reflected(page(pod("a", 1)), watch, fresh=fresh) as (_, heard):
+        async with reflected(page(pod("a", 1)), watch, cache=fresh) as (_, heard):
             await heard.until("synced")
             assert [change.kind for change in fresh.put(pod("a", 105, node="n1"))] == ["modified"]
             told.set()

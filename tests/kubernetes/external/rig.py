@@ -16,8 +16,8 @@ from controlplane.tidy import clear
 import strays
 from windlass import controller
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
@@ -33,7 +33,7 @@ class Scheduler:
 
     def __init__(self, plane: ControlPlane, url: str | None = None, **settings: Any) -> None:
         self.settings = BackendSettings(**settings)
-        self.access = plain(url or plane.url, tls=plane.admin.ssl())
+        self.access = constant_access(url or plane.url, tls=plane.admin.ssl())
         self.troubles: list[str] = []
         self._stack = AsyncExitStack()
 

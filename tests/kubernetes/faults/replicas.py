@@ -13,7 +13,7 @@ from controlplane.tcp_proxy import TcpProxy
 from kubernetes_host import cancel_task
 
 import strays
-from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints
@@ -42,7 +42,7 @@ class Replica:
 
     async def _reign(self) -> None:
         metrics = OperatorMetrics()
-        access = plain(self.wire.url, tls=self._plane.admin.ssl())
+        access = constant_access(self.wire.url, tls=self._plane.admin.ssl())
         async with JobHistory(f"sqlite://{self._folder}/{self.name}.db", now, self.said.append) as history:
             terms = LeaseSettings("default", LEASE, self.name, self._lease)
             world = BackendSettings(image_pull_timeout=0)

@@ -37,8 +37,8 @@ from stage import Stage, _exit, _job
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.job_reports import CANCEL
 from windlass.backends.kubernetes.served_kinds import served_kinds
@@ -98,7 +98,7 @@ class KubernetesStage(Stage):
 
     async def _open(self) -> Controller:
         self.heard.clear()  # what was not committed is told again
-        self.connection = Connection(plain(self.plane.url, tls=self.plane.admin.ssl()))
+        self.connection = Connection(constant_access(self.plane.url, tls=self.plane.admin.ssl()))
         await self.connection.__aenter__()
         self.world = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0, settling=0))
         known = asyncio.Event()

@@ -20,7 +20,7 @@ from windlass.core.model.gang import Demand, pending_of
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.jobs.cluster.snapshot_file import Taken, decisions_of, dump
+from windlass.jobs.cluster.snapshot_file import SnapshotRecord, decisions_of, dump
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -145,7 +145,7 @@ def taken(made):
     for number in (1, 2):
         ledger.add_pending(pending_of(made.queued(number)))
     plan = schedule(ledger.snapshot(), NOW)
-    return Taken(ledger.snapshot(), NOW, decisions_of(plan))
+    return SnapshotRecord(ledger.snapshot(), NOW, decisions_of(plan))
 
 
 def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):

@@ -183,7 +183,7 @@ class KubernetesBackend:
         jobs = [state.id for state in changes.states] + list(changes.forgotten)
         writes = [self._write(state) for state in changes.states]
         writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
-        with self._executor.binding.at_once.beside():
+        with self._executor.binding.at_once.with_priority():
             errors = await asyncio.gather(*writes, return_exceptions=True)
         failures = failures_of_jobs(list(zip(jobs, errors, strict=True)))
         self._usage.note(changes.past)

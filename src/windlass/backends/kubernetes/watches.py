@@ -66,27 +66,29 @@ async def catch_up(backend: KubernetesBackend) -> None:
 
 async def _pods(backend: KubernetesBackend) -> None:
     fresh = backend.pods.fresh
-    mirror = Mirror(objects.pod, _told_by_the_watch, fresh)
-    listed = await backend.connection.listed(r.PODS, mirror.decoded, fields=f"spec.schedulerName={SCHEDULER}")
-    mirror.spared = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
-    backend.pods.apply(mirror.listed(listed))
+    mirror = Mirror(objects.pod, _reported_by_the_watch, fresh)
+    listed = await backend.connection.list_decoded(
+        r.PODS, mirror.decode_listed, fields=f"spec.schedulerName={SCHEDULER}"
+    )
+    mirror.kept = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
+    backend.pods.apply(mirror.apply_list(listed))
 
 
 async def _jobs(backend: KubernetesBackend, kind: Resource) -> None:
     decode, apply = (
         (dialects.group_object, backend.router.see_jobs) if kind == r.JOBS else (orjson.loads, jobs(backend, kind))
     )
-    mirror = Mirror(decode, _told_by_the_watch, backend.job_objects[kind])
+    mirror = Mirror(decode, _reported_by_the_watch, backend.job_objects[kind])
     try:
-        listed = await backend.connection.listed(kind, mirror.decoded)
+        listed = await backend.connection.list_decoded(kind, mirror.decode_listed)
     except ApiError as error:
         if not error.is_missing:
             raise
         return  # the kind is no longer served
-    apply(mirror.listed(listed))
+    apply(mirror.apply_list(listed))
 
 
-def _told_by_the_watch(_: Malformed) -> None:
+def _reported_by_the_watch(_: Malformed) -> None:
     pass
 
 
@@ -125,7 +127,7 @@ class Watches:
             decode=decode,
             apply=apply,
             synced=self._synced,
-            fresh=fresh,
+            cache=fresh,
             malformed=partial(self._malformed, resource),
             trouble=self._trouble,
         )
@@ -177,7 +179,7 @@ class Watches:
             self._ready()
 
     def _malformed(self, resource: Resource, found: Malformed) -> None:
-        name = f"{found.marks.namespace}/{found.marks.name}" if found.marks else "without a name"
+        name = f"{found.revision.namespace}/{found.revision.name}" if found.revision else "without a name"
         self._backend.on_trouble(f"{resource.kind} {name} cannot be read and is ignored: {found.why}")
 
     def _trouble(self, error: BackendError | None) -> None:

@@ -12,6 +12,7 @@ from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.kubernetes.client import access, api_errors
 from windlass.backends.kubernetes.client.access import Access, AccessError
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.server.errors import ApiError, Code
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ class ApiSession:
 
     def connect_to(self, address: str) -> Connection:
         """Opens a connection to another HTTP server, without credentials."""
-        connection = Connection(access.plain(address), within=REQUEST_TIMEOUT_S, attempt=REQUEST_TIMEOUT_S)
+        connection = Connection(constant_access(address), within=REQUEST_TIMEOUT_S, attempt=REQUEST_TIMEOUT_S)
         self.run(connection.__aenter__())
         self._others.append(connection)
         return connection

@@ -15,7 +15,7 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.labels import ARRAY, CALLED
+from windlass.jobs.kubernetes.labels import ARRAY, JOB_NAME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.conditions import QUEUED, conditions_of
@@ -55,7 +55,7 @@ class JobObject:
     @property
     def job_name(self) -> str:
         """Returns the name that the user gave the job, which may differ from that of the object."""
-        return str((self.manifest["metadata"].get("annotations") or {}).get(CALLED) or self.name)
+        return str((self.manifest["metadata"].get("annotations") or {}).get(JOB_NAME_ANNOTATION) or self.name)
 
     @property
     def created(self) -> str:

@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import PODS, path
-from windlass.backends.kubernetes.client.retries import pause
+from windlass.backends.kubernetes.client.retries import retry_delay
 from windlass.backends.local.logs import LogFile, LogLine
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_finder import belongs_to_job, pod_selector
@@ -117,7 +117,7 @@ class PodLogs:
                 self.error = f"{pod.name}: {error}"
                 if isinstance(error, ApiError) and error.is_missing:
                     return
-            await asyncio.sleep(pause(attempt, None, 0.5))
+            await asyncio.sleep(retry_delay(attempt, None, 0.5))
 
     async def _stream(self, pod: PodRank, file: LogFile, after: str) -> str:
         """Reads the lines after the timestamp `after`; returns the timestamp of the last line."""

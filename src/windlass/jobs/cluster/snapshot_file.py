@@ -44,7 +44,7 @@ class Decisions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
+class SnapshotRecord:
     """A snapshot, the time of the plan (ms), and the plan that was made of it, if there is one."""
 
     snapshot: Snapshot
@@ -77,7 +77,7 @@ def decisions_of(plan: Plan) -> Decisions:
     return Decisions(admissions, plan.preemptions, plan.resizes, tuple(plan.order))
 
 
-def dump(taken: Taken) -> dict[str, Any]:
+def dump(taken: SnapshotRecord) -> dict[str, Any]:
     """As plain data: dicts, lists, numbers, text."""
     snapshot = taken.snapshot
     pending = sorted(
@@ -104,7 +104,7 @@ def dump(taken: Taken) -> dict[str, Any]:
     return plain
 
 
-def load(plain: object) -> Taken:
+def load(plain: object) -> SnapshotRecord:
     """The inverse of `dump`. Raises ValueError with a text that names the fault."""
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise ValueError("is no snapshot; make one with: windlass snapshot FILE")
@@ -113,12 +113,12 @@ def load(plain: object) -> Taken:
     try:
         pending = [{**gang, "shape": []} for gang in plain["pending"]]
         written = msgspec.convert({**plain, "pending": pending}, _Written)
-        return Taken(_rebuilt(written), written.now, written.plan)
+        return SnapshotRecord(_rebuilt(written), written.now, written.plan)
     except (msgspec.ValidationError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"is a damaged snapshot: {error}") from None
 
 
-def to_bytes(taken: Taken, *, packed: bool) -> bytes:
+def to_bytes(taken: SnapshotRecord, *, packed: bool) -> bytes:
     """A file's content."""
     text = plain_bytes(dump(taken))
     return pack(text) if packed else text
@@ -134,7 +134,7 @@ def pack(content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
 
-def from_bytes(content: bytes, source: str) -> Taken:
+def from_bytes(content: bytes, source: str) -> SnapshotRecord:
     """The inverse of `to_bytes`. `source` names the file in errors. Raises JobError."""
     try:
         text = _unpacked(content) if content.startswith(_GZIP) else content
@@ -146,7 +146,7 @@ def from_bytes(content: bytes, source: str) -> Taken:
         raise job_error(source, str(error)) from None
 
 
-def read_snapshot(path: str) -> Taken:
+def read_snapshot(path: str) -> SnapshotRecord:
     """A file's snapshot, or standard input's for "-". Raises JobError."""
     return from_bytes(read_bytes(path, MAX_BYTES), path)
 

@@ -14,12 +14,12 @@ from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import JobError
 from windlass.jobs.syntax.names import did_you_mean
 
-MATTER = (
+REQUEST_OPTIONS = (
     *("nodes", "gpus", "gpu_share", "mig", "gpu_type", "cpus", "mem", "queue", "priority", "time"),
     *("selector", "affinity", "topology", "avoid", "whole_node", "preemptible"),
 )
 """The options that may change the order of starts."""
-_CALLED = {"replicas": "nodes", "n": "nodes", "g": "gpus", "exclude": "avoid", "exclusive": "whole_node"}
+_FIELD_NAMES = {"replicas": "nodes", "n": "nodes", "g": "gpus", "exclude": "avoid", "exclusive": "whole_node"}
 _HINTS = get_type_hints(RunOptions)
 
 
@@ -34,21 +34,23 @@ def with_changes(job: Job, words: str) -> Job:
 
 
 def _options(words: str) -> RunOptions:
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in _split(words):
         name, equals, text = word.partition("=")
         plain = name.replace("-", "_").lower()
-        field = _CALLED.get(plain, plain)
-        if field not in MATTER:
-            raise ValueError(f"{name[:40]!r} is nothing that could be asked for otherwise{did_you_mean(plain, MATTER)}")
+        field = _FIELD_NAMES.get(plain, plain)
+        if field not in REQUEST_OPTIONS:
+            raise ValueError(
+                f"{name[:40]!r} is nothing that could be asked for otherwise{did_you_mean(plain, REQUEST_OPTIONS)}"
+            )
         if not equals or not text:
             raise ValueError(f"{word[:40]!r} is no change; write for example {field}=2")
-        if field in given:
+        if field in values:
             raise ValueError(f"{name} is given twice")
-        given[field] = _typed(field, text)
-    if not given:
+        values[field] = _typed(field, text)
+    if not values:
         raise ValueError("says nothing; write for example gpus=4 or 'replicas=2 time=1h'")
-    return RunOptions(**given)
+    return RunOptions(**values)
 
 
 def _split(words: str) -> list[str]:

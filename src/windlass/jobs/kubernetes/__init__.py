@@ -13,5 +13,5 @@ Packages and modules, each resting on those below it:
 - `pods`: pods made from templates
 - `parsed_job`: `ParsedJob` (`job`, `policy`, `priority_class`, `warnings`), `Member`, `resized(parsed, sizes)`
 - `settings`: `Settings`: images, names, runtimes and PodGroups of an installation
-- `manifest_reader`: `Spot`, `Fault(path, message)`; `labels`: names of our labels and annotations
+- `manifest_reader`: `ManifestField`, `Fault(path, message)`; `labels`: names of our labels and annotations
 """

@@ -23,7 +23,7 @@ class Fault:
 
     def __str__(self) -> str:
         """In one line: "spec.runPolicy.backoffLimit: expects …"."""
-        return f"{dotted(self.path)}: {self.message}"
+        return f"{format_path(self.path)}: {self.message}"
 
 
 class ManifestError(Exception):
@@ -34,7 +34,7 @@ class ManifestError(Exception):
         self.fault = fault
 
 
-def dotted(path: FieldPath) -> str:
+def format_path(path: FieldPath) -> str:
     """A path as people write it: "spec.containers[0].image"."""
     written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return written.removeprefix(".") or "the manifest"
@@ -43,17 +43,17 @@ def dotted(path: FieldPath) -> str:
 @dataclass(
     slots=True, eq=False
 )  # not frozen: two hundred are made for a job, and a frozen one takes three times as long
-class Spot:
+class ManifestField:
     """A value and its path. A field that is absent or null has the value None. Immutable by convention."""
 
     value: Any
     path: FieldPath = ()
 
-    def __getitem__(self, name: str) -> Spot:
+    def __getitem__(self, name: str) -> ManifestField:
         """A field of a mapping. Raises ManifestError if this is none."""
         value = self.value
         inner = value.get(name) if isinstance(value, dict) else self.mapping().get(name)
-        return Spot(inner, (*self.path, name))
+        return ManifestField(inner, (*self.path, name))
 
     def refuse(self, message: str) -> NoReturn:
         """Raises ManifestError."""
@@ -67,17 +67,17 @@ class Spot:
             self.refuse(f"expects a mapping, not {_shown(self.value)}")
         return self.value
 
-    def fields(self) -> list[tuple[str, Spot]]:
+    def fields(self) -> list[tuple[str, ManifestField]]:
         """The entries of a mapping whose names are free."""
         return [(name, self[name]) for name in self.mapping()]
 
-    def items(self) -> list[Spot]:
+    def items(self) -> list[ManifestField]:
         """The items of a list; none if absent."""
         if self.value is None:
             return []
         if not isinstance(self.value, list):
             self.refuse(f"expects a list, not {_shown(self.value)}")
-        items = [Spot(item, (*self.path, number)) for number, item in enumerate(self.value)]
+        items = [ManifestField(item, (*self.path, number)) for number, item in enumerate(self.value)]
         for item in items:
             if item.value is None:
                 item.refuse("is empty; remove it from the list")
@@ -91,13 +91,13 @@ class Spot:
             self.refuse(f"expects a text, not {_shown(self.value)}; put it in quotes")
         return self.value
 
-    def words(self) -> tuple[str, ...]:
+    def text_list(self) -> tuple[str, ...]:
         """A list of texts."""
         return tuple(item.text() for item in self.items())
 
-    def texts(self) -> dict[str, str]:
+    def text_map(self) -> dict[str, str]:
         """A mapping of texts."""
-        return {name: spot.text() for name, spot in self.fields()}
+        return {name: entry.text() for name, entry in self.fields()}
 
     def choice(self, values: tuple[str, ...], default: str) -> str:
         """One of some words; an empty text counts as absent."""
@@ -106,7 +106,7 @@ class Spot:
             self.refuse(f"expects {' or '.join(values)}, not {_shown(word)}")
         return word
 
-    def whole(self, least: int = 0, most: int = 2**31 - 1) -> int | None:
+    def integer(self, least: int = 0, most: int = 2**31 - 1) -> int | None:
         """A whole number between two, both included; None if absent."""
         value = self.value
         if value is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from windlass.core.model.job import Job, Match
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.settings import Settings
 
 Selector: TypeAlias = tuple[Match, ...]
@@ -75,15 +75,15 @@ class ParsedJob:
     policy: RunPolicy
     priority_class: str = ""
     """Of the gang, by name: the backend looks up its value in the cluster."""
-    avoids: Mapping[str, tuple[Selector, ...]] = field(default_factory=dict)
-    """By role: the pods that its pods may not share a node with (`anti_affinity.avoided`)."""
+    anti_affinity: Mapping[str, tuple[Selector, ...]] = field(default_factory=dict)
+    """By role: the pods that its pods may not share a node with (`pods.anti_affinity.anti_affinity_selectors`)."""
     warnings: tuple[str, ...] = ()
     """Warnings for fields without effect, one line each."""
 
     @property
-    def spec(self) -> Spot:
+    def spec(self) -> ManifestField:
         """The fields of the kind."""
-        return Spot(self.manifest)["spec"]
+        return ManifestField(self.manifest)["spec"]
 
     @property
     def pods(self) -> int:
@@ -95,7 +95,7 @@ class ParsedJob:
         return next((each for each in self.replicas if each.type == kind), None)
 
 
-def resized(parsed: ParsedJob, sizes: Mapping[str, int]) -> ParsedJob:
+def with_sizes(parsed: ParsedJob, sizes: Mapping[str, int]) -> ParsedJob:
     """The job with another number of replicas in some roles, as an elastic gang has."""
     if all(sizes.get(each.role, each.count) == each.count for each in parsed.replicas):
         return parsed

@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.persistent_request import PAUSE
+from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.other_operators import find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
@@ -54,7 +54,7 @@ class ReplicaContext:
 
 async def run_replica(context: ReplicaContext) -> None:
     """Run leadership terms until cancelled. Raises AccessError, ApiError, Unreachable."""
-    async with Connection(context.access, tally=context.metrics.tally) as unfenced:
+    async with Connection(context.access, counters=context.metrics.tally) as unfenced:
         election = Election(unfenced, context.lease, context.say)
         context.endpoints.leader = lambda: election.holder
         try:
@@ -69,7 +69,7 @@ async def run_replica(context: ReplicaContext) -> None:
 
 async def _run_term(context: ReplicaContext, election: Election) -> None:
     """One leadership term: follow until elected, then lead until the lease is lost. Raises LostError, DeposedError."""
-    fenced = Connection(context.access, may_write=election.may_lead, tally=context.metrics.tally)
+    fenced = Connection(context.access, may_write=election.may_lead, counters=context.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
         settings = await with_operator_image(context.settings, connection, context.lease.namespace)
         backend = KubernetesBackend(connection, epoch_ms, settings, context.say)
@@ -132,7 +132,7 @@ async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None
             await catch_up(backend)
         except BackendError as error:
             context.say(f"cannot yet read what the last leader has written: {error}")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_INTERVAL_S)
         else:
             return
 

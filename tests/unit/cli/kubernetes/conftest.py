@@ -13,7 +13,8 @@ import pytest
 
 from windlass.backends.kubernetes.client import access
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.paging import Listed
+from windlass.backends.kubernetes.client.identity import constant_access
+from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.resources import LEASES, Resource, path
 from windlass.backends.kubernetes.gangs.stored_state import Stored, written
 from windlass.cli.kubernetes import api_session, submit_warnings
@@ -127,10 +128,10 @@ class FakeConnection:
             and wanted.items() <= (each["metadata"].get("labels") or {}).items()
         ]
 
-    async def listed(self, resource: Resource, decode: Any, *, namespace: str | None = None, **asked: Any) -> Any:
+    async def list_decoded(self, resource: Resource, decode: Any, *, namespace: str | None = None, **asked: Any) -> Any:
         del asked["fields"]
         found = await self.list(resource, namespace, **asked)
-        return Listed("1000", [decode(json.dumps(each).encode()) for each in found])
+        return ObjectList("1000", [decode(json.dumps(each).encode()) for each in found])
 
     async def create(self, resource: Resource, body: Manifest, *, strict: bool = False, **_: Any) -> Manifest:
         where = path(resource, body["metadata"].get("namespace"), body["metadata"]["name"])
@@ -170,7 +171,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path) -> FakeCluster:
     monkeypatch.setattr(FakeConnection, "cluster", fake, raising=False)
     monkeypatch.setattr(api_session, "Connection", FakeConnection)
     monkeypatch.setattr(submit_warnings, "_TIMEOUT_S", 0.1)
-    found = access.plain("https://cluster.example")
+    found = constant_access("https://cluster.example")
     object.__setattr__(found, "namespace", "team")
     monkeypatch.setattr(api_session.access, "find", lambda _on: found)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.jobs.kubernetes.kinds.registry import KINDS, dependent_objects, members, read
-from windlass.jobs.kubernetes.manifest_reader import Fault, Spot
+from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestField
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 
 SMALL = yaml.safe_load("""
@@ -131,7 +131,7 @@ def survives(manifest):
         assert len({member.name for member in made}) == len(made)
         roles = {role.name: role for role in found.job.roles}
         for member in made:  # what is scheduled is what is bound
-            assert pod_requests(Spot(member.pod["spec"])) == roles[member.role].resources
+            assert pod_requests(ManifestField(member.pod["spec"])) == roles[member.role].resources
 
 
 def test_every_kind_has_a_whole_manifest_here():

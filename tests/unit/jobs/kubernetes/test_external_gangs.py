@@ -77,7 +77,7 @@ def test_our_label_makes_a_gang_of_a_job_or_a_jobset():
     of_set = {**GANG, "jobset.sigs.k8s.io/jobset-name": "set", "jobset.sigs.k8s.io/restart-attempt": "2"}
     assert membership(pod("a", labels=of_set, owner=("Job", "set-a-0"))) == ("team", "set", Dialect.JOB_SET, "2")
     sized = pod("a", labels=GANG, annotations={"windlass.dev/gang-size": "4"}, owner=("Job", "run-1"))
-    assert membership(sized) == ("team", "digits", Dialect.SIZED, "")
+    assert membership(sized) == ("team", "digits", Dialect.GANG_SIZE, "")
 
 
 def test_a_pod_without_a_word_is_alone_and_a_member_of_our_kinds_is_none_of_these():

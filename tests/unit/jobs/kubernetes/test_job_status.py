@@ -7,7 +7,7 @@ import yaml
 
 from windlass.core.model.status import Failure, FailureClass, Phase, Status, Target
 from windlass.jobs.kubernetes.kinds.registry import read
-from windlass.jobs.kubernetes.status.clean_up import left_over
+from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 from windlass.jobs.kubernetes.status.job_status import status_of
 from windlass.jobs.kubernetes.status.member_conditions import Counts
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, milliseconds, rfc3339
@@ -177,7 +177,7 @@ def test_an_end_is_never_left():
 def test_the_policy_names_the_pods_to_delete(policy, gone):
     parsed = read(DIGITS)
     parsed = replace(parsed, policy=replace(parsed.policy, clean=policy))
-    assert left_over(parsed, Status(), {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
+    assert pods_to_delete(parsed, Status(), {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
 
 
 def test_merged_conditions_leave_others_alone():

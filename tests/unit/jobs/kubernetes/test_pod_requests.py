@@ -4,14 +4,14 @@ import pytest
 import yaml
 
 from windlass.core.model.job import Match, Toleration
-from windlass.jobs.kubernetes.manifest_reader import ManifestError, Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestError, ManifestField
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods.quantities import amount
 
 
 def spec(text):
-    return Spot(yaml.safe_load(text))
+    return ManifestField(yaml.safe_load(text))
 
 
 def test_containers_add_up():
@@ -84,7 +84,7 @@ def test_overhead_comes_on_top_and_pod_level_requests_hold_for_all_containers():
     ],
 )
 def test_devices_by_the_names_of_the_core(resource, name):
-    assert pod_requests(Spot({"containers": [{"resources": {"limits": {resource: "1"}}}]})) == {name: 1}
+    assert pod_requests(ManifestField({"containers": [{"resources": {"limits": {resource: "1"}}}]})) == {name: 1}
 
 
 def test_a_port_of_the_host_is_a_resource_of_which_there_is_one():
@@ -121,7 +121,7 @@ def test_malformed_quantities_are_refused(text):
 
 def test_half_a_device_is_refused_with_its_place():
     with pytest.raises(ManifestError, match=r"containers\[0\].resources.limits.nvidia.com/gpu: expects a whole number"):
-        pod_requests(Spot({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "500m"}}}]}))
+        pod_requests(ManifestField({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "500m"}}}]}))
 
 
 def test_required_terms_of_affinity():

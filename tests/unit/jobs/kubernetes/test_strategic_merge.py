@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.jobs.kubernetes.pods.strategic_merge import merged
+from windlass.jobs.kubernetes.pods.strategic_merge import merge
 
 BELOW = {
     "nodeSelector": {"a": "1"},
@@ -30,11 +30,11 @@ BELOW = {
 def test_the_upper_mapping_wins(above, result):
     before = repr(BELOW)
     kept = {name: value for name, value in BELOW.items() if name not in above}
-    assert merged(BELOW, above) == {**kept, **result}
+    assert merge(BELOW, above) == {**kept, **result}
     assert repr(BELOW) == before
 
 
 def test_lists_without_names_are_taken_as_a_whole():
     over = {"containers": [{"name": "main", "args": ["z"], "env": [{"name": "A", "value": "1"}]}]}
-    main = merged(BELOW, over)["containers"][0]
+    main = merge(BELOW, over)["containers"][0]
     assert main == {"name": "main", "image": "i", "args": ["z"], "env": [{"name": "A", "value": "1"}]}

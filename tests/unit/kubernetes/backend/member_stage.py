@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.backends.kubernetes.client.object_cache import Marks
-from windlass.backends.kubernetes.client.object_reference import home_of
+from windlass.backends.kubernetes.client.object_cache import ObjectRevision
+from windlass.backends.kubernetes.client.object_reference import reference_to
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -29,7 +29,7 @@ from windlass.core.model.status import TERMINAL, JobState, Phase, Placement, Sta
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.status.clean_up import left_over
+from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 
 
 class Executor:
@@ -67,7 +67,7 @@ class Stage:
         whole["metadata"] |= {"namespace": "ml", "uid": "u", "resourceVersion": "1"}
         parsed = registry.read(whole)
         assert isinstance(parsed, ParsedJob), parsed
-        self.gang = Gang(home_of(named(parsed.api_version, "jobs", parsed.kind), whole), parsed, parsed.job, 1)
+        self.gang = Gang(reference_to(named(parsed.api_version, "jobs", parsed.kind), whole), parsed, parsed.job, 1)
         placement = Placement({role.name: tuple(f"n{n}" for n in range(role.replicas)) for role in parsed.job.roles})
         status = Status(
             Phase.RUNNING, "Running", "", 1, placement=placement, gone=False, started_at=0, admitted_at=0,
@@ -116,7 +116,7 @@ class Stage:
         """A pod is gone."""
         found = self.pods.fresh.objects[("ml", name)]
         self.versions += 1
-        self.pods.apply(self.pods.fresh.gone(Marks("ml", name, found.metadata.uid, self.versions)))
+        self.pods.apply(self.pods.fresh.remove(ObjectRevision("ml", name, found.metadata.uid, self.versions)))
 
     def turn(self, *events: e.Event) -> None:
         """All that follows from the pods as they are, and from other events."""
@@ -147,7 +147,7 @@ class Stage:
     def left_over(self) -> list[str]:
         """Names of the pods that the policy takes away."""
         phases = {pod.metadata.name: pod.status.phase for pod in self.run.pods.all()}
-        return list(left_over(self.gang.parsed, self.state.status, phases))
+        return list(pods_to_delete(self.gang.parsed, self.state.status, phases))
 
     def status(self) -> dict[str, Any]:
         """The status of the object; the gang's object has it from now on."""

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.backends.kubernetes.client.object_cache import Marks
-from windlass.backends.kubernetes.client.object_reference import home_of
+from windlass.backends.kubernetes.client.object_cache import ObjectRevision
+from windlass.backends.kubernetes.client.object_reference import reference_to
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -60,7 +60,7 @@ class Place:
         written = mpi_manifest() if self.mpi else manifest(self.members)
         parsed = registry.read(written, Settings())
         assert isinstance(parsed, ParsedJob)
-        self.gang = Gang(home_of(MPI if self.mpi else TRAINING, written), parsed, parsed.job, 1)
+        self.gang = Gang(reference_to(MPI if self.mpi else TRAINING, written), parsed, parsed.job, 1)
         nodes = {role.name: tuple(f"n{n}" for n in range(role.replicas)) for role in parsed.job.roles}
         settings = {"settling": 0} | self.options
         self.run = Run(1, slots(parsed.job, Placement(nodes)), **settings)
@@ -99,7 +99,7 @@ class Place:
     def remove(self, name: str) -> None:
         found = self.pods.fresh.objects[("ml", name)]
         self.versions += 1
-        self.pods.apply(self.pods.fresh.gone(Marks("ml", name, found.metadata.uid, self.versions)))
+        self.pods.apply(self.pods.fresh.remove(ObjectRevision("ml", name, found.metadata.uid, self.versions)))
 
     def events(self, *, more_may_come: bool = False) -> list[Event]:
         return self.run.tracker.take_events(self.now, more_may_come=more_may_come)

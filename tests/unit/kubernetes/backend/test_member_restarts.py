@@ -10,7 +10,7 @@ from member_stage import Stage
 
 from windlass.core.lifecycle import events as e
 from windlass.core.model.status import Phase
-from windlass.jobs.kubernetes.status.conditions import conditions_of, ended
+from windlass.jobs.kubernetes.status.conditions import conditions_of, end_of
 
 JOB = yaml.safe_load("""
 apiVersion: kubeflow.org/v1
@@ -75,7 +75,7 @@ def judged(manifest, objects, *, remade=0, active_for=0):
     stage = Stage(manifest, remade=remade)
     for each in sorted(objects, key=lambda each: each["kind"] == "Job"):
         stage.put(each)
-    if ended(conditions_of(stage.gang.parsed.manifest)):
+    if end_of(conditions_of(stage.gang.parsed.manifest)):
         stage.state = replace(stage.state, status=replace(stage.state.status, phase=Phase.FAILED))
         stage.executor.deleted += stage.left_over()
     else:

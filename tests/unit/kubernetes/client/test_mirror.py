@@ -21,17 +21,17 @@ def kinds(changes):
 
 
 def test_a_list_and_then_a_watch(mirror):
-    assert mirror.behind
-    assert kinds(mirror.listed(listing(5, thing("a", 1)))) == [("added", "a")]
-    assert (mirror.position, mirror.behind) == (5, False)
+    assert mirror.must_list
+    assert kinds(mirror.apply_list(listing(5, thing("a", 1)))) == [("added", "a")]
+    assert (mirror.position, mirror.must_list) == (5, False)
     batch = [event("ADDED", thing("b", 6)), event("MODIFIED", thing("a", 7)), event("DELETED", thing("b", 8))]
-    assert kinds(mirror.heard(batch)) == [("added", "b"), ("modified", "a"), ("deleted", "b")]
+    assert kinds(mirror.apply_events(batch)) == [("added", "b"), ("modified", "a"), ("deleted", "b")]
     assert mirror.position == 8
 
 
 def test_a_bookmark_moves_on_without_a_change(mirror):
-    mirror.listed(listing(5))
-    assert mirror.heard([event("BOOKMARK", {"metadata": {"resourceVersion": "90"}})]) == []
+    mirror.apply_list(listing(5))
+    assert mirror.apply_events([event("BOOKMARK", {"metadata": {"resourceVersion": "90"}})]) == []
     assert mirror.position == 90
 
 
@@ -39,11 +39,11 @@ def test_a_malformed_object_is_told_with_its_name_and_the_rest_goes_on(told):
     mirror = Mirror(objects.pod, told.append)
     bad = [event("ADDED", thing(f"bad-{number}", 10 + number, spec=7)) for number in range(10_000)]
     good = event("ADDED", thing("good", 20_000, spec={"containers": []}))
-    mirror.listed(listing(5))
-    assert [change.object.metadata.name for change in mirror.heard([*bad, good])] == ["good"]
+    mirror.apply_list(listing(5))
+    assert [change.object.metadata.name for change in mirror.apply_events([*bad, good])] == ["good"]
     assert mirror.position == 20_000
     assert len(told) == 10_000
-    assert (told[0].marks.namespace, told[0].marks.name) == ("ns", "bad-0")
+    assert (told[0].revision.namespace, told[0].revision.name) == ("ns", "bad-0")
     assert "spec" in told[0].why
 
 
@@ -51,27 +51,27 @@ def test_a_malformed_object_is_told_with_its_name_and_the_rest_goes_on(told):
     "odd", [7, None, [], {}, {"metadata": None}, {"metadata": {"name": 7, "resourceVersion": "x"}}]
 )
 def test_a_malformed_object_is_reported_and_left_out(mirror, told, odd):
-    mirror.listed(listing(5))
-    assert mirror.heard([event("ADDED", odd), event("DELETED", odd), event("BOOKMARK", odd)]) == []
-    assert [malformed.marks for malformed in told] == [None, None]
-    assert (mirror.position, mirror.behind) == (5, False)
+    mirror.apply_list(listing(5))
+    assert mirror.apply_events([event("ADDED", odd), event("DELETED", odd), event("BOOKMARK", odd)]) == []
+    assert [malformed.revision for malformed in told] == [None, None]
+    assert (mirror.position, mirror.must_list) == (5, False)
 
 
 def test_an_object_that_became_malformed_stays_as_it_was_until_it_is_deleted(told):
     mirror = Mirror(objects.pod, told.append)
     good = objects.pod(orjson.dumps(thing("a", 1, spec={})))
-    mirror.listed(listing(5, good))
-    mirror.heard([event("MODIFIED", thing("a", 6, spec=7))])
-    assert mirror.fresh.get("ns", "a") is good
-    assert mirror.decoded(orjson.dumps(thing("a", 6, spec=7))) is None
-    assert mirror.listed(listing(9)) == []
-    changes = mirror.heard([event("DELETED", thing("a", 10, spec=7))])
+    mirror.apply_list(listing(5, good))
+    mirror.apply_events([event("MODIFIED", thing("a", 6, spec=7))])
+    assert mirror.cache.get("ns", "a") is good
+    assert mirror.decode_listed(orjson.dumps(thing("a", 6, spec=7))) is None
+    assert mirror.apply_list(listing(9)) == []
+    changes = mirror.apply_events([event("DELETED", thing("a", 10, spec=7))])
     assert [(change.kind, change.object) for change in changes] == [("deleted", good)]
 
 
 def test_a_version_that_goes_back_means_that_the_history_began_anew(mirror):
-    mirror.listed(listing(100, thing("a", 90), thing("b", 91)))
-    assert mirror.heard([event("MODIFIED", thing("a", 40))]) == []
-    assert mirror.behind
-    assert kinds(mirror.listed(listing(50, thing("a", 40)))) == [("modified", "a"), ("deleted", "b")]
-    assert (mirror.position, mirror.behind) == (50, False)
+    mirror.apply_list(listing(100, thing("a", 90), thing("b", 91)))
+    assert mirror.apply_events([event("MODIFIED", thing("a", 40))]) == []
+    assert mirror.must_list
+    assert kinds(mirror.apply_list(listing(50, thing("a", 40)))) == [("modified", "a"), ("deleted", "b")]
+    assert (mirror.position, mirror.must_list) == (50, False)

@@ -1,10 +1,16 @@
 from written import listing, thing
 
-from windlass.backends.kubernetes.client.object_cache import MAX_GRAVES, Change, Marks, ObjectCache, marks
+from windlass.backends.kubernetes.client.object_cache import (
+    MAX_TOMBSTONES,
+    Change,
+    ObjectCache,
+    ObjectRevision,
+    object_revision,
+)
 
 
 def held(fresh):
-    return {name: marks(object).version for (_, name), object in fresh.objects.items()}
+    return {name: object_revision(object).version for (_, name), object in fresh.objects.items()}
 
 
 def test_a_new_object_is_added_and_a_newer_state_modifies_it():
@@ -27,15 +33,15 @@ def test_a_deletion_tells_the_last_state():
     fresh, old = ObjectCache(), thing("a", 1)
     fresh.put(old)
     last = thing("a", 2, status="x")
-    assert fresh.gone(marks(last), last) == [Change("deleted", last, old)]
+    assert fresh.remove(object_revision(last), last) == [Change("deleted", last, old)]
     assert fresh.get("ns", "a") is None
-    assert fresh.gone(marks(last), last) == []
+    assert fresh.remove(object_revision(last), last) == []
 
 
 def test_a_late_reply_does_not_bring_a_deleted_object_back():
     fresh = ObjectCache()
     fresh.put(thing("a", 1))
-    fresh.gone(marks(thing("a", 3)))
+    fresh.remove(object_revision(thing("a", 3)))
     assert fresh.put(thing("a", 2)) == []
     assert held(fresh) == {}
 
@@ -44,16 +50,16 @@ def test_a_deletion_of_an_object_that_was_made_anew_leaves_the_new_one():
     fresh, old, new = ObjectCache(), thing("a", 1, "u1"), thing("a", 4, "u2")
     fresh.put(old)
     assert fresh.put(new) == [Change("deleted", old, old), Change("added", new)]
-    assert fresh.gone(marks(thing("a", 3, "u1"))) == []
+    assert fresh.remove(object_revision(thing("a", 3, "u1"))) == []
     assert fresh.get("ns", "a") is new
 
 
 def test_a_list_tells_the_difference():
     fresh = ObjectCache()
     same, old, lost = thing("same", 1), thing("changed", 2), thing("lost", 3)
-    fresh.listed(listing(3, same, old, lost))
+    fresh.replace(listing(3, same, old, lost))
     new, more = thing("changed", 7), thing("more", 8)
-    assert fresh.listed(listing(9, same, new, more)) == [
+    assert fresh.replace(listing(9, same, new, more)) == [
         Change("modified", new, old),
         Change("added", more),
         Change("deleted", lost, lost),
@@ -64,22 +70,22 @@ def test_a_list_does_not_take_back_what_was_written_while_it_was_read():
     fresh = ObjectCache()
     fresh.put(thing("mine", 12))
     fresh.put(thing("changed", 13))
-    assert fresh.listed(listing(10, thing("changed", 9))) == []
+    assert fresh.replace(listing(10, thing("changed", 9))) == []
     assert held(fresh) == {"mine": 12, "changed": 13}
 
 
 def test_a_list_deletes_what_was_made_anew_under_the_same_name():
     fresh, old, new = ObjectCache(), thing("a", 1, "u1"), thing("a", 4, "u2")
     fresh.put(old)
-    assert fresh.listed(listing(5, new)) == [Change("deleted", old, old), Change("added", new)]
+    assert fresh.replace(listing(5, new)) == [Change("deleted", old, old), Change("added", new)]
 
 
 def test_after_a_restored_backup_the_list_is_right_whatever_its_versions():
     fresh = ObjectCache()
     old, lost = thing("a", 100), thing("lost", 101)
-    fresh.listed(listing(101, old, lost))
+    fresh.replace(listing(101, old, lost))
     before = thing("a", 40)
-    assert fresh.listed(listing(50, before), reset=True) == [
+    assert fresh.replace(listing(50, before), reset=True) == [
         Change("modified", before, old),
         Change("deleted", lost, lost),
     ]
@@ -88,7 +94,7 @@ def test_after_a_restored_backup_the_list_is_right_whatever_its_versions():
 
 def test_the_memory_of_deleted_objects_is_bounded():
     fresh = ObjectCache()
-    for number in range(MAX_GRAVES + 5):
-        fresh.gone(Marks("ns", f"n{number}", f"u{number}", number))
-    assert len(fresh._graves) == MAX_GRAVES
+    for number in range(MAX_TOMBSTONES + 5):
+        fresh.remove(ObjectRevision("ns", f"n{number}", f"u{number}", number))
+    assert len(fresh._tombstones) == MAX_TOMBSTONES
     assert fresh.put(thing("n0", 0, "u0")) != []

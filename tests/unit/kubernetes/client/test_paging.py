@@ -6,7 +6,11 @@ from windlass.backends.kubernetes.client.paging import read_page
 
 def test_a_page_says_what_continues_it():
     page = read_page(b'{"metadata":{"resourceVersion":"7","continue":"t"},"items":[{"a":1},{"b":2}]}')
-    assert (page.resource_version, page.rest, list(map(bytes, page.items))) == ("7", "t", [b'{"a":1}', b'{"b":2}'])
+    assert (page.resource_version, page.continuation, list(map(bytes, page.items))) == (
+        "7",
+        "t",
+        [b'{"a":1}', b'{"b":2}'],
+    )
 
 
 def test_no_objects_may_be_written_as_null():

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from windlass.backends.kubernetes.client.api_errors import Outcome, refusal, refusal_of, seconds
+from windlass.backends.kubernetes.client.api_errors import Outcome, error_of_reply, error_of_status, parse_retry_after
 
 
 def status(code, reason="", **details):
@@ -10,44 +10,47 @@ def status(code, reason="", **details):
 
 
 def test_a_status_is_told_in_its_own_words():
-    error = refusal(404, None, status(404, "NotFound"))
+    error = error_of_reply(404, None, status(404, "NotFound"))
     assert str(error) == "why"
     assert error.is_missing
 
 
 def test_there_already_and_another_version_are_different_conflicts():
-    there, other = refusal(409, None, status(409, "AlreadyExists")), refusal(409, None, status(409, "Conflict"))
+    there, other = (
+        error_of_reply(409, None, status(409, "AlreadyExists")),
+        error_of_reply(409, None, status(409, "Conflict")),
+    )
     assert (there.is_exists, there.is_conflict) == (True, False)
     assert (other.is_exists, other.is_conflict) == (False, True)
 
 
 def test_a_namespace_that_is_being_deleted_is_known():
-    error = refusal(403, None, status(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]))
+    error = error_of_reply(403, None, status(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]))
     assert error.is_forbidden
     assert error.is_terminating
 
 
 def test_the_header_says_when_to_come_again_and_else_the_status():
-    assert refusal(429, "2", status(429, retryAfterSeconds=9)).retry_after == 2
-    assert refusal(429, None, status(429, retryAfterSeconds=9)).retry_after == 9
-    assert refusal(429, None, status(429)).retry_after is None
+    assert error_of_reply(429, "2", status(429, retryAfterSeconds=9)).retry_after == 2
+    assert error_of_reply(429, None, status(429, retryAfterSeconds=9)).retry_after == 9
+    assert error_of_reply(429, None, status(429)).retry_after is None
 
 
 @pytest.mark.parametrize("header", [None, "", "Fri, 31 Dec 1999 23:59:59 GMT", "nan", "-1", "inf"])
 def test_a_header_without_seconds_counts_as_none(header):
-    assert seconds(header) is None
+    assert parse_retry_after(header) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b'"x"', b'{"kind": "Pod"}', b"\xff"])
 def test_an_answer_that_is_no_status_is_no_trouble(body):
-    error = refusal(502, None, body)
+    error = error_of_reply(502, None, body)
     assert (error.status, error.reason) == (502, "")
     assert str(error)
 
 
 @pytest.mark.parametrize("details", [None, [], {"causes": "x"}, {"causes": [1]}, {"retryAfterSeconds": "soon"}])
 def test_a_status_with_odd_details_is_no_trouble(details):
-    assert refusal_of({"code": "x", "details": details}).causes == ()
+    assert error_of_status({"code": "x", "details": details}).causes == ()
 
 
 @pytest.mark.parametrize(
@@ -63,9 +66,9 @@ def test_a_status_with_odd_details_is_no_trouble(details):
     ],
 )
 def test_whether_it_may_have_been_carried_out(code, after, expected):
-    assert refusal(code, after, b"").outcome is expected
+    assert error_of_reply(code, after, b"").outcome is expected
 
 
 def test_a_budget_that_forbids_an_eviction_is_not_asked_again():
-    error = refusal(429, None, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
+    error = error_of_reply(429, None, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
     assert error.outcome is Outcome.REFUSED

@@ -1,6 +1,6 @@
 import pytest
 
-from windlass.backends.kubernetes.client.retries import JSON, JSON_PATCH, MERGE_PATCH, pause, repeatable
+from windlass.backends.kubernetes.client.retries import JSON, JSON_PATCH, MERGE_PATCH, is_repeatable, retry_delay
 
 NAMED = {"metadata": {"name": "p"}}
 NAMELESS = {"metadata": {"generateName": "p-"}}
@@ -24,14 +24,21 @@ NAMELESS = {"metadata": {"generateName": "p-"}}
     ],
 )
 def test_a_request_is_repeated_only_if_twice_does_nothing_that_once_did_not(method, path, body, kind, expected):
-    assert repeatable(method, path, body, kind) is expected
+    assert is_repeatable(method, path, body, kind) is expected
 
 
 def test_the_pause_doubles_up_to_five_seconds():
-    assert [round(pause(attempt, None, 0.999), 1) for attempt in (0, 1, 2, 3, 7, 50)] == [0.0, 0.1, 0.2, 0.4, 5.0, 5.0]
-    assert pause(3, None, 0.0) == 0.2
+    assert [round(retry_delay(attempt, None, 0.999), 1) for attempt in (0, 1, 2, 3, 7, 50)] == [
+        0.0,
+        0.1,
+        0.2,
+        0.4,
+        5.0,
+        5.0,
+    ]
+    assert retry_delay(3, None, 0.0) == 0.2
 
 
 def test_the_delay_that_the_server_requests_is_a_minimum_and_spread_by_a_quarter():
-    assert pause(0, 4.0, 0.0) == 4.0
-    assert pause(9, 4.0, 0.999) == pytest.approx(5.05, abs=0.01)
+    assert retry_delay(0, 4.0, 0.0) == 4.0
+    assert retry_delay(9, 4.0, 0.999) == pytest.approx(5.05, abs=0.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from windlass.backends.kubernetes.client.paging import Listed
+from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.watch import Event, read_event
 
 
@@ -17,5 +17,5 @@ def event(type: str, object) -> Event:
     return read_event(json.dumps({"type": type, "object": object}).encode())
 
 
-def listing(version: int, *things) -> Listed:
-    return Listed(str(version), list(things))
+def listing(version: int, *things) -> ObjectList:
+    return ObjectList(str(version), list(things))

@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.cluster.volumes import (
     storage_class,
 )
 from windlass.core.model.job import Match
-from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -100,8 +100,8 @@ def test_the_claims_of_a_pod():
             {"name": "d", "emptyDir": {}},
         ]
     }
-    assert claims_of(Spot(spec)) == ("data",)
-    assert claims_of(Spot(spec), "digits-worker-0") == ("data", "digits-worker-0-c")
+    assert claims_of(ManifestField(spec)) == ("data",)
+    assert claims_of(ManifestField(spec), "digits-worker-0") == ("data", "digits-worker-0-c")
 
 
 def test_a_term_that_nothing_meets_stays_so():

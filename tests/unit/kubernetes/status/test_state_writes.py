@@ -10,7 +10,7 @@ import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.object_reference import home_of
+from windlass.backends.kubernetes.client.object_reference import reference_to
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, written
@@ -66,7 +66,7 @@ class Server:
 def gang_of(server: Server) -> Gang:
     parsed = registry.read(copy.deepcopy(server.object), Settings())
     assert isinstance(parsed, ParsedJob)
-    return Gang(home_of(TRAINING, server.object), parsed, parsed.job, 7, version=ObjectVersion(1))
+    return Gang(reference_to(TRAINING, server.object), parsed, parsed.job, 7, version=ObjectVersion(1))
 
 
 def write(server: Server, gang: Gang, status: Status, **said: Any) -> None:

@@ -31,8 +31,8 @@ def test_a_binding_counts_when_it_has_succeeded():
     metrics = OperatorMetrics()
     path = "/api/v1/namespaces/team/pods/digits-0/binding"
     for status in (201, 409, 201, None):
-        metrics.tally.asked("POST", path, status, 0.01)
-    metrics.tally.watched("/api/v1/pods")
+        metrics.tally.count_request("POST", path, status, 0.01)
+    metrics.tally.count_watch("/api/v1/pods")
     found = told(metrics)
     assert found["windlass_pods_bound_total"] == found["windlass_bind_seconds_count"] == 2
     assert [found[f"windlass_api_requests_total {code} POST"] for code in ("201", "409", "none")] == [2, 1, 1]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from windlass.backends.kubernetes.client.identity import Access, AccessError, Identity, plain
+from windlass.backends.kubernetes.client.identity import Access, AccessError, Identity
 from windlass.backends.kubernetes.client.kubeconfig import from_kubeconfig
 from windlass.backends.kubernetes.client.service_account import in_cluster, is_in_cluster
 
-__all__ = ["Access", "AccessError", "Identity", "find", "from_kubeconfig", "in_cluster", "plain"]
+__all__ = ["Access", "AccessError", "Identity", "find", "from_kubeconfig", "in_cluster"]
 
 
 def find(on: str | None = None) -> Access:

@@ -11,7 +11,7 @@ import orjson
 
 from windlass.backends.errors import BackendError
 
-_SHOWN = 300
+_MAX_SHOWN_CHARS = 300
 """Number of characters shown of a reply that is no Status (a proxy's page)."""
 
 
@@ -131,50 +131,50 @@ class NotLeader(BackendError):  # noqa: N818 - a state of affairs, named as peop
     """A write that was not sent, because this process is not the leader."""
 
 
-def refusal(status: int, retry_after: str | None, body: bytes) -> ApiError:
+def error_of_reply(status: int, retry_after: str | None, body: bytes) -> ApiError:
     """Returns the error of an unsuccessful reply. `retry_after` is the header; the Status's own value comes second."""
-    said = status_in(body)
-    if said is None:
-        shown = body[:_SHOWN].decode("utf-8", "replace").strip()
-        error = ApiError(status, "", shown, seconds(retry_after))
+    reported = parse_status(body)
+    if reported is None:
+        shown = body[:_MAX_SHOWN_CHARS].decode("utf-8", "replace").strip()
+        error = ApiError(status, "", shown, parse_retry_after(retry_after))
         error.body = body
         return error
-    return refusal_of(said, status, seconds(retry_after))
+    return error_of_status(reported, status, parse_retry_after(retry_after))
 
 
-def refusal_of(said: Mapping[str, Any], status: int = 0, retry_after: float | None = None) -> ApiError:
+def error_of_status(reported: Mapping[str, Any], status: int = 0, retry_after: float | None = None) -> ApiError:
     """Returns the error of a Status, also of one in a watch event. Lenient: other servers may omit fields."""
-    details = said.get("details")
+    details = reported.get("details")
     details = details if isinstance(details, dict) else {}
     causes = details.get("causes")
     after = details.get("retryAfterSeconds")
     if retry_after is None and isinstance(after, int | float):
         retry_after = float(after)
     return ApiError(
-        status or _number(said.get("code")),
-        str(said.get("reason") or ""),
-        str(said.get("message") or ""),
+        status or _number(reported.get("code")),
+        str(reported.get("reason") or ""),
+        str(reported.get("message") or ""),
         retry_after,
         tuple(cause for cause in causes if isinstance(cause, dict)) if isinstance(causes, list) else (),
     )
 
 
-def status_in(body: bytes) -> dict[str, Any] | None:
+def parse_status(body: bytes) -> dict[str, Any] | None:
     """Returns the Status in a body, or None."""
     try:
-        said = orjson.loads(body)
+        parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    return said if isinstance(said, dict) and said.get("kind") == "Status" else None
+    return parsed if isinstance(parsed, dict) and parsed.get("kind") == "Status" else None
 
 
-def seconds(header: str | None) -> float | None:
+def parse_retry_after(header: str | None) -> float | None:
     """Parses a Retry-After header in seconds, as the API server writes it; a date (a proxy's) counts as none."""
     try:
-        told = float(header or "")
+        delay = float(header or "")
     except ValueError:
         return None
-    return told if math.isfinite(told) and told >= 0 else None
+    return delay if math.isfinite(delay) and delay >= 0 else None
 
 
 def _number(value: object) -> int:

@@ -14,7 +14,7 @@ class BackgroundTasks:
         self._on_trouble = on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts a task and returns at once."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)

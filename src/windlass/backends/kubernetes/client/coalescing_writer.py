@@ -32,12 +32,12 @@ class CoalescingWriter(Generic[K]):
         self._at_once = asyncio.Semaphore(at_once)
         self._pending: dict[K, asyncio.Task[None]] = {}
         self._written: dict[K, float] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def mark(self, key: K) -> None:
         """Marks a key whose value has changed."""
         if key not in self._pending:
-            self._pending[key] = asyncio.get_running_loop().create_task(self._soon(key))
+            self._pending[key] = asyncio.get_running_loop().create_task(self._write_later(key))
 
     def forget(self, key: K) -> None:
         """Cancels the write of a key."""
@@ -52,7 +52,7 @@ class CoalescingWriter(Generic[K]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _soon(self, key: K) -> None:
+    async def _write_later(self, key: K) -> None:
         loop = asyncio.get_running_loop()
         earliest = self._written.get(key, -self._every) + self._every
         await asyncio.sleep(max(self._delay, earliest - loop.time()))
@@ -64,10 +64,10 @@ class CoalescingWriter(Generic[K]):
             except (Unreachable, NotLeader):
                 self.mark(key)
             except ApiError as error:
-                self._tell(str(error))
+                self._report_once(str(error))
 
-    def _tell(self, text: str) -> None:
+    def _report_once(self, text: str) -> None:
         """Reports an error once: a missing permission is missing for every gang."""
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._on_trouble(text)

@@ -32,14 +32,14 @@ class Library(NamedTuple):
 
 
 @cache
-def library() -> Library:
+def load_library() -> Library:
     """Loads the library. Raises AccessError if it is not installed."""
     spec = find_spec(_WHOLE)
     if spec is None or spec.origin is None:
         raise AccessError("kubernetes_asyncio, which reads kubeconfigs, is missing: pip install 'windlass[kubernetes]'")
     before = {name: module for name, module in sys.modules.items() if _belongs(name)}
     if not before:
-        _stand_in(Path(spec.origin).parent)
+        _insert_placeholders(Path(spec.origin).parent)
     try:
         kubeconfig = import_module(f"{_WHOLE}.config.kube_config")
         in_cluster = import_module(f"{_WHOLE}.config.incluster_config")
@@ -51,7 +51,7 @@ def library() -> Library:
     return Library(kubeconfig, in_cluster)
 
 
-def _stand_in(folder: Path) -> None:
+def _insert_placeholders(folder: Path) -> None:
     whole, client = ModuleType(_WHOLE), ModuleType(f"{_WHOLE}.client")
     whole.__path__, client.__path__ = [str(folder)], [str(folder / "client")]
     for unused in ("ApiClient", "Configuration"):

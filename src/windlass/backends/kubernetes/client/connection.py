@@ -13,7 +13,7 @@ import orjson
 
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
-from windlass.backends.kubernetes.client.paging import PAGE, Listed, read_page
+from windlass.backends.kubernetes.client.paging import PAGE_SIZE, ObjectList, read_page
 from windlass.backends.kubernetes.client.request_counters import RequestCounters
 from windlass.backends.kubernetes.client.resources import PODS, Resource, path
 from windlass.backends.kubernetes.client.retries import (
@@ -22,8 +22,8 @@ from windlass.backends.kubernetes.client.retries import (
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_PATCH,
-    pause,
-    repeatable,
+    is_repeatable,
+    retry_delay,
 )
 from windlass.backends.kubernetes.client.transport import Transport
 
@@ -47,7 +47,7 @@ class Connection:
     attempts;
     `attempt`: seconds for one attempt. `may_write` is called before each attempt of a write, which raises NotLeader if
     it
-    returns False. `tally` counts the requests.
+    returns False. `counters` counts the requests.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Connection:
         limit: int = 128,
         within: float = 30.0,
         attempt: float = 15.0,
-        tally: RequestCounters | None = None,
+        counters: RequestCounters | None = None,
     ) -> None:
         self.access = access
         self._within = within
         self._attempt = attempt
-        self.tally = tally or RequestCounters()
-        self._transport = Transport(access, may_write=may_write, limit=limit, tally=self.tally)
+        self.counters = counters or RequestCounters()
+        self._transport = Transport(access, may_write=may_write, limit=limit, counters=self.counters)
 
     async def __aenter__(self) -> Self:
         await self._transport.__aenter__()
@@ -95,9 +95,9 @@ class Connection:
             except (ApiError, Unreachable) as failed:
                 error = failed
             error.unsure = unsure = unsure or error.outcome is Outcome.UNKNOWN
-            if not _again(error, method, path, body, content_type):
+            if not _may_repeat(error, method, path, body, content_type):
                 raise error
-            wait = pause(attempt, getattr(error, "retry_after", None), random.random())  # noqa: S311 - no secret
+            wait = retry_delay(attempt, getattr(error, "retry_after", None), random.random())  # noqa: S311 - no secret
             if loop.time() + wait >= deadline:
                 raise error
             await asyncio.sleep(wait)
@@ -192,13 +192,13 @@ class Connection:
         fields: str | None = None,
         within: float | None = None,
     ) -> Objects:
-        """Returns all current objects of one namespace or of all. See `listed`."""
-        found = await self.listed(
+        """Returns all current objects of one namespace or of all. See `list_decoded`."""
+        found = await self.list_decoded(
             resource, orjson.loads, namespace=namespace, selector=selector, fields=fields, within=within
         )
         return found.objects
 
-    async def listed(
+    async def list_decoded(
         self,
         resource: Resource,
         decode: Callable[[bytes], T | None],
@@ -207,7 +207,7 @@ class Connection:
         selector: str | None = None,
         fields: str | None = None,
         within: float | None = None,
-    ) -> Listed[T]:
+    ) -> ObjectList[T]:
         """Returns all objects as of one resource version, from which a watch can continue.
 
         Objects for which `decode` returns None are left out. Reads in pages, so that no reply is large; an expired
@@ -216,7 +216,7 @@ class Connection:
         """
         where, asked = path(resource, namespace), _given(labelSelector=selector, fieldSelector=fields)
         objects: list[T] = []
-        params = {**asked, "limit": str(PAGE)}
+        params = {**asked, "limit": str(PAGE_SIZE)}
         while True:
             try:
                 page = read_page(await self.request("GET", where, params=params, within=within))
@@ -226,9 +226,9 @@ class Connection:
                 objects, params = [], asked
                 continue
             objects += [item for item in map(decode, map(bytes, page.items)) if item is not None]
-            if not page.rest:
-                return Listed(page.resource_version, objects)
-            params = {**asked, "limit": str(PAGE), "continue": page.rest}
+            if not page.continuation:
+                return ObjectList(page.resource_version, objects)
+            params = {**asked, "limit": str(PAGE_SIZE), "continue": page.continuation}
 
     async def bind(
         self,
@@ -250,7 +250,7 @@ class Connection:
         try:
             await self.request("POST", path(PODS, namespace, pod, "binding"), body=body, within=within)
         except ApiError as error:
-            if not (error.is_conflict and error.unsure and await self._bound(namespace, pod, uid, node)):
+            if not (error.is_conflict and error.unsure and await self._is_bound(namespace, pod, uid, node)):
                 raise
 
     async def evict(
@@ -263,15 +263,15 @@ class Connection:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
         await self.request("POST", path(PODS, namespace, pod, "eviction"), body=body, within=within)
 
-    async def _bound(self, namespace: str, pod: str, uid: str, node: str) -> bool:
+    async def _is_bound(self, namespace: str, pod: str, uid: str, node: str) -> bool:
         """Tells whether an attempt whose reply was lost has bound the pod."""
         found = await self.get(PODS, namespace, pod)
         return bool(found["metadata"]["uid"] == uid and found["spec"].get("nodeName") == node)
 
 
-def _again(error: ApiError | Unreachable, method: str, path: str, body: Any, content_type: str) -> bool:
+def _may_repeat(error: ApiError | Unreachable, method: str, path: str, body: Any, content_type: str) -> bool:
     if error.outcome is Outcome.UNKNOWN:
-        return repeatable(method, path, body, content_type)
+        return is_repeatable(method, path, body, content_type)
     return error.outcome is Outcome.NOT_DONE
 
 

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from windlass.backends.kubernetes.client.identity import Identity
 
-_Papers: TypeAlias = tuple[bytes | None, bytes | None, bytes | None, bool]
+_Certificates: TypeAlias = tuple[bytes | None, bytes | None, bytes | None, bool]
 """The authority's certificate, the client's certificate, its key, and whether the server is verified by the first."""
 
 
-def blank() -> SimpleNamespace:
+def empty_settings() -> SimpleNamespace:
     """Returns an empty object into which the library writes its findings, in place of its own client's settings."""
     return SimpleNamespace(
         host="",
@@ -27,12 +27,12 @@ def blank() -> SimpleNamespace:
     )
 
 
-class Keyring:
+class IdentityCache:
     """Creates identities and reuses unchanged parts: a new TLS context would mean new connections."""
 
     def __init__(self) -> None:
         self._identity = Identity()
-        self._papers: _Papers | None = None
+        self._certificates: _Certificates | None = None
 
     def identity(self, found: Any) -> Identity:
         """Returns the identity that the library found. Raises OSError (or ssl.SSLError) for unusable certificates."""
@@ -45,14 +45,14 @@ class Keyring:
     def _tls(self, found: Any) -> ssl.SSLContext | None:
         if not found.host.startswith("https"):
             return None
-        papers = (_read(found.ssl_ca_cert), _read(found.cert_file), _read(found.key_file), bool(found.verify_ssl))
-        if papers != self._papers or self._identity.tls is None:
-            self._papers = papers
-            return context(found.ssl_ca_cert, found.cert_file, found.key_file, verify=papers[3])
+        certificates = (_read(found.ssl_ca_cert), _read(found.cert_file), _read(found.key_file), bool(found.verify_ssl))
+        if certificates != self._certificates or self._identity.tls is None:
+            self._certificates = certificates
+            return tls_context(found.ssl_ca_cert, found.cert_file, found.key_file, verify=certificates[3])
         return self._identity.tls
 
 
-def context(authority: str | None, certificate: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
+def tls_context(authority: str | None, certificate: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
     """Creates a TLS context from files; without an authority it trusts the system's."""
     made = ssl.create_default_context(cafile=authority)
     # A cluster's own authority often lacks what the strict check requires, the default since Python 3.13.

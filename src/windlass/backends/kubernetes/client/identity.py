@@ -39,11 +39,11 @@ class Access:
     proxy: str | None = None
 
 
-def plain(server: str, *, authorization: str = "", tls: ssl.SSLContext | None = None) -> Access:
+def constant_access(server: str, *, authorization: str = "", tls: ssl.SSLContext | None = None) -> Access:
     """Returns access to an API server with constant credentials."""
     identity = Identity(authorization, tls)
 
-    async def identify(_renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
+    async def identify(_renew: bool) -> Identity:  # noqa: FBT001 - its only argument
         return identity
 
     return Access(server.rstrip("/"), identify)

@@ -19,16 +19,16 @@ from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
-from windlass.backends.kubernetes.client.config_library import library
-from windlass.backends.kubernetes.client.credentials import Keyring, blank
+from windlass.backends.kubernetes.client.config_library import load_library
+from windlass.backends.kubernetes.client.credentials import IdentityCache, empty_settings
 from windlass.backends.kubernetes.client.identity import Access, AccessError, Identity
 
-USUAL = "~/.kube/config"
-READ_AGAIN = 60.0
+DEFAULT_PATH = "~/.kube/config"
+REREAD_INTERVAL_S = 60.0
 """Seconds after which files are read again, since their contents may have been rotated."""
-SPENT, SHORTEST = 0.8, 5.0
+RENEWAL_SHARE, MIN_RENEWAL_INTERVAL_S = 0.8, 5.0
 """A plugin runs again after this share of its credentials' lifetime, and not before this many seconds."""
-PLUGIN_SECONDS = 300.0
+PLUGIN_TIMEOUT_S = 300.0
 """Seconds that a plugin may take: a person may have to log in."""
 
 
@@ -63,13 +63,13 @@ class _Login:
         user = merged["users"].get_with_name(chosen["context"].get("user"), safe=True)
         self._plugin = user["user"].safe_get("exec") if user is not None else None
         self._files = files
-        self._keyring = Keyring()
+        self._identities = IdentityCache()
         self._renewing = asyncio.Lock()
         self._identity: Identity | None = None
         self._due = 0.0
         """Monotonic time at which files are read again."""
 
-    async def identify(self, renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
+    async def identify(self, renew: bool) -> Identity:  # noqa: FBT001 - its only argument
         """See `Access.identify`. Valid credentials stay in use when a renewal fails."""
         if self._identity is not None and not renew and time.monotonic() < self._due:
             return self._identity
@@ -80,30 +80,30 @@ class _Login:
                 except AccessError:
                     if self._identity is None or renew:
                         raise
-                    self._due = time.monotonic() + SHORTEST
+                    self._due = time.monotonic() + MIN_RENEWAL_INTERVAL_S
             return self._identity
 
     async def _read(self) -> Identity:
         with _translated_errors(self._files):
             loader, _ = _load(self._files, self.context)
-            found = blank()
+            found = empty_settings()
             try:
-                async with asyncio.timeout(PLUGIN_SECONDS):
+                async with asyncio.timeout(PLUGIN_TIMEOUT_S):
                     await loader.load_and_set(found)
-                identity = self._keyring.identity(found)
+                identity = self._identities.identity(found)
             except FileNotFoundError as error:
                 raise AccessError(self._missing(error)) from error
             finally:
-                library().forget_files()
-            self._due = time.monotonic() + self._lasts(loader)
+                load_library().forget_files()
+            self._due = time.monotonic() + self._seconds_until_renewal(loader)
             return identity
 
-    def _lasts(self, loader: Any) -> float:
+    def _seconds_until_renewal(self, loader: Any) -> float:
         """Returns the seconds until renewal. Without an expiry, a plugin runs again when credentials fail."""
         expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
         if expiry is None:
-            return READ_AGAIN if self._plugin is None else math.inf
-        return max(SHORTEST, SPENT * (expiry - datetime.now(UTC)).total_seconds())
+            return REREAD_INTERVAL_S if self._plugin is None else math.inf
+        return max(MIN_RENEWAL_INTERVAL_S, RENEWAL_SHARE * (expiry - datetime.now(UTC)).total_seconds())
 
     def _missing(self, error: FileNotFoundError) -> str:
         if self._plugin is None or error.filename != self._plugin.get("command"):
@@ -123,7 +123,7 @@ def _proxy_of_environment(server: str) -> str | None:
 
 def _files(path: str | None) -> str:
     """Returns the files to read in the format of $KUBECONFIG; at least one of them exists."""
-    files = path or os.environ.get("KUBECONFIG") or USUAL
+    files = path or os.environ.get("KUBECONFIG") or DEFAULT_PATH
     if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
         return files
     raise AccessError(f"there is no kubeconfig: {files} does not exist; name one with KUBECONFIG=FILE")
@@ -131,7 +131,7 @@ def _files(path: str | None) -> str:
 
 def _load(files: str, context: str | None) -> tuple[Any, Any]:
     """Returns the library's loader and the merged files; the first definition of a name wins."""
-    merger = library().kubeconfig.KubeConfigMerger(files)
+    merger = load_library().kubeconfig.KubeConfigMerger(files)
     current = next(
         (file["current-context"] for file in merger.config_files.values() if file.get("current-context")), None
     )
@@ -140,7 +140,7 @@ def _load(files: str, context: str | None) -> tuple[Any, Any]:
         raise AccessError(f"{files} has no current context: name one of {', '.join(contexts) or 'none that it has'}")
     if (context or current) not in contexts:
         raise AccessError(f"{files} has no context {context or current}; it has {', '.join(contexts) or 'none'}")
-    loader = library().kubeconfig.KubeConfigLoader(merger.config, context or current, config_base_path=None)
+    loader = load_library().kubeconfig.KubeConfigLoader(merger.config, context or current, config_base_path=None)
     return loader, merger.config
 
 
@@ -150,15 +150,15 @@ def _translated_errors(files: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise AccessError(f"the plugin that {files} names took longer than {PLUGIN_SECONDS:.0f} s") from error
-    except (library().kubeconfig.ConfigException, OSError) as error:
+        raise AccessError(f"the plugin that {files} names took longer than {PLUGIN_TIMEOUT_S:.0f} s") from error
+    except (load_library().kubeconfig.ConfigException, OSError) as error:
         raise AccessError(f"{files} gives no access: {_line(error)}") from error
     except yaml.YAMLError as error:
         raise AccessError(f"{files} is no YAML: {_line(error)}") from error
     except (ValueError, TypeError, KeyError, AttributeError, AssertionError) as error:
-        said = "it must have clusters, users and contexts, as `kubectl config view` shows them"
-        raise AccessError(f"{files} is no kubeconfig: {said}") from error
+        rule = "it must have clusters, users and contexts, as `kubectl config view` shows them"
+        raise AccessError(f"{files} is no kubeconfig: {rule}") from error
 
 
-def _line(said: object) -> str:
-    return " ".join(str(said).split())
+def _line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -12,11 +12,11 @@ def difference(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
     Inside a field, entries that are no longer wanted are removed.
     """
     changed = {name: value for name, value in wanted.items() if before.get(name) != value}
-    return {name: _into(before.get(name), value) for name, value in changed.items()}
+    return {name: _patch_of(before.get(name), value) for name, value in changed.items()}
 
 
-def _into(before: Any, wanted: Any) -> Any:
+def _patch_of(before: Any, wanted: Any) -> Any:
     if not isinstance(before, Mapping) or not isinstance(wanted, Mapping):
         return wanted
-    gone = dict.fromkeys(before.keys() - wanted.keys())
-    return {**gone, **{name: _into(before.get(name), value) for name, value in wanted.items()}}
+    removed = dict.fromkeys(before.keys() - wanted.keys())
+    return {**removed, **{name: _patch_of(before.get(name), value) for name, value in wanted.items()}}

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 import msgspec
 import orjson
 
-from windlass.backends.kubernetes.client.object_cache import Change, Key, Marks, ObjectCache, marks
-from windlass.backends.kubernetes.client.paging import Listed
+from windlass.backends.kubernetes.client.object_cache import Change, Key, ObjectCache, ObjectRevision, object_revision
+from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.watch import Event
 
 T = TypeVar("T")
@@ -20,9 +20,9 @@ _NO_OBJECT = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeEr
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An object that could not be decoded, with the error. `marks` is None if not even its metadata could be read."""
+    """An object that could not be decoded, with the error. `revision` is None if its metadata cannot be read either."""
 
-    marks: Marks | None
+    revision: ObjectRevision | None
     why: str
 
 
@@ -32,33 +32,33 @@ class Mirror(Generic[T]):
 
     decode: Callable[[bytes], T]
     malformed: Callable[[Malformed], None]
-    fresh: ObjectCache[T] = field(default_factory=ObjectCache)
+    cache: ObjectCache[T] = field(default_factory=ObjectCache)
     position: int = 0
     """The resource version up to which everything is known."""
-    behind: bool = True
+    must_list: bool = True
     """Whether changes may have been missed, so that a list is needed."""
-    spared: AbstractSet[Key] = frozenset()
+    kept: AbstractSet[Key] = frozenset()
     """Keys that lists do not include and that stay."""
-    _odd: set[Key] = field(default_factory=set)
+    _malformed_keys: set[Key] = field(default_factory=set)
     """Keys of malformed objects of the current list."""
 
-    def decoded(self, body: bytes) -> T | None:
+    def decode_listed(self, body: bytes) -> T | None:
         """Decodes an object of a list; None if it is malformed."""
         of, found = self._read(body)
         if found is None and of is not None:
-            self._odd.add(of.key)
+            self._malformed_keys.add(of.key)
         return found
 
-    def listed(self, listed: Listed[T]) -> list[Change[T]]:
+    def apply_list(self, listed: ObjectList[T]) -> list[Change[T]]:
         """Returns the changes of a list. A list older than the known version belongs to a restored cluster."""
         version = int(listed.resource_version)
-        changes = self.fresh.listed(listed, spared=self._odd | self.spared, reset=version < self.position)
-        self._odd = set()
-        self.position, self.behind = version, False
+        changes = self.cache.replace(listed, kept=self._malformed_keys | self.kept, reset=version < self.position)
+        self._malformed_keys = set()
+        self.position, self.must_list = version, False
         return changes
 
-    def heard(self, events: Iterable[Event]) -> list[Change[T]]:
-        """Returns the changes of a batch of a watch. Ends early, with `behind` set, where the history was restored."""
+    def apply_events(self, events: Iterable[Event]) -> list[Change[T]]:
+        """Returns the changes of a batch of a watch. Ends early and sets `must_list` where the history was restored."""
         changes: list[Change[T]] = []
         for event in events:
             body = bytes(event.object)
@@ -66,28 +66,28 @@ class Mirror(Generic[T]):
             of, found = (None, None) if bookmark else self._read(body)
             version = _version(body) if of is None else of.version
             if 0 < version < self.position:
-                self.behind = True
+                self.must_list = True
                 break
             self.position = version or self.position
             if of is not None and event.type == "DELETED":
-                changes += self.fresh.gone(of, found)
+                changes += self.cache.remove(of, found)
             elif of is not None and found is not None:
-                changes += self.fresh.seen(of, found)
+                changes += self.cache.update(of, found)
         return changes
 
-    def _read(self, body: bytes) -> tuple[Marks | None, T | None]:
+    def _read(self, body: bytes) -> tuple[ObjectRevision | None, T | None]:
         try:
             found = self.decode(body)
-            return marks(found), found
+            return object_revision(found), found
         except _NO_OBJECT as error:
-            of = _lenient(body)
+            of = _lenient_revision(body)
             self.malformed(Malformed(of, f"{type(error).__name__}: {error}"))
             return of, None
 
 
-def _lenient(body: bytes) -> Marks | None:
+def _lenient_revision(body: bytes) -> ObjectRevision | None:
     try:
-        return marks(orjson.loads(body))
+        return object_revision(orjson.loads(body))
     except _NO_OBJECT:
         return None
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
-from windlass.backends.kubernetes.client.paging import Listed
+from windlass.backends.kubernetes.client.paging import ObjectList
 
 T = TypeVar("T")
 Key: TypeAlias = tuple[str, str]
 """Namespace ("" if it has none) and name."""
-MAX_GRAVES = 10_000
+MAX_TOMBSTONES = 10_000
 """Number of deleted objects remembered, so that no late reply restores one."""
 
 
@@ -27,8 +27,8 @@ class Change(NamedTuple, Generic[T]):
     before: T | None = None
 
 
-class Marks(NamedTuple):
-    """The identity and version of an object."""
+class ObjectRevision(NamedTuple):
+    """The identity and the resource version of an object."""
 
     namespace: str
     name: str
@@ -47,14 +47,14 @@ class _HasMetadata(Protocol):
         """Metadata with namespace, name, uid and resource_version."""
 
 
-def marks(object: Any) -> Marks:
-    """Returns the marks of a struct or a dict. Raises KeyError, TypeError or ValueError for other data."""
+def object_revision(object: Any) -> ObjectRevision:
+    """Returns the revision of a struct or a dict. Raises KeyError, TypeError or ValueError for other data."""
     if isinstance(object, dict):
         metadata = object["metadata"]
         version = int(metadata["resourceVersion"])
-        return Marks(metadata.get("namespace", ""), metadata["name"], metadata["uid"], version)
-    said = cast("_HasMetadata", object).metadata
-    return Marks(said.namespace, said.name, said.uid, int(said.resource_version))
+        return ObjectRevision(metadata.get("namespace", ""), metadata["name"], metadata["uid"], version)
+    metadata = cast("_HasMetadata", object).metadata
+    return ObjectRevision(metadata.namespace, metadata.name, metadata.uid, int(metadata.resource_version))
 
 
 class ObjectCache(Generic[T]):
@@ -62,7 +62,7 @@ class ObjectCache(Generic[T]):
 
     def __init__(self) -> None:
         self.objects: dict[Key, T] = {}
-        self._graves: dict[str, int] = {}
+        self._tombstones: dict[str, int] = {}
         """Uid → version of the deletion."""
 
     def get(self, namespace: str, name: str) -> T | None:
@@ -71,60 +71,60 @@ class ObjectCache(Generic[T]):
 
     def put(self, object: T) -> list[Change[T]]:
         """Caches an object from a watch or from a write's reply. Returns no change if a newer one is cached."""
-        return self.seen(marks(object), object)
+        return self.update(object_revision(object), object)
 
-    def seen(self, new: Marks, object: T) -> list[Change[T]]:
-        """Like `put`, with the marks already read."""
+    def update(self, new: ObjectRevision, object: T) -> list[Change[T]]:
+        """Like `put`, with the revision already read."""
         return self._put(new, object, trusted=False)
 
-    def gone(self, of: Marks, last: T | None = None) -> list[Change[T]]:
+    def remove(self, of: ObjectRevision, last: T | None = None) -> list[Change[T]]:
         """Removes a deleted object. Another object of the same name stays."""
-        self._bury(of.uid, of.version)
+        self._remember_deletion(of.uid, of.version)
         held = self.objects.get(of.key)
-        if held is None or marks(held).uid != of.uid:
+        if held is None or object_revision(held).uid != of.uid:
             return []
         del self.objects[of.key]
         return [Change("deleted", held if last is None else last, held)]
 
-    def listed(
-        self, listed: Listed[T], *, spared: AbstractSet[Key] = frozenset(), reset: bool = False
+    def replace(
+        self, listed: ObjectList[T], *, kept: AbstractSet[Key] = frozenset(), reset: bool = False
     ) -> list[Change[T]]:
         """Replaces everything by a list as of one version. Returns the differences.
 
-        Cached objects newer than the list stay: writes during the list; and those in `spared`, which exist in a state
+        Cached objects newer than the list stay: writes during the list; and those in `kept`, which exist in a state
         that
         could not be read. `reset`: the cluster was restored from a backup, so that earlier versions mean nothing.
         """
         if reset:
-            self._graves.clear()
-        there = [(marks(object), object) for object in listed.objects]
+            self._tombstones.clear()
+        there = [(object_revision(object), object) for object in listed.objects]
         changes = [change for of, object in there for change in self._put(of, object, trusted=reset)]
-        present = spared | {of.key for of, _ in there}
+        present = kept | {of.key for of, _ in there}
         as_of = int(listed.resource_version)
         for key in [key for key in self.objects if key not in present]:
             held = self.objects[key]
-            of = marks(held)
+            of = object_revision(held)
             if reset or of.version <= as_of:
-                changes += self.gone(of._replace(version=as_of), held)
+                changes += self.remove(of._replace(version=as_of), held)
         return changes
 
-    def _put(self, new: Marks, object: T, *, trusted: bool) -> list[Change[T]]:
+    def _put(self, new: ObjectRevision, object: T, *, trusted: bool) -> list[Change[T]]:
         held = self.objects.get(new.key)
-        if self._graves.get(new.uid, -1) >= new.version:
+        if self._tombstones.get(new.uid, -1) >= new.version:
             return []
         if held is None:
             self.objects[new.key] = object
             return [Change("added", object)]
-        old = marks(held)
+        old = object_revision(held)
         if new.version == old.version or (new.version < old.version and not trusted):
             return []
         self.objects[new.key] = object
         if old.uid == new.uid:
             return [Change("modified", object, held)]
-        self._bury(old.uid, new.version)
+        self._remember_deletion(old.uid, new.version)
         return [Change("deleted", held, held), Change("added", object)]
 
-    def _bury(self, uid: str, version: int) -> None:
-        self._graves[uid] = max(version, self._graves.pop(uid, version))
-        if len(self._graves) > MAX_GRAVES:
-            del self._graves[next(iter(self._graves))]
+    def _remember_deletion(self, uid: str, version: int) -> None:
+        self._tombstones[uid] = max(version, self._tombstones.pop(uid, version))
+        if len(self._tombstones) > MAX_TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]

@@ -31,12 +31,12 @@ def job_id(kind: str, namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if kind == OWN_KIND else f"{namespace}/{kind.lower()}/{name}"
 
 
-def meant(written: str, namespace: str) -> str:
+def referenced_job_id(written: str, namespace: str) -> str:
     """Returns the job id that a name inside a job of this namespace refers to: a TrainingJob of that namespace."""
     return written if "/" in written else job_id(OWN_KIND, namespace, written)
 
 
-def home_of(resource: Resource, manifest: Mapping[str, Any]) -> ObjectReference:
+def reference_to(resource: Resource, manifest: Mapping[str, Any]) -> ObjectReference:
     """Returns the reference to an object from its metadata."""
     metadata = manifest["metadata"]
     return ObjectReference(resource, metadata["namespace"], metadata["name"], metadata["uid"])

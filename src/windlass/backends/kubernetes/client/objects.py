@@ -16,32 +16,32 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
-Words: TypeAlias = Mapping[str, str]
-NONE: Words = MappingProxyType({})
+StringMap: TypeAlias = Mapping[str, str]
+EMPTY_MAP: StringMap = MappingProxyType({})
 """The value of every absent map, shared by all objects."""
 _LONG = 64
 """Maximum length of interned strings in characters; longer values rarely repeat."""
 
 
 @lru_cache(4096)
-def _one_of_equals(things: Any) -> Any:
+def _interned(things: Any) -> Any:
     return things
 
 
 @lru_cache(4096)
-def _one_map(items: tuple[tuple[str, str], ...]) -> Words:
+def _interned_map(items: tuple[tuple[str, str], ...]) -> StringMap:
     return dict(items)
 
 
-def _shared(words: Words) -> Words:
-    return {intern(key): intern(value) if len(value) <= _LONG else value for key, value in words.items()}
+def _interned_strings(strings: StringMap) -> StringMap:
+    return {intern(key): intern(value) if len(value) <= _LONG else value for key, value in strings.items()}
 
 
-class Part(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class ApiStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Base of all structs."""
 
 
-class Owner(Part, frozen=True):
+class Owner(ApiStruct, frozen=True):
     """An entry of `metadata.ownerReferences`."""
 
     kind: str
@@ -55,15 +55,15 @@ class Owner(Part, frozen=True):
             force_setattr(self, name, intern(getattr(self, name)))
 
 
-class Metadata(Part, frozen=True):
+class Metadata(ApiStruct, frozen=True):
     """Metadata of every object."""
 
     name: str
     uid: str
     resource_version: str
     namespace: str = ""
-    labels: Words = NONE
-    annotations: Words = NONE
+    labels: StringMap = EMPTY_MAP
+    annotations: StringMap = EMPTY_MAP
     owner_references: tuple[Owner, ...] = ()
     finalizers: tuple[str, ...] = ()
     creation_timestamp: str | None = None
@@ -73,12 +73,12 @@ class Metadata(Part, frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "namespace", intern(self.namespace))
         if self.labels:
-            force_setattr(self, "labels", _shared(self.labels))
+            force_setattr(self, "labels", _interned_strings(self.labels))
         if self.annotations:
-            force_setattr(self, "annotations", _shared(self.annotations))
+            force_setattr(self, "annotations", _interned_strings(self.annotations))
 
 
-class Condition(Part, frozen=True):
+class Condition(ApiStruct, frozen=True):
     """A condition of a pod's or a node's status."""
 
     type: str
@@ -95,7 +95,7 @@ class Condition(Part, frozen=True):
             force_setattr(self, "last_transition_time", intern(self.last_transition_time))
 
 
-class Toleration(Part, frozen=True):
+class Toleration(ApiStruct, frozen=True):
     """A toleration of a pod. An empty key with Exists tolerates everything."""
 
     key: str = ""
@@ -105,7 +105,7 @@ class Toleration(Part, frozen=True):
     toleration_seconds: int | None = None
 
 
-class Port(Part, frozen=True):
+class Port(ApiStruct, frozen=True):
     """A port of a container."""
 
     container_port: int = 0
@@ -114,21 +114,21 @@ class Port(Part, frozen=True):
     protocol: str = "TCP"
 
 
-class Resources(Part, frozen=True):
+class Resources(ApiStruct, frozen=True):
     """Quantities as text."""
 
-    requests: Words = NONE
-    limits: Words = NONE
+    requests: StringMap = EMPTY_MAP
+    limits: StringMap = EMPTY_MAP
 
     def __post_init__(self) -> None:
-        force_setattr(self, "requests", _one_map(tuple(self.requests.items())))
-        force_setattr(self, "limits", _one_map(tuple(self.limits.items())))
+        force_setattr(self, "requests", _interned_map(tuple(self.requests.items())))
+        force_setattr(self, "limits", _interned_map(tuple(self.limits.items())))
 
 
 _NOTHING_ASKED = Resources()
 
 
-class Container(Part, frozen=True):
+class Container(ApiStruct, frozen=True):
     """A container or an init container; one that is always restarted is a sidecar."""
 
     name: str
@@ -137,13 +137,13 @@ class Container(Part, frozen=True):
     restart_policy: str = ""
 
 
-class Claim(Part, frozen=True):
+class Claim(ApiStruct, frozen=True):
     """A volume's source."""
 
     claim_name: str = ""
 
 
-class Volume(Part, frozen=True):
+class Volume(ApiStruct, frozen=True):
     """A volume with a claim, named or ephemeral (`<pod>-<volume>`); other volumes are not represented."""
 
     name: str = ""
@@ -151,36 +151,36 @@ class Volume(Part, frozen=True):
     ephemeral: dict[str, Any] | None = None
 
 
-class Gate(Part, frozen=True):
+class SchedulingGate(ApiStruct, frozen=True):
     """An entry of `spec.schedulingGates`: a pod with one is not to be placed."""
 
     name: str
 
 
-class SchedulingGroup(Part, frozen=True):
+class SchedulingGroup(ApiStruct, frozen=True):
     """The native API's reference from a pod to its gang."""
 
     pod_group_name: str = ""
 
 
-class PodSpec(Part, frozen=True):
+class PodSpec(ApiStruct, frozen=True):
     """See the Kubernetes API reference, PodSpec."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     node_name: str = ""
     scheduler_name: str = ""
-    node_selector: Words = NONE
+    node_selector: StringMap = EMPTY_MAP
     affinity: dict[str, Any] | None = None
     tolerations: tuple[Toleration, ...] = ()
     priority: int = 0
     priority_class_name: str = ""
     preemption_policy: str = ""
     volumes: tuple[Volume, ...] = ()
-    overhead: Words = NONE
+    overhead: StringMap = EMPTY_MAP
     resources: Resources = _NOTHING_ASKED
     scheduling_group: SchedulingGroup | None = None
-    scheduling_gates: tuple[Gate, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
     termination_grace_period_seconds: int | None = None
     restart_policy: str = ""
     host_network: bool = False
@@ -188,25 +188,25 @@ class PodSpec(Part, frozen=True):
     def __post_init__(self) -> None:
         for name in ("node_name", "scheduler_name", "priority_class_name", "preemption_policy", "restart_policy"):
             force_setattr(self, name, intern(getattr(self, name)))
-        force_setattr(self, "tolerations", _one_of_equals(self.tolerations))
+        force_setattr(self, "tolerations", _interned(self.tolerations))
         if self.node_selector:
-            force_setattr(self, "node_selector", _one_map(tuple(self.node_selector.items())))
+            force_setattr(self, "node_selector", _interned_map(tuple(self.node_selector.items())))
 
 
-class Waiting(Part, frozen=True):
+class Waiting(ApiStruct, frozen=True):
     """A container that does not run yet, or not at present."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(Part, frozen=True):
+class Running(ApiStruct, frozen=True):
     """A running container."""
 
     started_at: str | None = None
 
 
-class Terminated(Part, frozen=True):
+class Terminated(ApiStruct, frozen=True):
     """A terminated container."""
 
     exit_code: int
@@ -217,7 +217,7 @@ class Terminated(Part, frozen=True):
     finished_at: str | None = None
 
 
-class ContainerState(Part, frozen=True):
+class ContainerState(ApiStruct, frozen=True):
     """One of the three states, or none."""
 
     waiting: Waiting | None = None
@@ -228,7 +228,7 @@ class ContainerState(Part, frozen=True):
 _NO_STATE = ContainerState()
 
 
-class ContainerStatus(Part, frozen=True):
+class ContainerStatus(ApiStruct, frozen=True):
     """The status of a container."""
 
     name: str
@@ -238,7 +238,7 @@ class ContainerStatus(Part, frozen=True):
     restart_count: int = 0
 
 
-class PodStatus(Part, frozen=True):
+class PodStatus(ApiStruct, frozen=True):
     """See the Kubernetes API reference, PodStatus."""
 
     phase: str = ""
@@ -256,7 +256,7 @@ class PodStatus(Part, frozen=True):
 _NO_POD_STATUS = PodStatus()
 
 
-class Pod(Part, frozen=True):
+class Pod(ApiStruct, frozen=True):
     """core/v1."""
 
     metadata: Metadata
@@ -264,7 +264,7 @@ class Pod(Part, frozen=True):
     status: PodStatus = _NO_POD_STATUS
 
 
-class Taint(Part, frozen=True):
+class Taint(ApiStruct, frozen=True):
     """A taint of a node."""
 
     key: str
@@ -273,14 +273,14 @@ class Taint(Part, frozen=True):
     time_added: str | None = None
 
 
-class Address(Part, frozen=True):
+class Address(ApiStruct, frozen=True):
     """An address of a node: `type` is InternalIP, Hostname, …."""
 
     type: str
     address: str
 
 
-class NodeSpec(Part, frozen=True):
+class NodeSpec(ApiStruct, frozen=True):
     """See the Kubernetes API reference, NodeSpec."""
 
     unschedulable: bool = False
@@ -288,11 +288,11 @@ class NodeSpec(Part, frozen=True):
     provider_id: str = msgspec.field(default="", name="providerID")
 
 
-class NodeStatus(Part, frozen=True):
+class NodeStatus(ApiStruct, frozen=True):
     """See the Kubernetes API reference, NodeStatus."""
 
-    allocatable: Words = NONE
-    capacity: Words = NONE
+    allocatable: StringMap = EMPTY_MAP
+    capacity: StringMap = EMPTY_MAP
     conditions: tuple[Condition, ...] = ()
     addresses: tuple[Address, ...] = ()
 
@@ -300,7 +300,7 @@ class NodeStatus(Part, frozen=True):
 _NO_NODE_SPEC, _NO_NODE_STATUS = NodeSpec(), NodeStatus()
 
 
-class Node(Part, frozen=True):
+class Node(ApiStruct, frozen=True):
     """core/v1."""
 
     metadata: Metadata
@@ -308,7 +308,7 @@ class Node(Part, frozen=True):
     status: NodeStatus = _NO_NODE_STATUS
 
 
-class Phase(Part, frozen=True):
+class Phase(ApiStruct, frozen=True):
     """The status of an object with a phase only."""
 
     phase: str = ""
@@ -317,14 +317,14 @@ class Phase(Part, frozen=True):
 _NO_PHASE = Phase()
 
 
-class Namespace(Part, frozen=True):
+class Namespace(ApiStruct, frozen=True):
     """core/v1. Its phase is Active or Terminating."""
 
     metadata: Metadata
     status: Phase = _NO_PHASE
 
 
-class ClaimSpec(Part, frozen=True):
+class ClaimSpec(ApiStruct, frozen=True):
     """The spec of a claim."""
 
     volume_name: str = ""
@@ -335,7 +335,7 @@ class ClaimSpec(Part, frozen=True):
 _NO_CLAIM_SPEC = ClaimSpec()
 
 
-class PersistentVolumeClaim(Part, frozen=True):
+class PersistentVolumeClaim(ApiStruct, frozen=True):
     """core/v1. Its phase is Pending, Bound or Lost."""
 
     metadata: Metadata
@@ -343,7 +343,7 @@ class PersistentVolumeClaim(Part, frozen=True):
     status: Phase = _NO_PHASE
 
 
-class ClaimReference(Part, frozen=True):
+class ClaimReference(ApiStruct, frozen=True):
     """The claim that a volume belongs to."""
 
     namespace: str = ""
@@ -351,7 +351,7 @@ class ClaimReference(Part, frozen=True):
     uid: str = ""
 
 
-class VolumeSpec(Part, frozen=True):
+class VolumeSpec(ApiStruct, frozen=True):
     """The spec of a volume; `node_affinity` as in the API: `{"required": {"nodeSelectorTerms": […]}}`."""
 
     node_affinity: dict[str, Any] | None = None
@@ -362,7 +362,7 @@ class VolumeSpec(Part, frozen=True):
 _NO_VOLUME_SPEC = VolumeSpec()
 
 
-class PersistentVolume(Part, frozen=True):
+class PersistentVolume(ApiStruct, frozen=True):
     """core/v1."""
 
     metadata: Metadata
@@ -370,7 +370,7 @@ class PersistentVolume(Part, frozen=True):
     status: Phase = _NO_PHASE
 
 
-class PriorityClass(Part, frozen=True):
+class PriorityClass(ApiStruct, frozen=True):
     """scheduling.k8s.io/v1."""
 
     metadata: Metadata
@@ -380,7 +380,7 @@ class PriorityClass(Part, frozen=True):
     description: str = ""
 
 
-class LeaseSpec(Part, frozen=True):
+class LeaseSpec(ApiStruct, frozen=True):
     """Times are RFC 3339 with microseconds."""
 
     holder_identity: str | None = None
@@ -393,7 +393,7 @@ class LeaseSpec(Part, frozen=True):
 _NO_LEASE_SPEC = LeaseSpec()
 
 
-class Lease(Part, frozen=True):
+class Lease(ApiStruct, frozen=True):
     """coordination.k8s.io/v1."""
 
     metadata: Metadata

@@ -10,12 +10,12 @@ import msgspec
 from windlass.backends.kubernetes.client.api_errors import Unreachable
 
 T = TypeVar("T")
-PAGE = 500
+PAGE_SIZE = 500
 """Objects per page, as in kubectl and client-go."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Generic[T]):
+class ObjectList(Generic[T]):
     """Every object as of one resource version."""
 
     resource_version: str
@@ -24,16 +24,16 @@ class Listed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One reply. `rest` is the continuation token, "" on the last page."""
+    """One reply. `continuation` is the continuation token, "" on the last page."""
 
     resource_version: str
-    rest: str
+    continuation: str
     items: list[msgspec.Raw]
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
-    rest: str = msgspec.field(default="", name="continue")
+    continuation: str = msgspec.field(default="", name="continue")
 
 
 class _List(msgspec.Struct):
@@ -48,7 +48,7 @@ _decoder = msgspec.json.Decoder(_List)
 def read_page(body: bytes) -> Page:
     """Parses a page. Raises Unreachable if it is no list: the peer is not an API server."""
     try:
-        said = _decoder.decode(body)
+        listed = _decoder.decode(body)
     except msgspec.DecodeError as error:
         raise Unreachable(f"the answer is no list of objects: {error}") from error
-    return Page(said.metadata.resource_version, said.metadata.rest, said.items or [])
+    return Page(listed.metadata.resource_version, listed.metadata.continuation, listed.items or [])

@@ -10,7 +10,7 @@ from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.api_errors import ApiError
 
 T = TypeVar("T")
-PAUSE = 1.0
+RETRY_INTERVAL_S = 1.0
 """Seconds between two attempts."""
 
 
@@ -25,4 +25,4 @@ async def request_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
         except ApiError:
             raise
         except BackendError:  # no answer, or temporarily no leadership or no credentials
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_INTERVAL_S)

@@ -17,25 +17,25 @@ class PriorityLimiter:
     """An async context manager around one request."""
 
     def __init__(self, width: int) -> None:
-        self._room = asyncio.Semaphore(width)
-        self._here = 0
-        self._clear = asyncio.Event()
-        self._clear.set()
+        self._slots = asyncio.Semaphore(width)
+        self._active = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def __aenter__(self) -> None:
         self._enter()
         try:
-            await self._room.acquire()
+            await self._slots.acquire()
         except BaseException:
             self._leave()
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        self._room.release()
+        self._slots.release()
         self._leave()
 
     @contextlib.contextmanager
-    def beside(self) -> Iterator[None]:
+    def with_priority(self) -> Iterator[None]:
         """Admits a request with priority outside the limit."""
         self._enter()
         try:
@@ -43,15 +43,15 @@ class PriorityLimiter:
         finally:
             self._leave()
 
-    async def quiet(self, longest: float) -> None:
-        """Waits until no request with priority is active or waiting; at most `longest` seconds."""
-        await wait_for_event(self._clear, longest)
+    async def wait_until_idle(self, timeout_s: float) -> None:
+        """Waits until no request with priority is active or waiting; at most `timeout_s` seconds."""
+        await wait_for_event(self._idle, timeout_s)
 
     def _enter(self) -> None:
-        self._here += 1
-        self._clear.clear()
+        self._active += 1
+        self._idle.clear()
 
     def _leave(self) -> None:
-        self._here -= 1
-        if not self._here:
-            self._clear.set()
+        self._active -= 1
+        if not self._active:
+            self._idle.set()

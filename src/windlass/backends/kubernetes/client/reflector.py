@@ -15,8 +15,8 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.client.retries import pause
-from windlass.backends.kubernetes.client.watch import SILENCE, Scope, watch
+from windlass.backends.kubernetes.client.retries import retry_delay
+from windlass.backends.kubernetes.client.watch import SILENCE_TIMEOUT_S, Scope, watch
 
 T = TypeVar("T")
 
@@ -35,15 +35,15 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     namespace: str | None = None,
     selector: str | None = None,
     fields: str | None = None,
-    fresh: ObjectCache[T] | None = None,
+    cache: ObjectCache[T] | None = None,
     malformed: Callable[[Malformed], None] = _ignored,
     trouble: Callable[[BackendError | None], None] = _ignored,
-    silence: float = SILENCE,
+    silence: float = SILENCE_TIMEOUT_S,
 ) -> Never:
     """Lists, then watches; ends only by cancellation, or with an error of `apply` or `synced`.
 
     `apply` gets the changes, in order and in batches, and must not block; `synced` is called after the first list.
-    `fresh`
+    `cache`
     holds the objects: a writer puts its replies there and applies those changes itself. `malformed` is called with
     objects
     on which `decode` raised: they are left out (an older state of them stays). `trouble` is called with each failure,
@@ -51,38 +51,38 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     with None when it is over. `silence` in seconds.
     """
     scope = Scope(namespace, selector, fields)
-    mirror = Mirror(decode, malformed, ObjectCache() if fresh is None else fresh)
-    failures, told, first = 0, False, True
+    mirror = Mirror(decode, malformed, ObjectCache() if cache is None else cache)
+    failures, in_trouble, first = 0, False, True
     while True:
         error: BackendError | None = None
         try:
             # 1. list what may have been missed
-            if mirror.behind:
-                listed = await connection.listed(
-                    resource, mirror.decoded, namespace=namespace, selector=selector, fields=fields
+            if mirror.must_list:
+                listed = await connection.list_decoded(
+                    resource, mirror.decode_listed, namespace=namespace, selector=selector, fields=fields
                 )
-                _hand(apply, mirror.listed(listed))
+                _hand(apply, mirror.apply_list(listed))
                 if first:
                     synced()
                 first = False
             # 2. process events until the watch ends
             async with aclosing(watch(connection, resource, str(mirror.position), scope, silence)) as batches:
                 async for batch in batches:
-                    if told:
+                    if in_trouble:
                         trouble(None)
-                    told, failures = False, 0 if batch else failures
-                    _hand(apply, mirror.heard(batch))
-                    if mirror.behind:
+                    in_trouble, failures = False, 0 if batch else failures
+                    _hand(apply, mirror.apply_events(batch))
+                    if mirror.must_list:
                         break
         except (ApiError, Unreachable, AccessError) as failed:
             error = failed
         # 3. continue from the last version; from a list, if that is too old
         if isinstance(error, ApiError) and error.is_gone:
-            mirror.behind = True
+            mirror.must_list = True
         elif error is not None:
             trouble(error)
-            told = True
-        await asyncio.sleep(pause(failures, getattr(error, "retry_after", None), random.random()))  # noqa: S311
+            in_trouble = True
+        await asyncio.sleep(retry_delay(failures, getattr(error, "retry_after", None), random.random()))  # noqa: S311
         failures += 1
 
 

@@ -31,7 +31,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class RequestCounters:
-    """Counters of one connection. `asked` and `watched` are its hooks."""
+    """Counters of one connection. `count_request` and `count_watch` are its hooks."""
 
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Attempts by verb and status; "none" without an answer."""
@@ -40,12 +40,12 @@ class RequestCounters:
     watches: Counter[str] = field(default_factory=Counter)
     """Started watches by resource: the first, and one more for each that ended."""
 
-    def asked(self, method: str, path: str, status: int | None, seconds: float) -> None:
+    def count_request(self, method: str, path: str, status: int | None, seconds: float) -> None:
         """Counts a request with its answer, if any."""
         self.requests[method, "none" if status is None else str(status)] += 1
         if status == 201 and path.endswith("/binding"):
             self.bindings.observe(seconds)
 
-    def watched(self, path: str) -> None:
+    def count_watch(self, path: str) -> None:
         """Counts a started watch."""
         self.watches[path.rpartition("/")[2]] += 1

@@ -21,7 +21,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds. The pause doubles from the first to the longest."""
 
 
-def repeatable(method: str, path: str, body: Any, content_type: str) -> bool:
+def is_repeatable(method: str, path: str, body: Any, content_type: str) -> bool:
     """Tells whether a repetition of the request has no further effect.
 
     True for a create of an object with a name: the second is answered with AlreadyExists. True for a deletion with uid
@@ -42,7 +42,7 @@ def repeatable(method: str, path: str, body: Any, content_type: str) -> bool:
     return path.endswith(("/binding", "/eviction")) or (isinstance(metadata, Mapping) and bool(metadata.get("name")))
 
 
-def pause(attempt: int, retry_after: float | None, jitter: float) -> float:
+def retry_delay(attempt: int, retry_after: float | None, jitter: float) -> float:
     """Returns the seconds to wait after the `attempt`-th failure (from 0). `jitter` in [0, 1) spreads clients.
 
     A time that the server asked for is never shortened, and spread by up to a quarter.

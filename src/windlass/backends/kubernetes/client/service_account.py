@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.backends.kubernetes.client.config_library import library
-from windlass.backends.kubernetes.client.credentials import Keyring, blank
+from windlass.backends.kubernetes.client.config_library import load_library
+from windlass.backends.kubernetes.client.credentials import IdentityCache, empty_settings
 from windlass.backends.kubernetes.client.identity import Access, AccessError, Identity
 
 FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -23,11 +23,11 @@ def in_cluster(folder: Path = FOLDER, environment: Mapping[str, str] = os.enviro
 
     The token is read again every minute, and at once if the server refuses it.
     """
-    of_library = library().in_cluster
+    of_library = load_library().in_cluster
     loader = of_library.InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)
-    found, keyring = blank(), Keyring()
+    found, identities = empty_settings(), IdentityCache()
 
-    async def identify(renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
+    async def identify(renew: bool) -> Identity:  # noqa: FBT001 - its only argument
         return read(anew=renew)
 
     def read(*, anew: bool) -> Identity:
@@ -35,7 +35,7 @@ def in_cluster(folder: Path = FOLDER, environment: Mapping[str, str] = os.enviro
             if anew:
                 loader.load_and_set(found)
             found.refresh_api_key_hook(found)
-            return keyring.identity(found)
+            return identities.identity(found)
         except (of_library.ConfigException, OSError) as error:
             raise AccessError(
                 f"this process cannot ask the API server as its pod's service account: {error}"

@@ -13,27 +13,27 @@ import aiohttp
 from yarl import URL
 
 from windlass.backends.kubernetes.client.access import Access, Identity
-from windlass.backends.kubernetes.client.api_errors import NotLeader, Outcome, Unreachable, refusal
+from windlass.backends.kubernetes.client.api_errors import NotLeader, Outcome, Unreachable, error_of_reply
 from windlass.backends.kubernetes.client.request_counters import RequestCounters
 from windlass.backends.kubernetes.client.retries import READS
 
-CONNECT_SECONDS = 10.0
-BEGIN_SECONDS = 20.0
+CONNECT_TIMEOUT_S = 10.0
+WATCH_START_TIMEOUT_S = 20.0
 """Seconds until a watch must be accepted. The server accepts at once; this is its longest time in the server's queue.
 """
-KEEP_SECONDS = 60.0
+KEEPALIVE_S = 60.0
 """Seconds for which an idle connection is kept: less than the API server's 90 s, so that no request meets a closed one.
 """
-BUFFER = 2**19
+BUFFER_BYTES = 2**19
 """Bytes of a reply that wait to be read; a watch's batch is at most twice that."""
 
 
 class Transport:
     """An async context manager; leaving it closes every connection and stream."""
 
-    def __init__(self, access: Access, *, may_write: Callable[[], bool], limit: int, tally: RequestCounters) -> None:
+    def __init__(self, access: Access, *, may_write: Callable[[], bool], limit: int, counters: RequestCounters) -> None:
         self.access = access
-        self._tally = tally
+        self._counters = counters
         self._may_write = may_write
         self._limit = limit
         self._renewing = asyncio.Lock()
@@ -41,12 +41,12 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEP_SECONDS),
+            connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEPALIVE_S),
             request_class=_fenced(self._may_write),
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "windlass"},
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
-            read_bufsize=BUFFER,
+            read_bufsize=BUFFER_BYTES,
         )
         # aiohttp would repeat a DELETE itself when a kept connection breaks; `retries` alone decides that
         self._session._retry_connection = False  # noqa: SLF001 - there is no public way, and a test holds it to that
@@ -68,28 +68,30 @@ class Transport:
     ) -> bytes:
         """Returns the body of a success. Raises ApiError, Unreachable, NotLeader (nothing was sent) and AccessError."""
         headers = {} if data is None else {"Content-Type": content_type}
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT_S)
         began, status = time.monotonic(), None
         try:
-            with _in_our_words(self.access.server):
+            with _translated_errors(self.access.server):
                 async with await self._send(method, path, params, headers, data=data, timeout=timeout) as response:
                     body = await response.read()
                     status = response.status
         finally:
-            self._tally.asked(method, path, status, time.monotonic() - began)
+            self._counters.count_request(method, path, status, time.monotonic() - began)
         if response.status >= 300:
-            raise refusal(response.status, response.headers.get("Retry-After"), body)
+            raise error_of_reply(response.status, response.headers.get("Retry-After"), body)
         return body
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Streams the body of a GET in pieces. Ends after `silence` seconds without a byte."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        self._tally.watched(path)
-        with _in_our_words(self.access.server):
-            async with await self._send("GET", path, params, {}, begins=BEGIN_SECONDS, timeout=timeout) as response:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence)
+        self._counters.count_watch(path)
+        with _translated_errors(self.access.server):
+            async with await self._send(
+                "GET", path, params, {}, begins=WATCH_START_TIMEOUT_S, timeout=timeout
+            ) as response:
                 if response.status >= 300:
-                    raise refusal(response.status, response.headers.get("Retry-After"), await response.read())
+                    raise error_of_reply(response.status, response.headers.get("Retry-After"), await response.read())
                 with contextlib.suppress(TimeoutError):
                     yield response.content.iter_any()
 
@@ -102,11 +104,11 @@ class Transport:
         response.close()
         return await self._send_as(await self._renewed(identity), *request, **more)
 
-    async def _renewed(self, refused: Identity) -> Identity:
+    async def _renewed(self, rejected: Identity) -> Identity:
         """Renews credentials, once for all requests that were refused together."""
         async with self._renewing:
             identity = await self.access.identify(False)
-            return identity if identity is not refused else await self.access.identify(True)
+            return identity if identity is not rejected else await self.access.identify(True)
 
     async def _send_as(
         self,
@@ -150,18 +152,18 @@ def _fenced(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
 
 
 @contextlib.contextmanager
-def _in_our_words(server: str) -> Iterator[None]:
+def _translated_errors(server: str) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
         raise Unreachable(f"{server} is not who the configuration says: {error}", Outcome.REFUSED) from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise Unreachable(f"no connection to {server}: {_told(error)}", Outcome.NOT_DONE) from error
+        raise Unreachable(f"no connection to {server}: {_message_of(error)}", Outcome.NOT_DONE) from error
     except TimeoutError as error:
         raise Unreachable(f"{server} did not answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"{server} ended the connection: {_told(error)}") from error
+        raise Unreachable(f"{server} ended the connection: {_message_of(error)}") from error
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import msgspec
 import orjson
 
-from windlass.backends.kubernetes.client.api_errors import Unreachable, refusal_of
+from windlass.backends.kubernetes.client.api_errors import Unreachable, error_of_status
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import Resource, path
 
-SILENCE = 90.0
+SILENCE_TIMEOUT_S = 90.0
 """Seconds without a byte after which a watch may be dead. A bookmark comes about once a minute, but none where nothing
 has happened since the last.
 """
-_LASTS = 240
+_WATCH_DURATION_S = 240
 """Seconds for which the server is asked to keep a watch; up to a quarter more, so that not all end together."""
 
 
@@ -41,7 +41,7 @@ _decoder = msgspec.json.Decoder(Event)
 
 
 async def watch(
-    connection: Connection, resource: Resource, position: str, scope: Scope, silence: float = SILENCE
+    connection: Connection, resource: Resource, position: str, scope: Scope, silence: float = SILENCE_TIMEOUT_S
 ) -> AsyncGenerator[list[Event], None]:
     """Yields batches of events after the resource version `position`.
 
@@ -57,7 +57,7 @@ async def watch(
         "watch": "1",
         "allowWatchBookmarks": "true",
         "resourceVersion": position,
-        "timeoutSeconds": str(round(_LASTS * (1 + random.random() / 4))),  # noqa: S311 - no secret
+        "timeoutSeconds": str(round(_WATCH_DURATION_S * (1 + random.random() / 4))),  # noqa: S311 - no secret
     }
     if scope.selector:
         params["labelSelector"] = scope.selector
@@ -67,15 +67,15 @@ async def watch(
         yield []
         rest = b""
         async for piece in pieces:
-            whole, rest = cut(rest + piece)
+            whole, rest = split_lines(rest + piece)
             events = [read_event(line) for line in whole]
             errors = [index for index, event in enumerate(events) if event.type == "ERROR"]
             yield events[: errors[0]] if errors else events
             if errors:
-                raise refusal_of(orjson.loads(bytes(events[errors[0]].object)))
+                raise error_of_status(orjson.loads(bytes(events[errors[0]].object)))
 
 
-def cut(text: bytes) -> tuple[list[bytes], bytes]:
+def split_lines(text: bytes) -> tuple[list[bytes], bytes]:
     """Returns the complete lines, and the rest of an incomplete one."""
     *whole, rest = text.split(b"\n")
     return [line for line in whole if line], rest

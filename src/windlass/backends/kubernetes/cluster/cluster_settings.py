@@ -26,7 +26,7 @@ from windlass.jobs.cluster.policy_fields import (
 )
 from windlass.jobs.cluster.queues import QUEUE, check_queues, queues_of
 from windlass.jobs.errors import JobError
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, ManifestField
 from windlass.jobs.syntax.field import Table
 from windlass.jobs.syntax.table_reader import Reader
 from windlass.jobs.syntax.text import Text
@@ -109,7 +109,9 @@ def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy
 def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[Level, ...]:
     """Returns the levels of the policy; of two with one name the first."""
     try:
-        written = [(each["level"].text(), each["labels"].words()) for each in Spot(spec)[_TOPOLOGY].items()]
+        written = [
+            (each["level"].text(), each["labels"].text_list()) for each in ManifestField(spec)[_TOPOLOGY].items()
+        ]
     except ManifestError as error:
         faults[key] = str(error.fault)
         return ()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.backends.kubernetes.client.objects import Node as NodeObject
-from windlass.backends.kubernetes.client.objects import Pod, Words
+from windlass.backends.kubernetes.client.objects import Pod, StringMap
 from windlass.backends.kubernetes.cluster.nodes import View, node, same
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
 from windlass.backends.kubernetes.cluster.pods import takes
@@ -91,7 +91,7 @@ class ClusterView:
         self._stale.update(dict.fromkeys(known))
         return bool(known)
 
-    def _count(self, before: Words | tuple[()], after: Words | tuple[()]) -> None:
+    def _count(self, before: StringMap | tuple[()], after: StringMap | tuple[()]) -> None:
         """Counts the nodes that have each label that may name a level's domains."""
         self._labels.subtract(label for label in before if label in _SPOKEN_OF)
         self._labels.update(label for label in after if label in _SPOKEN_OF)

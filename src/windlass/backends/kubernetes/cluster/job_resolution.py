@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, Words
+from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, StringMap
 from windlass.backends.kubernetes.cluster.pods import takes
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_named
 from windlass.backends.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
-from windlass.jobs.kubernetes.kinds.registry import separated
+from windlass.jobs.kubernetes.kinds.registry import exclusions
 from windlass.jobs.kubernetes.labels import QUEUE
-from windlass.jobs.kubernetes.manifest_reader import ManifestError, Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestError, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.pods.anti_affinity import Separated
+from windlass.jobs.kubernetes.pods.anti_affinity import Exclusions
 from windlass.jobs.kubernetes.pods.pod_requests import core_name, is_gpu
 
 _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
@@ -28,7 +28,7 @@ _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 class Surroundings:
     """The objects that names in a job refer to."""
 
-    namespace_labels: Words = field(default_factory=dict)
+    namespace_labels: StringMap = field(default_factory=dict)
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     stock: Stock = field(default_factory=Stock)
     levels: tuple[Level, ...] = ()
@@ -78,7 +78,7 @@ def _placed_by(role: Role, kind: str) -> Role:
     return replace(role, node_selector={**role.node_selector, GPU_KIND: kind})
 
 
-def queue_of(written: str, namespace_labels: Words) -> str:
+def queue_of(written: str, namespace_labels: StringMap) -> str:
     """Returns the queue that a job names, or that of its namespace, or the default queue."""
     return written or namespace_labels.get(QUEUE) or DEFAULT_QUEUE
 
@@ -104,7 +104,7 @@ class _Wishes:
 
 def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
     """Resolves the job. Raises ManifestError."""
-    apart = separated(parsed)
+    apart = exclusions(parsed)
     wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
     pairs = [(role, wishes[role.name]) for role in parsed.job.roles]
     priority, unknown = priority_of(parsed.priority_class, around.priorities)
@@ -124,16 +124,16 @@ def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
 
 
 def _wishes(
-    role: str, template: Mapping[str, object], parsed: ParsedJob, around: Surroundings, apart: Separated
+    role: str, template: Mapping[str, object], parsed: ParsedJob, around: Surroundings, apart: Exclusions
 ) -> _Wishes:
-    spec = Spot(template, (role,))["spec"]
+    spec = ManifestField(template, (role,))["spec"]
     claims = claims_of(spec)
     return _Wishes(
         claims, storage(claims, parsed.namespace, around.stock), _kinds_of_gpu(spec), apart.resources.get(role, ())
     )
 
 
-def _kinds_of_gpu(spec: Spot) -> tuple[str, ...]:
+def _kinds_of_gpu(spec: ManifestField) -> tuple[str, ...]:
     """Returns the resources by which GPUs are requested, usually one."""
     containers = [*spec["containers"].items(), *spec["initContainers"].items()]
     named = (

@@ -8,12 +8,12 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.client.objects import (
-    NONE,
+    EMPTY_MAP,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
     PriorityClass,
-    Words,
+    StringMap,
 )
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
 from windlass.backends.kubernetes.cluster.topology_levels import Level
@@ -42,7 +42,7 @@ class ClusterLookups:
         self._hear, self._levels = hear, levels
         self._seen_levels = levels()
         self._changed: set[str] = set()
-        self._namespaces: dict[str, Words] = {}
+        self._namespaces: dict[str, StringMap] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
@@ -51,7 +51,7 @@ class ClusterLookups:
     def of(self, namespace: str) -> Surroundings:
         """Returns the current view; its contents continue to change."""
         stock = Stock(self._claims, self._volumes, self._classes)
-        return Surroundings(self._namespaces.get(namespace, NONE), self._priorities, stock, self._levels())
+        return Surroundings(self._namespaces.get(namespace, EMPTY_MAP), self._priorities, stock, self._levels())
 
     def has_other_levels(self) -> bool:
         """Tells whether the levels of the network have changed since `take_changed`."""
@@ -67,10 +67,10 @@ class ClusterLookups:
         """Handles changes of namespaces."""
         for change in changes:
             name = change.object.metadata.name
-            before = self._namespaces.pop(name, NONE)
+            before = self._namespaces.pop(name, EMPTY_MAP)
             if change.kind != "deleted" and change.object.metadata.labels:
                 self._namespaces[name] = change.object.metadata.labels
-            if self._namespaces.get(name, NONE) != before:
+            if self._namespaces.get(name, EMPTY_MAP) != before:
                 self._changed.add(name)
         self._hear()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from windlass.backends.kubernetes.client.objects import Container, Pod, Words
+from windlass.backends.kubernetes.client.objects import Container, Pod, StringMap
 from windlass.backends.kubernetes.client.objects import Resources as Asked
 from windlass.core.model.resources import PODS, Resources
-from windlass.jobs.kubernetes.manifest_reader import ManifestError, Spot
-from windlass.jobs.kubernetes.pods.anti_affinity import avoided, of_labels
+from windlass.jobs.kubernetes.manifest_reader import ManifestError, ManifestField
+from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors, exclusions_of_pod
 from windlass.jobs.kubernetes.pods.pod_requests import effective, host_port
 from windlass.jobs.kubernetes.pods.quantities import amount
 
@@ -41,7 +41,7 @@ def ports_of(pod: Pod) -> Iterator[str]:
                 yield host_port(number, port.protocol)
 
 
-def amounts(written: Words) -> dict[str, int]:
+def amounts(written: StringMap) -> dict[str, int]:
     """Parses quantities of resources. An unreadable one counts as zero: API servers reject those."""
     return {name: count for name, text in written.items() if (count := _amount(name, text))}
 
@@ -51,10 +51,10 @@ def _apart(pod: Pod) -> tuple[str, ...]:
     if not pod.spec.affinity:
         return ()
     try:
-        avoids = avoided(Spot({"affinity": pod.spec.affinity}))
+        avoids = anti_affinity_selectors(ManifestField({"affinity": pod.spec.affinity}))
     except ManifestError:  # an API server would have rejected it
         return ()
-    return of_labels(pod.metadata.namespace, pod.metadata.labels, avoids)
+    return exclusions_of_pod(pod.metadata.namespace, pod.metadata.labels, avoids)
 
 
 def _stays(container: Container) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from windlass.backends.kubernetes.client.objects import PersistentVolume, PersistentVolumeClaim
 from windlass.core.model.job import Match
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, ManifestField
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of
 
 Terms: TypeAlias = tuple[tuple[Match, ...], ...]
@@ -74,7 +74,7 @@ def storage_class(manifest: Manifest) -> StorageClass:
     )
 
 
-def claims_of(spec: Spot, pod: str = "") -> tuple[str, ...]:
+def claims_of(spec: ManifestField, pod: str = "") -> tuple[str, ...]:
     """Returns the claims that a pod of this spec mounts; an ephemeral volume's is named after the pod.
 
     Raises ManifestError.
@@ -147,7 +147,7 @@ def _terms(node_affinity: Mapping[str, Any] | None) -> Terms:
     if required is None:
         return ()
     return affinity_of(
-        Spot({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}})
+        ManifestField({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}})
     )
 
 

@@ -11,7 +11,7 @@ from windlass.backends.kubernetes.client.resources import JOBS, Resource, named
 from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Dialect, Membership, object_of
 
 _PLURALS = {"PodGroup": "podgroups", "JobSet": "jobsets"}
-_WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.SIZED: "gang", Dialect.ALONE: "pod"}
+_WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.GANG_SIZE: "gang", Dialect.ALONE: "pod"}
 
 
 def _resource(dialect: Dialect) -> Resource:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.persistent_request import PAUSE
+from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding
@@ -35,13 +35,13 @@ class ExternalBinder:
     def launch(self, gang: ExternalGang, allocation: Allocation) -> None:
         """Binds all members that are not bound yet."""
         allocation.busy += 1
-        self._tasks.send(self._launch(gang, allocation))
+        self._tasks.start(self._launch(gang, allocation))
 
     def follow(self, gang: ExternalGang, allocation: Allocation, number: int) -> None:
         """Binds a late pod in the place of a member. If that fails, the pod no longer belongs to the gang."""
         allocation.busy += 1
         allocation.bound.discard(number)
-        self._tasks.send(self._follow(gang, allocation, number))
+        self._tasks.start(self._follow(gang, allocation, number))
 
     async def close(self) -> None:
         """Stops all requests."""
@@ -86,7 +86,7 @@ class ExternalBinder:
             except CannotBindError as error:
                 allocation.failed[number] = error.exit.detail
             except (Unreachable, NotLeader):  # not `request_until_answered`: the gang may be stopped meanwhile
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             except ApiError as error:
                 allocation.failed[number] = f"{pod.metadata.name}: {error}"

@@ -15,7 +15,7 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.external.gang_assembly import gang_of
 from windlass.jobs.kubernetes.external.membership import Dialect
-from windlass.jobs.kubernetes.external.pod_demands import Needs, needs
+from windlass.jobs.kubernetes.external.pod_demands import GroupDemands, demands_of_group
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
@@ -64,13 +64,13 @@ class Recovering:
         gang.status = self._status(gang.job, gang.pods, nodes, begun=begun)
         return gang
 
-    def _needs(self, group: Group) -> Needs:
+    def _needs(self, group: Group) -> GroupDemands:
         """Returns what the group's object requests at present; a gang runs on without its object."""
         try:
-            needed = needs(group.member, self._groups.object_of(group.member), list(group.pods.values()))
+            needed = demands_of_group(group.member, self._groups.object_of(group.member), list(group.pods.values()))
         except ManifestError:
-            return Needs(1)
-        return Needs(1) if isinstance(needed, str) else needed
+            return GroupDemands(1)
+        return GroupDemands(1) if isinstance(needed, str) else needed
 
     def _status(self, job: Job, pods: Sequence[Pod], nodes: Sequence[str], *, begun: bool) -> Status:
         since = self._since(pods)

@@ -20,7 +20,7 @@ from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.status import Phase, Placement
-from windlass.jobs.kubernetes.status.clean_up import left_over
+from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 
 
 class GangController:
@@ -122,7 +122,7 @@ class GangController:
             return ()
         pods, gang.run = tuple(gang.run.pods.all()), None
         phases = {pod.metadata.name: pod.status.phase for pod in pods}
-        gone = set(left_over(gang.parsed, gang.status, phases))
+        gone = set(pods_to_delete(gang.parsed, gang.status, phases))
         self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)
         self._executor.remove_services(gang, gone)
         return pods

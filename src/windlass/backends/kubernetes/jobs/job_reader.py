@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from windlass.backends.kubernetes.client.object_reference import ObjectReference, home_of, version_of
+from windlass.backends.kubernetes.client.object_reference import ObjectReference, reference_to, version_of
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
@@ -59,7 +59,7 @@ class JobReader:
 
     def update(self, resource: Resource, manifest: Manifest) -> None:
         """Reads an object as it is now."""
-        home = home_of(resource, manifest)
+        home = reference_to(resource, manifest)
         gang = self._store.owner(home.uid)
         if gang is not None and not self._leads:
             self.close(gang)

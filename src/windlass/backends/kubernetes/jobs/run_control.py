@@ -19,7 +19,7 @@ from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import ContainersRestarted, Exit
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.status import Target
-from windlass.jobs.kubernetes.status.clean_up import leaves_pods
+from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class RunControl:
 
     def _is_left_to_end(self, gang: Gang, run: Run) -> bool:
         """Tells whether living pods of a job that its pods have ended are left alone (cleanPodPolicy None)."""
-        return run.alone and leaves_pods(gang.parsed, gang.status) and not gang.deleted
+        return run.alone and keeps_running_pods(gang.parsed, gang.status) and not gang.deleted
 
     def _set_alarm(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
         image_pull_timeout = self.parts.gang_pods.image_pull_timeout

@@ -20,7 +20,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import controller_of, owner_uid
-from windlass.backends.kubernetes.client.persistent_request import PAUSE
+from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.kubernetes.gangs.run import Run, Slot
@@ -90,7 +90,7 @@ class PodBinding:
                 try:
                     made = objects.pod(await self.connection.request("POST", path(PODS, namespace), body=body))
                     if node:
-                        self.connection.tally.bindings.observe(time.monotonic() - began)
+                        self.connection.counters.bindings.observe(time.monotonic() - began)
                 except ApiError as error:
                     if not error.is_exists:
                         raise
@@ -162,7 +162,7 @@ class PodBinding:
     async def _look_again(self, pod: Pod) -> None:
         """Waits until the pod is gone, at most `PAUSE`."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PAUSE):
+            async with asyncio.timeout(RETRY_INTERVAL_S):
                 await self.pods.gone(key_of(pod))
 
     async def remove(self, pod: Pod, grace: int) -> None:
@@ -203,7 +203,7 @@ async def _create_and_bind(binding: PodBinding, run: Run, slot: Slot, member: Me
         except ApiError as error:
             run.failed[slot.number] = _refused(member.name, error)
         except BackendError:  # no answer, not the leader at present, or no credentials at present
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_INTERVAL_S)
             continue
         return
 

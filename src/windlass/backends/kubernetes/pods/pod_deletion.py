@@ -63,7 +63,7 @@ class PodDeletion:
     def _send(self, pod: Pod, request: Callable[[], Awaitable[None]]) -> None:
         if pod.metadata.uid not in self._leaving:
             self._leaving.add(pod.metadata.uid)
-            self._tasks.send(self._until_accepted(pod, request))
+            self._tasks.start(self._until_accepted(pod, request))
 
     async def _until_accepted(self, pod: Pod, request: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -60,25 +60,25 @@ class PodExecutor:
     def prepare(self, gang: Gang, generation: int) -> None:
         """Creates the pods of a generation that waits for nodes, unbound."""
         gang.standby.creating = gang.standby.discards
-        self._tasks.send(self._prepare(gang, generation, gang.standby.discards))
+        self._tasks.start(self._prepare(gang, generation, gang.standby.discards))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Creates the missing pods of a run and binds all of them."""
         run.busy = True
-        self._tasks.send(self._launch(gang, run))
+        self._tasks.start(self._launch(gang, run))
 
     def make_anew(self, gang: Gang, run: Run, names: Collection[str]) -> None:
         """Creates some pods of a run again, on the same nodes; ignored while the run is busy."""
         if names and not run.busy:
             run.busy = True
-            self._tasks.send(self._launch(gang, run, names))
+            self._tasks.start(self._launch(gang, run, names))
 
     def bind(self, gang: Gang, run: Run, places: Iterable[tuple[Pod, Slot]]) -> None:
         """Binds pods that a launcher's Job has created; repeated calls have no effect."""
         for pod, slot in places:
             if pod.metadata.uid not in run.bound:
                 run.bound.add(pod.metadata.uid)
-                self._tasks.send(self._bind(gang, run, pod, slot))
+                self._tasks.start(self._bind(gang, run, pod, slot))
 
     def accompany(self, gang: Gang, run: Run) -> None:
         """Creates dependent objects; those of some kinds depend on which pods run."""
@@ -86,7 +86,7 @@ class PodExecutor:
         if gang.dependents.made_for != now and not run.accompanying:
             gang.dependents.made_for, run.accompanying = now, True
             running = frozenset(run.pods.running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
-            self._tasks.send(self._accompany(gang, run, running))
+            self._tasks.start(self._accompany(gang, run, running))
 
     def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Deletes launchers' Jobs, with their pods; repeated calls have no effect."""
@@ -94,13 +94,13 @@ class PodExecutor:
             about = job["metadata"]
             if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
                 self._leaving.add(about["uid"])
-                self._tasks.send(request_until_answered(partial(self._dependents.end_job, about)))
+                self._tasks.start(request_until_answered(partial(self._dependents.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """Deletes the services of pods that were removed."""
         names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
         if names:
-            self._tasks.send(
+            self._tasks.start(
                 request_until_answered(partial(self._dependents.remove_services, gang.home.namespace, names))
             )
 
@@ -167,12 +167,12 @@ class PodExecutor:
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
-            await self.binding.at_once.quiet(_BEHIND)
+            await self.binding.at_once.wait_until_idle(_BEHIND)
             await request_until_answered(lambda: self._dependents.make(gang, _wanted_by(run), running))
         except ApiError as error:
             gang.notes.trouble, gang.notes.stale = f"its dependent objects cannot be created: {error}", True
             self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
-            self._tasks.send(self._accompany_later(gang))
+            self._tasks.start(self._accompany_later(gang))
         else:
             gang.notes.stale |= bool(gang.notes.trouble)
             gang.notes.trouble = ""

@@ -63,7 +63,7 @@ class EventRecorder:
     async def _work(self) -> None:
         while True:
             news = await self._news.get()
-            await self._urgent.quiet(_BEHIND)
+            await self._urgent.wait_until_idle(_BEHIND)
             try:
                 await self._connection.create(EVENTS, event(news))
             except ApiError as error:

@@ -112,7 +112,7 @@ class PendingConditions:
 
     async def _patch(self, pod: Pod, sentence: str) -> None:
         if self._limiter is not None:
-            await self._limiter.quiet(_QUIET_S)
+            await self._limiter.wait_until_idle(_QUIET_S)
         about = pod.metadata
         condition = {"type": _TYPE, "status": "False", "reason": _REASON, "message": sentence}
         before = _condition(pod)

@@ -106,7 +106,7 @@ class StatusWriter:
 
     async def _write(self, gang: Gang) -> None:
         while not gang.version.gone and self._is_news(gang):
-            await self._urgent.quiet(_OFTEN)
+            await self._urgent.wait_until_idle(_OFTEN)
             try:
                 async with self._at_once:
                     await state_writes.say(self._connection, gang, status_of(gang, gang.status, self._now()))

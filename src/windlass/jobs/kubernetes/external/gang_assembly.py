@@ -14,7 +14,7 @@ from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
 from windlass.core.model.resources import Resources
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership
 from windlass.jobs.kubernetes.external.observed_pod import Pod
-from windlass.jobs.kubernetes.external.pod_demands import Needs, called, needs
+from windlass.jobs.kubernetes.external.pod_demands import GroupDemands, demands_of_group, role_name
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms, roles_of
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError
@@ -64,7 +64,7 @@ def gather(
     more than its own affinity restricts them, such as volumes; it may raise ManifestError.
     """
     try:
-        needed = needs(member, group, pods)
+        needed = demands_of_group(member, group, pods)
     except ManifestError as error:
         return Gathered(missing=str(error.fault))
     if isinstance(needed, str):
@@ -108,7 +108,7 @@ def _rank(pod: Pod) -> tuple[str, int, list[tuple[int, str]]]:
     index = pod.metadata.labels.get(_INDEX, "")
     parts = re.findall(r"\d+|\D+", pod.metadata.name)
     name = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-    return called(pod), int(index) if index.isdecimal() else -1, name
+    return role_name(pod), int(index) if index.isdecimal() else -1, name
 
 
 def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
@@ -118,7 +118,7 @@ def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
 
 
 def gang_of(
-    name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
+    name: str, pods: Sequence[P], needed: GroupDemands, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
 ) -> AssembledGang[P]:
     """These pods as one gang, on whatever nodes. See `gather`. Raises ManifestError."""
     roles, ordered = roles_of(pods, takes, terms)

@@ -26,7 +26,7 @@ class Dialect(StrEnum):
     """Our label, on the pods of one batch Job."""
     JOB_SET = "jobset"
     """Our label, on the pods of one JobSet."""
-    SIZED = "sized"
+    GANG_SIZE = "gang-size"
     """Our label, with an annotation for the number of pods."""
     ALONE = "alone"
 
@@ -101,7 +101,7 @@ def _labelled(pod: Pod, name: str) -> Membership:
             return Membership(about.namespace, job_set, Dialect.JOB_SET, attempt)
         if (owner := controller(pod)) is not None and owner.kind == "Job":
             return Membership(about.namespace, owner.name, Dialect.JOB, owner.uid)
-    return Membership(about.namespace, name, Dialect.SIZED)
+    return Membership(about.namespace, name, Dialect.GANG_SIZE)
 
 
 def controller(pod: Pod) -> Owner | None:

@@ -12,14 +12,14 @@ from windlass.core.model.job import TopologyRequest
 from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, Dialect, Membership, object_of
 from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.labels import GANG, GANG_SIZE
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 
 _TASK = "volcano.sh/task-spec"
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """Of one gang."""
+class GroupDemands:
+    """Demands of one gang."""
 
     minimum: int
     """Pods that start together, or none does."""
@@ -29,62 +29,64 @@ class Needs:
     topology: TopologyRequest | None = None
 
 
-def needs(member: Membership, group: Manifest | None, pods: Sequence[Pod]) -> Needs | str:
+def demands_of_group(member: Membership, group: Manifest | None, pods: Sequence[Pod]) -> GroupDemands | str:
     """The requests in the gang's object, or why they are unknown. Raises ManifestError if the object is malformed."""
     if member.dialect is Dialect.ALONE:
-        return Needs(1)
-    if member.dialect is Dialect.SIZED:
-        return _sized(pods)
+        return GroupDemands(1)
+    if member.dialect is Dialect.GANG_SIZE:
+        return _by_annotation(pods)
     if group is None:
         kind = object_of(member)
         return f"{kind.kind if kind else 'object'} {member.namespace}/{member.name} does not exist"
-    return _of_object(member.dialect, Spot(group)["spec"], pods)
+    return _of_object(member.dialect, ManifestField(group)["spec"], pods)
 
 
-def _of_object(dialect: Dialect, spec: Spot, pods: Sequence[Pod]) -> Needs:
+def _of_object(dialect: Dialect, spec: ManifestField, pods: Sequence[Pod]) -> GroupDemands:
     match dialect:
         case Dialect.NATIVE:
             return _native(spec)
         case Dialect.JOB:
-            return Needs(_of_job(spec))
+            return GroupDemands(_of_job(spec))
         case Dialect.JOB_SET:
-            return Needs(_of_job_set(spec, pods))
-    return Needs(spec["minMember"].whole() or 1, spec["queue"].text(), spec["priorityClassName"].text())
+            return GroupDemands(_of_job_set(spec, pods))
+    return GroupDemands(spec["minMember"].integer() or 1, spec["queue"].text(), spec["priorityClassName"].text())
 
 
-def called(pod: Pod) -> str:
+def role_name(pod: Pod) -> str:
     """The role of the pod in its gang, from its labels."""
     labels = pod.metadata.labels
     return labels.get(REPLICATED_JOB) or labels.get(_TASK) or "pods"
 
 
-def _sized(pods: Sequence[Pod]) -> Needs | str:
+def _by_annotation(pods: Sequence[Pod]) -> GroupDemands | str:
     sizes = {pod.metadata.annotations.get(GANG_SIZE, "") for pod in pods}
-    wrong = next((size for size in sizes if not (size.isascii() and size.isdigit() and 0 < int(size[:9]) <= 10**6)), "")
+    invalid = next(
+        (size for size in sizes if not (size.isascii() and size.isdigit() and 0 < int(size[:9]) <= 10**6)), ""
+    )
     if "" in sizes:
         return f"the number of the gang's pods is unknown; give each the annotation {GANG_SIZE} beside the label {GANG}"
-    if wrong or len(sizes) > 1:
+    if invalid or len(sizes) > 1:
         return f"the annotation {GANG_SIZE} must be one and the same number on all pods of the gang"
-    return Needs(int(sizes.pop()))
+    return GroupDemands(int(sizes.pop()))
 
 
-def _native(spec: Spot) -> Needs:
+def _native(spec: ManifestField) -> GroupDemands:
     """Under the policy basic every pod is a gang of its own."""
-    least = spec["schedulingPolicy"]["gang"]["minCount"].whole(1) or 1
+    least = spec["schedulingPolicy"]["gang"]["minCount"].integer(1) or 1
     keys = [constraint["key"].text() for constraint in spec["schedulingConstraints"]["topology"].items()]
     topology = TopologyRequest(keys[0]) if keys and keys[0] else None
-    priority = spec["priority"].whole(-(2**31))
-    return Needs(least, "", spec["priorityClassName"].text(), priority, topology)
+    priority = spec["priority"].integer(-(2**31))
+    return GroupDemands(least, "", spec["priorityClassName"].text(), priority, topology)
 
 
-def _of_job(spec: Spot) -> int:
+def _of_job(spec: ManifestField) -> int:
     """The pods of a batch Job that run at a time."""
-    parallelism, completions = spec["parallelism"].whole(), spec["completions"].whole()
+    parallelism, completions = spec["parallelism"].integer(), spec["completions"].integer()
     parallelism = 1 if parallelism is None else parallelism
     return parallelism if completions is None else min(parallelism, completions)
 
 
-def _of_job_set(spec: Spot, pods: Sequence[Pod]) -> int:
+def _of_job_set(spec: ManifestField, pods: Sequence[Pod]) -> int:
     """The pods of all jobs of a JobSet, or of those that have begun where one waits for another."""
     jobs = spec["replicatedJobs"].items()
     in_order = spec["startupPolicy"]["startupPolicyOrder"].text() == "InOrder"
@@ -94,6 +96,6 @@ def _of_job_set(spec: Spot, pods: Sequence[Pod]) -> int:
     return sum(_replicas(job) * _of_job(job["template"]["spec"]) for job in jobs)
 
 
-def _replicas(job: Spot) -> int:
-    written = job["replicas"].whole()
+def _replicas(job: ManifestField) -> int:
+    written = job["replicas"].integer()
     return 1 if written is None else written

@@ -9,8 +9,8 @@ from typing import TypeAlias, TypeVar
 from windlass.core.model.job import Match, Role, Toleration
 from windlass.core.model.resources import Resources
 from windlass.jobs.kubernetes.external.observed_pod import Pod
-from windlass.jobs.kubernetes.external.pod_demands import called
-from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.external.pod_demands import role_name
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of
 
 P = TypeVar("P", bound=Pod)
@@ -20,7 +20,11 @@ Terms: TypeAlias = tuple[tuple[Match, ...], ...]
 
 def own_terms(pod: Pod) -> Terms:
     """The terms of the pod's node affinity. Raises ManifestError."""
-    return affinity_of(Spot({"affinity": pod.spec.affinity}, (pod.metadata.name, "spec"))) if pod.spec.affinity else ()
+    return (
+        affinity_of(ManifestField({"affinity": pod.spec.affinity}, (pod.metadata.name, "spec")))
+        if pod.spec.affinity
+        else ()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ def _kind(pod: Pod, takes: Mapping[str, int], terms: Terms) -> _Kind:
     spec = pod.spec
     tolerations = tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in spec.tolerations)
     return _Kind(
-        called(pod), tuple(sorted(takes.items())), tuple(sorted(spec.node_selector.items())), tolerations, terms
+        role_name(pod), tuple(sorted(takes.items())), tuple(sorted(spec.node_selector.items())), tolerations, terms
     )
 
 

@@ -37,7 +37,7 @@ def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
     """The job with its success policy, and with restarts of single pods unless the gang restarts whole."""
     job = parsed.job
     if parsed.policy.gang_restart:
-        return replace(parsed, job=replace(job, success=SuccessPolicy(_served_roles(parsed))))
+        return replace(parsed, job=replace(job, success=SuccessPolicy(_required_roles(parsed))))
     limit = parsed.policy.backoff_limit if policy.is_limited else None
     by_role = {each.role: each for each in parsed.replicas}
     roles = tuple(_role(role, by_role[role.name], policy) for role in job.roles)
@@ -60,10 +60,10 @@ def _success(job: Job, parsed: ParsedJob, policy: MemberPolicy) -> SuccessPolicy
     return SuccessPolicy(leaders) if leaders else SuccessPolicy((WORKER.lower(),), policy.workers)
 
 
-def _served_roles(parsed: ParsedJob) -> tuple[str, ...]:
+def _required_roles(parsed: ParsedJob) -> tuple[str, ...]:
     """The roles whose members must succeed; () for all. The others serve them and do not end by themselves."""
     types = [each.type for each in parsed.replicas]
     launched = any(each in _LAUNCHERS for each in types)
     serving = [each for each in types if each not in _LAUNCHERS] if launched else _SERVERS.get(parsed.kind, ())
-    served = tuple(each.role for each in parsed.replicas if each.type not in serving)
-    return served if len(served) < len(types) else ()
+    required = tuple(each.role for each in parsed.replicas if each.type not in serving)
+    return required if len(required) < len(types) else ()

@@ -13,7 +13,7 @@ from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, conf
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, run_policy
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     JOB_ROLE,
@@ -46,7 +46,7 @@ _MOUNTS = [mount(_KUBECTL_VOLUME, mpi.KUBECTL), mount(VOLUME, mpi.CONFIG)]
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def read(manifest: Spot, settings: Settings) -> ParsedJob:
+def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -58,9 +58,9 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
     return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings, init={LAUNCHER: kubectl})
 
 
-def slots(spec: Spot) -> int:
+def slots(spec: ManifestField) -> int:
     """Ranks that each worker takes. Raises ManifestError."""
-    written = spec["slotsPerWorker"].whole(0, 10_000)
+    written = spec["slotsPerWorker"].integer(0, 10_000)
     return 1 if written is None else written
 
 

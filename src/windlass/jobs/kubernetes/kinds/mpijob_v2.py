@@ -16,7 +16,7 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.labels import ROLE
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     JOB_NAME,
@@ -40,7 +40,7 @@ _ROOTS_KEYS = "/root/.ssh"
 _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 
 
-def read(manifest: Spot, settings: Settings) -> ParsedJob:
+def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -89,26 +89,26 @@ def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[
     return [_service(parsed), _config_map(parsed, running), _secret(parsed), *([] if waits else [_launcher(parsed)])]
 
 
-def _slots(spec: Spot) -> int:
-    written = spec["slotsPerWorker"].whole(0, 10_000)
+def _slots(spec: ManifestField) -> int:
+    written = spec["slotsPerWorker"].integer(0, 10_000)
     return 1 if written is None else written
 
 
-def _implementation(spec: Spot) -> str:
+def _implementation(spec: ManifestField) -> str:
     return spec["mpiImplementation"].choice(mpi.IMPLEMENTATIONS, mpi.OPEN_MPI)
 
 
-def _computes(spec: Spot) -> bool:
+def _computes(spec: ManifestField) -> bool:
     """Tells whether the launcher is a worker too."""
     return spec["runLauncherAsWorker"].flag()
 
 
-def _creation(spec: Spot) -> str:
+def _creation(spec: ManifestField) -> str:
     """The policy for the creation of the launcher."""
     return spec["launcherCreationPolicy"].choice((_AT_STARTUP, _WHEN_READY), _AT_STARTUP)
 
 
-def _keys(spec: Spot) -> str:
+def _keys(spec: ManifestField) -> str:
     """Path of the SSH keys in a container."""
     return spec["sshAuthMountPath"].text() or _ROOTS_KEYS
 

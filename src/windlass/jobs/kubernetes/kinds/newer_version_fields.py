@@ -11,7 +11,7 @@ from typing import Any
 from windlass.jobs.syntax.field import Shape, Table
 
 
-def known_part(value: Any, table: Table, path: str, unknown: list[str]) -> Any:
+def drop_unknown_fields(value: Any, table: Table, path: str, unknown: list[str]) -> Any:
     """The value without fields that are not in its table; their paths are added to `unknown`.
 
     A value that is no mapping is left to its reader.
@@ -29,9 +29,9 @@ def known_part(value: Any, table: Table, path: str, unknown: list[str]) -> Any:
 
 def _known_below(value: Any, shape: Shape, table: Table, path: str, unknown: list[str]) -> Any:
     if shape is Shape.TABLE:
-        return known_part(value, table, path, unknown)
+        return drop_unknown_fields(value, table, path, unknown)
     if shape is Shape.TABLES and isinstance(value, list):
-        return [known_part(each, table, f"{path}[{number}]", unknown) for number, each in enumerate(value)]
+        return [drop_unknown_fields(each, table, f"{path}[{number}]", unknown) for number, each in enumerate(value)]
     if shape is Shape.NAMED and isinstance(value, dict):
-        return {name: known_part(each, table, f"{path}.{name}", unknown) for name, each in value.items()}
+        return {name: drop_unknown_fields(each, table, f"{path}.{name}", unknown) for name, each in value.items()}
     return value

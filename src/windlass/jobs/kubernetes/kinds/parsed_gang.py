@@ -8,10 +8,10 @@ from dataclasses import replace
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.run_policy import restart_policy
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas, RunPolicy
-from windlass.jobs.kubernetes.pods.anti_affinity import avoided
-from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of, unheeded
+from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
+from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, ignored_fields, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.syntax.names import DNS_LABEL, is_name
@@ -25,7 +25,7 @@ Sizes = Mapping[str, tuple[int, int]]
 
 
 def parsed_job(
-    manifest: Spot,
+    manifest: ManifestField,
     replicas: Sequence[Replicas],
     policy: RunPolicy,
     *,
@@ -45,7 +45,7 @@ def parsed_job(
     roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
     roles = _sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})
     grace = max([grace_of(spec) for spec in templates.values()], default=_DEFAULT_GRACE_MS)
-    labels = manifest["metadata"]["labels"].texts()
+    labels = manifest["metadata"]["labels"].text_map()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
     return ParsedJob(
         manifest=manifest.mapping(),
@@ -59,7 +59,7 @@ def parsed_job(
         policy=policy,
         settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
-        avoids={each.role: avoided(templates[each.type]) for each in replicas},
+        anti_affinity={each.role: anti_affinity_selectors(templates[each.type]) for each in replicas},
         warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *warnings_of_templates(templates)),
     )
 
@@ -81,51 +81,53 @@ def _job(
     )
 
 
-def _spec(manifest: Spot, field: str, replicas: Replicas, init: Manifest | None) -> Spot:
+def _spec(manifest: ManifestField, field: str, replicas: Replicas, init: Manifest | None) -> ManifestField:
     """The pod spec of a type, as far as it decides on nodes."""
     path = manifest["spec"][field][replicas.written]["template"]["spec"].path
     spec = replicas.template["spec"]
-    return Spot({**spec, "initContainers": [*(spec.get("initContainers") or []), init]} if init else spec, path)
+    return ManifestField(
+        {**spec, "initContainers": [*(spec.get("initContainers") or []), init]} if init else spec, path
+    )
 
 
-def _of_policy(scheduling: Spot) -> list[str]:
+def _of_policy(scheduling: ManifestField) -> list[str]:
     """Warnings for fields of the scheduling policy that have no effect."""
     idle = ("minResources", "scheduleTimeoutSeconds")
     return [f"schedulingPolicy: {name} has no effect" for name in idle if scheduling[name].value is not None]
 
 
-def warnings_of_templates(templates: Mapping[str, Spot]) -> list[str]:
+def warnings_of_templates(templates: Mapping[str, ManifestField]) -> list[str]:
     """Warnings for fields of the pods' specs, by replica type, that have no effect. Raises ManifestError."""
     found = []
     for kind, spec in templates.items():
-        found += [f"{kind}: {wish} is ignored by the scheduler" for wish in unheeded(spec)]
+        found += [f"{kind}: {wish} is ignored by the scheduler" for wish in ignored_fields(spec)]
         if spec["restartPolicy"].text():
             found.append(f"{kind}: the template's restartPolicy gives way to the one beside its replicas")
     return found
 
 
-def _name(manifest: Spot, replicas: Sequence[Replicas]) -> str:
+def _name(manifest: ManifestField, replicas: Sequence[Replicas]) -> str:
     """The job's name, if every pod and service named by it may be called so."""
-    spot = manifest["metadata"]["name"]
-    name = spot.text()
+    entry = manifest["metadata"]["name"]
+    name = entry.text()
     longest = max((f"{name}-{each.role}-{max(each.count - 1, 0)}" for each in replicas), key=len, default=name)
     if not name:
-        spot.refuse("expects the job's name")
+        entry.refuse("expects the job's name")
     if not is_name(DNS_LABEL, name):
-        spot.refuse("expects small letters, digits and dashes, a letter first: services are named by it")
+        entry.refuse("expects small letters, digits and dashes, a letter first: services are named by it")
     if len(longest) > 63:
-        spot.refuse(f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63")
+        entry.refuse(f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63")
     return name
 
 
-def _role(replicas: Replicas, spec: Spot, nproc_per_node: str) -> Role:
+def _role(replicas: Replicas, spec: ManifestField, nproc_per_node: str) -> Role:
     resources = pod_requests(spec)
     return Role(
         name=replicas.role,
         replicas=replicas.count,
         procs=_procs(nproc_per_node, resources.get(GPU, 0)),
         resources=resources,
-        node_selector=spec["nodeSelector"].texts(),
+        node_selector=spec["nodeSelector"].text_map(),
         tolerations=tolerations_of(spec),
         affinity=affinity_of(spec),
     )
@@ -136,15 +138,15 @@ def _procs(nproc_per_node: str, gpus: int) -> int:
     return int(nproc_per_node) if nproc_per_node.isdigit() else max(1, 0 if nproc_per_node == "cpu" else gpus)
 
 
-def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: Spot) -> dict[str, tuple[int, int]]:
+def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: ManifestField) -> dict[str, tuple[int, int]]:
     """The size of the workers under `schedulingPolicy.minAvailable`; all other roles are complete anyway."""
     if policy.min_available is None:
         return {}
     workers = next((role.replicas for role in roles if role.name == WORKER), 0)
     others = sum(role.replicas for role in roles) - workers
     if policy.min_available > workers + others:
-        spot = manifest["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"]
-        spot.refuse(f"must be at most {workers + others}, the pods that there are")
+        entry = manifest["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"]
+        entry.refuse(f"must be at most {workers + others}, the pods that there are")
     fewest = max(policy.min_available - others, 1)
     return {WORKER: (fewest, workers)} if fewest < workers else {}
 
@@ -158,7 +160,7 @@ def _resized(role: Role, fewest: int, most: int) -> Role:
     return replace(role, min_replicas=min(fewest, role.replicas), max_replicas=max(most, role.replicas))
 
 
-def grace_of(spec: Spot) -> int:
+def grace_of(spec: ManifestField) -> int:
     """Termination grace period of a pod in milliseconds. Raises ManifestError."""
-    seconds = spec["terminationGracePeriodSeconds"].whole()
+    seconds = spec["terminationGracePeriodSeconds"].integer()
     return _DEFAULT_GRACE_MS if seconds is None else seconds * 1000

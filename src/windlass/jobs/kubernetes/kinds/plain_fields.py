@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from windlass.jobs.errors import FieldPath, Place, Problem
-from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError, Spot
+from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError, ManifestField
 from windlass.jobs.syntax.field import Table
 from windlass.jobs.syntax.table_reader import Reader
 from windlass.jobs.syntax.yaml_tree import MAX_DEPTH, ListNode, MapNode, Node, Scalar
@@ -55,11 +55,11 @@ class _Paths:
         return Scalar(name, name, self.place(path)), self.node(value, path, depth + 1)
 
 
-def plain_fields(spot: Spot, table: Table, what: str, check: Check) -> dict[str, Any]:
+def plain_fields(entry: ManifestField, table: Table, what: str, check: Check) -> dict[str, Any]:
     """The fields that are written there. `what` names the mapping in errors: "a job". Raises ManifestError."""
     paths = _Paths()
     reader = Reader(paths)
-    values = reader.table(paths.node(spot.value, spot.path, 0), table, (), what)
+    values = reader.table(paths.node(entry.value, entry.path, 0), table, (), what)
     for problem in reader.problems:
         path = paths.of(problem)
         raise ManifestError(Fault(path, problem.message.removeprefix(f"{path[-1]} ")))

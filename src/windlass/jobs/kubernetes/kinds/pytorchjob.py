@@ -14,9 +14,9 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
-from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation, with_agent, with_membership
+from windlass.jobs.kubernetes.pods.agent_pods import requested_agent, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, extended, metadata, pod
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
@@ -28,7 +28,7 @@ TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT,
 _PROCS = ("auto", "cpu", "gpu", "xpu")
 
 
-def read(manifest: Spot, settings: Settings) -> ParsedJob:
+def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
@@ -49,9 +49,9 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
     )
 
 
-def _with_agents(manifest: Spot, replicas: tuple[Replicas, ...], settings: Settings) -> tuple[Replicas, ...]:
+def _with_agents(manifest: ManifestField, replicas: tuple[Replicas, ...], settings: Settings) -> tuple[Replicas, ...]:
     """The replicas with agents in their pods, if an annotation asks for them. A plain script stays one process."""
-    way = asked_by_annotation(manifest)
+    way = requested_agent(manifest)
     if not way:
         return replicas
     spec = manifest["spec"]
@@ -85,7 +85,7 @@ def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, g
     lead = replicas.type == MASTER or (parsed.of(MASTER) is None and index == 0)
     env = env_vars(environment(gang, replicas.role, index))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
-    if asked_by_annotation(Spot(parsed.manifest)):
+    if requested_agent(ManifestField(parsed.manifest)):
         made["spec"] = with_membership(made["spec"], parsed, PORT.container, made["metadata"]["name"])
     if replicas.type == WORKER and gang.master_port is not None:
         made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name, parsed.settings)])
@@ -117,17 +117,17 @@ def _gang(parsed: ParsedJob) -> PyTorchGang:
     return PyTorchGang(parsed.name, parsed.pods, port_of(master, PORT) if master else None, nproc, elastic)
 
 
-def _nproc_per_node(spec: Spot) -> str | None:
-    spot = spec["nprocPerNode"]
-    if spot.value is None:
+def _nproc_per_node(spec: ManifestField) -> str | None:
+    entry = spec["nprocPerNode"]
+    if entry.value is None:
         return None
-    word = spot.text()
+    word = entry.text()
     if word not in _PROCS and not (word.isascii() and word.isdigit() and len(word) < 6 and int(word) > 0):
-        spot.refuse(f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}")
+        entry.refuse(f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}")
     return word
 
 
-def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | None:
+def _elastic(spec: ManifestField, job: str, replicas: tuple[Replicas, ...]) -> Elastic | None:
     """The elastic policy, every default filled in; None without one. The workers are the last replicas."""
     policy = spec["elasticPolicy"]
     sizes = elastic_sizes(policy, replicas, TYPES.specs)
@@ -136,13 +136,13 @@ def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | 
     if policy["nProcPerNode"].value is not None and spec["nprocPerNode"].value is not None:
         policy["nProcPerNode"].refuse("says the same as nprocPerNode; keep that one")
     host = policy["rdzvHost"].text() or replica_name(job, WORKER, 0)
-    port = policy["rdzvPort"].whole(1, 65535) or port_of(replicas[-1], PORT)
+    port = policy["rdzvPort"].integer(1, 65535) or port_of(replicas[-1], PORT)
     return Elastic(
         *sizes,
         f"{host}:{port}",
         backend=policy["rdzvBackend"].text() or "c10d",
-        max_restarts=policy["maxRestarts"].whole(),
-        nproc_per_node=policy["nProcPerNode"].whole(1),
+        max_restarts=policy["maxRestarts"].integer(),
+        nproc_per_node=policy["nProcPerNode"].integer(1),
         rdzv_id=policy["rdzvId"].text() or None,
         rdzv_conf=tuple((each["key"].text(), each["value"].text()) for each in policy["rdzvConf"].items()),
         standalone=policy["standalone"].flag(),

@@ -22,11 +22,11 @@ from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy, with_poli
 from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
 from windlass.jobs.kubernetes.kinds.pod_group import pod_group
 from windlass.jobs.kubernetes.labels import AGENT
-from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, ManifestError, Spot
-from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, resized
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, ManifestError, ManifestField
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, with_sizes
 from windlass.jobs.kubernetes.pods import anti_affinity
-from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation
-from windlass.jobs.kubernetes.pods.anti_affinity import Separated
+from windlass.jobs.kubernetes.pods.agent_pods import requested_agent
+from windlass.jobs.kubernetes.pods.anti_affinity import Exclusions
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.syntax.names import did_you_mean
 
@@ -40,7 +40,7 @@ class Kind:
     api_version: str
     name: str
     plural: str
-    read: Callable[[Spot, Settings], ParsedJob]
+    read: Callable[[ManifestField, Settings], ParsedJob]
     """Reads a manifest. Raises ManifestError."""
     members: Callable[[ParsedJob, int], list[Member]]
     dependent_objects: Callable[[ParsedJob, Collection[str]], list[Manifest]]
@@ -54,7 +54,7 @@ OURS, TRAINER = trainingjob.API_VERSION, "trainer.kubeflow.org/v1alpha1"
 class _Module(Protocol):
     """A module of this package for one kind."""
 
-    def read(self, manifest: Spot, settings: Settings, /) -> ParsedJob:
+    def read(self, manifest: ManifestField, settings: Settings, /) -> ParsedJob:
         """See `Kind.read`."""
 
     def members(self, parsed: ParsedJob, generation: int, /) -> list[Member]:
@@ -96,33 +96,35 @@ _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
 def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
-    """The job of a manifest, or the first fault in it. Raises nothing, whatever the manifest holds."""
+    """The job of a manifest, or the first fault in it. Raises nothing for any content."""
     try:
-        spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
-        kind = _kind(spot["apiVersion"], spot["kind"])
-        parsed = kind.read(spot, settings)
+        field = ManifestField(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
+        kind = _kind(field["apiVersion"], field["kind"])
+        parsed = kind.read(field, settings)
         parsed = with_policies(parsed, kind.member_policy(parsed))
-        parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(spot)))
+        parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(field)))
     except ManifestError as error:
         return error.fault
-    return replace(parsed, warnings=(*parsed.warnings, *_unheeded(parsed))) if _avoids(parsed) else parsed
+    if not _has_anti_affinity(parsed):
+        return parsed
+    return replace(parsed, warnings=(*parsed.warnings, *_ignored_anti_affinity(parsed)))
 
 
-def _without_agent(manifest: Spot) -> list[str]:
+def _without_agent(manifest: ManifestField) -> list[str]:
     """A warning for an annotation that requests an agent for a kind without one. Raises ManifestError."""
-    if manifest["kind"].text() == "PyTorchJob" or not asked_by_annotation(manifest):
+    if manifest["kind"].text() == "PyTorchJob" or not requested_agent(manifest):
         return []
     instead = "write agent into the spec" if manifest["kind"].text() == trainingjob.KIND else "a PyTorchJob has it"
     return [f"the annotation {AGENT} has no effect on this kind; {instead}"]
 
 
-def separated(parsed: ParsedJob) -> Separated:
-    """Which pods of a job may not share a node."""
-    if not _avoids(parsed):
-        return Separated({}, frozenset())
+def exclusions(parsed: ParsedJob) -> Exclusions:
+    """The exclusions between pods of a job that may not share a node."""
+    if not _has_anti_affinity(parsed):
+        return Exclusions({}, frozenset())
     one_each = {each.role: min(each.count, 1) for each in parsed.replicas}
     pods = {member.role: member.pod for member in members(parsed, 1, one_each)}
-    return anti_affinity.separated(parsed, {role: pod["metadata"]["labels"] for role, pod in pods.items()})
+    return anti_affinity.exclusions_of(parsed, {role: pod["metadata"]["labels"] for role, pod in pods.items()})
 
 
 def members(parsed: ParsedJob, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
@@ -130,7 +132,7 @@ def members(parsed: ParsedJob, generation: int, sizes: Mapping[str, int] = _AS_W
 
     `sizes`: replicas of roles whose number differs from the requested one; the pods' variables are for these sizes.
     """
-    return _BY_NAME[parsed.api_version, parsed.kind].members(resized(parsed, sizes), generation)
+    return _BY_NAME[parsed.api_version, parsed.kind].members(with_sizes(parsed, sizes), generation)
 
 
 def dependent_objects(
@@ -141,22 +143,26 @@ def dependent_objects(
     `running`: names of the pods that are ready, for MPI's script that discovers hosts; a launcher may wait for all of
     them.
     """
-    made = _BY_NAME[parsed.api_version, parsed.kind].dependent_objects(resized(parsed, sizes), running)
+    made = _BY_NAME[parsed.api_version, parsed.kind].dependent_objects(with_sizes(parsed, sizes), running)
     return [*pod_group(parsed), *made]
 
 
-def _avoids(parsed: ParsedJob) -> bool:
-    return any(parsed.avoids.values())
+def _has_anti_affinity(parsed: ParsedJob) -> bool:
+    return any(parsed.anti_affinity.values())
 
 
-def _unheeded(parsed: ParsedJob) -> list[str]:
+def _ignored_anti_affinity(parsed: ParsedJob) -> list[str]:
     """Warnings for anti-affinity that has no effect, or not its whole effect."""
-    heeded = separated(parsed).heeded
-    left = (each for each in parsed.replicas if each.count and parsed.avoids[each.role] and each.role not in heeded)
-    return [f"{each.type}: podAntiAffinity is ignored by the scheduler" for each in left]
+    supported = exclusions(parsed).supported_roles
+    ignored = (
+        each
+        for each in parsed.replicas
+        if each.count and parsed.anti_affinity[each.role] and each.role not in supported
+    )
+    return [f"{each.type}: podAntiAffinity is ignored by the scheduler" for each in ignored]
 
 
-def _kind(api_version: Spot, kind: Spot) -> Kind:
+def _kind(api_version: ManifestField, kind: ManifestField) -> Kind:
     version, name = api_version.text(), kind.text()
     versions = [each.api_version for each in KINDS if each.name == name]
     if not name:

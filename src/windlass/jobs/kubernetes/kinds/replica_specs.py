@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import WORKER, Replicas
 from windlass.jobs.syntax.names import did_you_mean
 
@@ -50,17 +50,17 @@ class ReplicaTypes:
     """The restart policy of a type where none is written, if not the kind's."""
 
 
-def replica_specs(spec: Spot, kind: ReplicaTypes) -> tuple[Replicas, ...]:
+def replica_specs(spec: ManifestField, kind: ReplicaTypes) -> tuple[Replicas, ...]:
     """The replicas of a job in the order of the kind's types. Raises ManifestError."""
     written = spec[kind.specs]
     if not written.mapping():
         written.refuse(f"expects {' and '.join(kind.types)}, one of them at least")
-    found: dict[str, Spot] = {}
-    for name, spot in written.fields():
-        known = _type(name, spot, kind)
+    found: dict[str, ManifestField] = {}
+    for name, entry in written.fields():
+        known = _type(name, entry, kind)
         if known in found:
-            spot.refuse(f"is the {known} a second time; write it once")
-        found[known] = spot
+            entry.refuse(f"is the {known} a second time; write it once")
+        found[known] = entry
     for needed in kind.needed:
         if needed not in found:
             written.refuse(f"has no {needed}; every job of this kind has one")
@@ -70,32 +70,32 @@ def replica_specs(spec: Spot, kind: ReplicaTypes) -> tuple[Replicas, ...]:
     return replicas
 
 
-def _type(name: str, spot: Spot, kind: ReplicaTypes) -> str:
+def _type(name: str, entry: ManifestField, kind: ReplicaTypes) -> str:
     same = str.lower if kind.fold_case else str
     known = next((known for known in kind.types if same(name) == same(known)), None)
     if known is None:
-        spot.refuse(f"{name[:40]!r} is no replica type of this kind{did_you_mean(name, kind.types)}")
+        entry.refuse(f"{name[:40]!r} is no replica type of this kind{did_you_mean(name, kind.types)}")
     return known
 
 
-def _replicas(name: str, spot: Spot, kind: ReplicaTypes) -> Replicas:
+def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
     default = kind.counts.get(name, 1)
-    count = spot["replicas"].whole(0, MOST_REPLICAS)
+    count = entry["replicas"].integer(0, MOST_REPLICAS)
     count = default if count is None else count
     if name in kind.single and count != 1:
-        spot["replicas"].refuse(f"must be 1: a job has one {name}")
+        entry["replicas"].refuse(f"must be 1: a job has one {name}")
     if count < min(kind.fewest, default):
-        spot["replicas"].refuse(f"must be at least {kind.fewest}; leave the {name} out instead")
-    template = spot["template"]
+        entry["replicas"].refuse(f"must be at least {kind.fewest}; leave the {name} out instead")
+    template = entry["template"]
     check_template(template, kind.port)
-    restart = spot["restartPolicy"].choice(RESTARTS, kind.restarts.get(name, kind.restart))
-    return Replicas(name, str(spot.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
+    restart = entry["restartPolicy"].choice(RESTARTS, kind.restarts.get(name, kind.restart))
+    return Replicas(name, str(entry.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
 
 
-def check_template(template: Spot, port: Port | None) -> None:
+def check_template(template: ManifestField, port: Port | None) -> None:
     """Checks that a pod template has the shapes that the assembly of pods requires. Raises ManifestError."""
-    template["metadata"]["labels"].texts()
-    template["metadata"]["annotations"].texts()
+    template["metadata"]["labels"].text_map()
+    template["metadata"]["annotations"].text_map()
     spec = template["spec"]
     containers = spec["containers"]
     if not containers.items():
@@ -103,13 +103,13 @@ def check_template(template: Spot, port: Port | None) -> None:
     for container in (*containers.items(), *spec["initContainers"].items()):
         _check_container(container)
     for name in ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig"):
-        _CHECKS.get(name, Spot.text)(spec[name])
+        _CHECKS.get(name, ManifestField.text)(spec[name])
     names = [container["name"].text() for container in containers.items()]
     if port is not None and port.container not in names:
         containers.refuse(f"no container is called {port.container!r}; call the one that trains so")
 
 
-def _check_container(container: Spot) -> None:
+def _check_container(container: ManifestField) -> None:
     for name in ("name", "image"):
         if not container[name].text():
             container[name].refuse(f"expects the container's {name}")
@@ -117,17 +117,17 @@ def _check_container(container: Spot) -> None:
         for item in container[name].items():
             item["name"].text()
     for name in ("command", "args"):
-        container[name].words()
+        container[name].text_list()
     for port in container["ports"].items():
-        if port["containerPort"].whole(1, 65535) is None:
+        if port["containerPort"].integer(1, 65535) is None:
             port["containerPort"].refuse("expects the port's number")
 
 
-def _check_dns(spot: Spot) -> None:
-    spot["searches"].words()
+def _check_dns(entry: ManifestField) -> None:
+    entry["searches"].text_list()
 
 
-_CHECKS: dict[str, Any] = {"volumes": Spot.items, "dnsConfig": _check_dns}
+_CHECKS: dict[str, Any] = {"volumes": ManifestField.items, "dnsConfig": _check_dns}
 
 
 def _with_port(template: Mapping[str, Any], port: Port | None) -> Mapping[str, Any]:
@@ -153,7 +153,7 @@ def port_of(replicas: Replicas, port: Port) -> int:
     return port.number
 
 
-def elastic_sizes(policy: Spot, replicas: Sequence[Replicas], field: str) -> tuple[int, int] | None:
+def elastic_sizes(policy: ManifestField, replicas: Sequence[Replicas], field: str) -> tuple[int, int] | None:
     """Returns minimum and maximum; a missing one is the other, or the number of workers. None without a policy.
 
     Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/pytorch_defaults.go, setElasticPolicy.
@@ -165,7 +165,7 @@ def elastic_sizes(policy: Spot, replicas: Sequence[Replicas], field: str) -> tup
     if worker is None:
         policy.refuse(f"needs a Worker in {field}: workers are what come and go")
     policy["metrics"].items()
-    fewest, most = policy["minReplicas"].whole(1), policy["maxReplicas"].whole(1)
+    fewest, most = policy["minReplicas"].integer(1), policy["maxReplicas"].integer(1)
     fewest = fewest or most or worker.count
     most = most or fewest
     if fewest > most:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from windlass.core.model.job import RestartPolicy
 from windlass.jobs.kubernetes.labels import QUEUE
-from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import Replicas, RunPolicy
 from windlass.jobs.syntax.durations import MAX_DURATION
 
@@ -30,7 +30,7 @@ _PERMANENT_CODES = tuple(range(1, 128))
 """Exit codes that end a job under the restart policy ExitCode; 128 and more do not."""
 
 
-def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
+def run_policy(manifest: ManifestField, *, clean: str = "None") -> RunPolicy:
     """Raises ManifestError. `clean`: the cleanPodPolicy that holds where runPolicy names none."""
     written = manifest["spec"]["runPolicy"]
     scheduling = written["schedulingPolicy"]
@@ -38,17 +38,17 @@ def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
         clean=written["cleanPodPolicy"].choice(CLEAN, clean),
         ttl=seconds(written["ttlSecondsAfterFinished"]),
         deadline=seconds(written["activeDeadlineSeconds"]),
-        backoff_limit=written["backoffLimit"].whole(),
+        backoff_limit=written["backoffLimit"].integer(),
         suspend=written["suspend"].flag(),
         managed_by=check_manager(written["managedBy"]),
         queue=scheduling["queue"].text() or labelled_queue(manifest),
-        min_available=scheduling["minAvailable"].whole(),
+        min_available=scheduling["minAvailable"].integer(),
         priority_class=scheduling["priorityClass"].text(),
         gang_restart=_gang_restart(manifest, written),
     )
 
 
-def labelled_queue(manifest: Spot) -> str:
+def labelled_queue(manifest: ManifestField) -> str:
     """The queue that the object's label names, for those whose spec names none. Raises ManifestError."""
     return manifest["metadata"]["labels"][QUEUE].text()
 
@@ -68,23 +68,23 @@ def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPo
     return RestartPolicy(user_limit=limit, fatal_exit_codes=fatal)
 
 
-def seconds(spot: Spot) -> int | None:
+def seconds(field: ManifestField) -> int | None:
     """Seconds as milliseconds; None if absent. Raises ManifestError."""
-    number = spot.whole(0, 2**63 - 1)
+    number = field.integer(0, 2**63 - 1)
     return None if number is None else min(number * 1000, MAX_DURATION)
 
 
-def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, MPI_OPERATOR)) -> str:
+def check_manager(field: ManifestField, operators: tuple[str, ...] = (TRAINING_OPERATOR, MPI_OPERATOR)) -> str:
     """The controller of the job; empty if none is named. `operators`: those of the kind that Windlass replaces.
 
     Raises ManifestError.
     """
-    name, known = spot.text(), (US, *operators, MULTI_KUEUE)
+    name, known = field.text(), (US, *operators, MULTI_KUEUE)
     if name and name not in known:
-        spot.refuse(f"expects {' or '.join(known)}; leave it out for the operator that serves the kind")
+        field.refuse(f"expects {' or '.join(known)}; leave it out for the operator that serves the kind")
     return name
 
 
-def _gang_restart(manifest: Spot, written: Spot) -> bool:
+def _gang_restart(manifest: ManifestField, written: ManifestField) -> bool:
     modes = [written["restartMode"], manifest["metadata"]["annotations"][RESTART_MODE]]
-    return "gang" in [spot.choice(("gang", "pod"), "pod") for spot in modes]
+    return "gang" in [field.choice(("gang", "pod"), "pod") for field in modes]

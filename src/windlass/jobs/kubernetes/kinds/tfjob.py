@@ -12,7 +12,7 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
@@ -24,7 +24,7 @@ TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"
 ALL_WORKERS = "AllWorkers"
 
 
-def read(manifest: Spot, settings: Settings) -> ParsedJob:
+def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -35,13 +35,13 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
-def success_policy(spec: Spot) -> str:
+def success_policy(spec: ManifestField) -> str:
     """Empty: the first worker's success is the job's. Raises ManifestError."""
     policy = spec["successPolicy"]
     return policy.choice((ALL_WORKERS,), ALL_WORKERS) if policy.text() else ""
 
 
-def dynamic_workers(spec: Spot) -> bool:
+def dynamic_workers(spec: ManifestField) -> bool:
     """Tells whether the number of workers may change. Raises ManifestError."""
     return spec["enableDynamicWorker"].flag()
 

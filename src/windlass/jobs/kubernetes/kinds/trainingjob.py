@@ -14,7 +14,7 @@ from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, R
 from windlass.core.model.resources import GPU_MILLI
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.description.resolution import check, resolve
-from windlass.jobs.kubernetes.kinds.newer_version_fields import known_part
+from windlass.jobs.kubernetes.kinds.newer_version_fields import drop_unknown_fields
 from windlass.jobs.kubernetes.kinds.parsed_gang import grace_of, warnings_of_templates
 from windlass.jobs.kubernetes.kinds.plain_fields import plain_fields
 from windlass.jobs.kubernetes.kinds.replica_specs import check_template
@@ -23,17 +23,17 @@ from windlass.jobs.kubernetes.labels import (
     ARRAY,
     ARRAY_INDEX,
     ARRAY_LIMIT,
-    CALLED,
     JOB_NAME,
+    JOB_NAME_ANNOTATION,
     OURS,
     REPLICA_INDEX,
     ROLE,
     USER,
 )
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.agent_pods import IMAGE, with_agent, with_membership
-from windlass.jobs.kubernetes.pods.anti_affinity import avoided
+from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
 from windlass.jobs.kubernetes.pods.pod_assembly import env_vars, metadata, pod_object, pod_spec, with_env
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
@@ -49,7 +49,7 @@ _PORT = 29_500
 """torchrun's default: a pod has all ports to itself."""
 
 
-def read(manifest: Spot, settings: Settings) -> ParsedJob:
+def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a manifest. Raises ManifestError."""
     # 1. Read the fields as those of a job file.
     name = _name(manifest)
@@ -59,13 +59,13 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
     job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
     # 2. Make the pod templates, and the requests with the additions of `pod`.
     replicas = tuple(_replicas(manifest, job, role, settings) for role in job.roles)
-    spots = {each.type: Spot(each.template, _path(manifest, each.type, "pod")) for each in replicas}
-    job = replace(job, roles=tuple(_as_pods(job, role, spots) for role in job.roles), grace=_grace(job, spots))
+    templates = {each.type: ManifestField(each.template, _path(manifest, each.type, "pod")) for each in replicas}
+    job = replace(job, roles=tuple(_as_pods(job, role, templates) for role in job.roles), grace=_grace(job, templates))
     # 3. Check that the templates are valid.
     for role in job.roles:
-        _refuse_without_image(manifest, role, spots[role.name])
+        _refuse_without_image(manifest, role, templates[role.name])
     _refuse_if_no_pods(manifest, job, name)
-    specs = {kind: spot["spec"] for kind, spot in spots.items()}
+    specs = {kind: entry["spec"] for kind, entry in templates.items()}
     return ParsedJob(
         manifest=manifest.mapping(),
         api_version=manifest["apiVersion"].text(),
@@ -78,7 +78,7 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
         policy=_policy(job, queue),
         settings=settings,
         priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
-        avoids={kind: avoided(spec) for kind, spec in specs.items()},
+        anti_affinity={kind: anti_affinity_selectors(spec) for kind, spec in specs.items()},
         warnings=(*map(_of_a_later_version, later), *warnings_of_templates(specs)),
     )
 
@@ -113,21 +113,21 @@ def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, labels), "spec": spec}]
 
 
-def _name(manifest: Spot) -> str:
-    spot = manifest["metadata"]["name"]
-    name = spot.text()
+def _name(manifest: ManifestField) -> str:
+    entry = manifest["metadata"]["name"]
+    name = entry.text()
     if not is_name(DNS_LABEL, name):
-        spot.refuse("expects small letters, digits and dashes, a letter first: the pods' service is named by it")
+        entry.refuse("expects small letters, digits and dashes, a letter first: the pods' service is named by it")
     return name
 
 
-def _values(manifest: Spot, later: list[str]) -> dict[str, Any]:
+def _values(manifest: ManifestField, later: list[str]) -> dict[str, Any]:
     """The fields of the spec; those that only files have are refused. `later`: paths of fields of a later version."""
     spec = manifest["spec"]
     if not spec.mapping():
         spec.refuse("expects what a job file says, for example command: python train.py")
     if manifest["metadata"]["uid"].text():  # it comes from the API server
-        spec = Spot(known_part(spec.value, JOB, "spec", later), spec.path)
+        spec = ManifestField(drop_unknown_fields(spec.value, JOB, "spec", later), spec.path)
     values = plain_fields(spec, JOB, "a job", check)
     if "name" in values:
         spec["name"].refuse("the object's own name is the job's; leave this one out")
@@ -142,11 +142,11 @@ def _of_a_later_version(path: str) -> str:
     return f"{path} is not known to this version of Windlass, and is left out"
 
 
-def _job(manifest: Spot, values: Mapping[str, Any], name: str) -> Job:
+def _job(manifest: ManifestField, values: Mapping[str, Any], name: str) -> Job:
     about = manifest["metadata"]
-    labels = {word: text for word, text in about["labels"].texts().items() if not word.startswith(OURS)}
+    labels = {word: text for word, text in about["labels"].text_map().items() if not word.startswith(OURS)}
     user = about["annotations"][USER].text()
-    name = about["annotations"][CALLED].text() or name
+    name = about["annotations"][JOB_NAME_ANNOTATION].text() or name
     job = resolve({**values, "name": name}, base="", user=user, source="").job
     return replace(
         job,
@@ -156,31 +156,31 @@ def _job(manifest: Spot, values: Mapping[str, Any], name: str) -> Job:
     )
 
 
-def _array(labels: Spot) -> ArrayMember | None:
+def _array(labels: ManifestField) -> ArrayMember | None:
     """The array and the index of the job, from its labels."""
     if labels[ARRAY].value is None:
         return None
     return ArrayMember(labels[ARRAY].text(), _number(labels[ARRAY_INDEX]), _number(labels[ARRAY_LIMIT]))
 
 
-def _number(spot: Spot) -> int:
-    text = spot.text("0")
+def _number(entry: ManifestField) -> int:
+    text = entry.text("0")
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        spot.refuse("expects a number")
+        entry.refuse("expects a number")
     return int(text)
 
 
-def _path(manifest: Spot, role: str, field: str) -> tuple[str, ...]:
+def _path(manifest: ManifestField, role: str, field: str) -> tuple[str, ...]:
     """The place of a field of a role, written or not."""
     roles = manifest["spec"]["roles"].value
     own = isinstance(roles, dict) and field in roles[role]
     return ("spec", "roles", role, field) if own else ("spec", field)
 
 
-def _replicas(manifest: Spot, job: Job, role: Role, settings: Settings) -> Replicas:
+def _replicas(manifest: ManifestField, job: Job, role: Role, settings: Settings) -> Replicas:
     made = template(job, role)
     if way := _agent(job):
-        where = Spot(list(role.command), _path(manifest, role.name, "command"))
+        where = ManifestField(list(role.command), _path(manifest, role.name, "command"))
         made = with_agent(made, CONTAINER, way, settings, where)
     return Replicas(role.name, role.name, role.replicas, "Never", made)
 
@@ -190,9 +190,9 @@ def _agent(job: Job) -> str:
     return job.agent or (IMAGE if job.launcher is Launcher.AGENT else "")
 
 
-def _as_pods(job: Job, role: Role, spots: Mapping[str, Spot]) -> Role:
+def _as_pods(job: Job, role: Role, templates: Mapping[str, ManifestField]) -> Role:
     """The role with the requests of its whole pods, where `pod` adds to its fields."""
-    whole = spots[role.name]
+    whole = templates[role.name]
     if not (role.pod or job.agent):
         return role
     check_template(whole, None)
@@ -200,27 +200,29 @@ def _as_pods(job: Job, role: Role, spots: Mapping[str, Spot]) -> Role:
     return replace(
         role,
         resources=pod_requests(spec),
-        node_selector=spec["nodeSelector"].texts(),
+        node_selector=spec["nodeSelector"].text_map(),
         tolerations=tolerations_of(spec),
         affinity=affinity_of(spec),
     )
 
 
-def _grace(job: Job, spots: Mapping[str, Spot]) -> int:
-    graces = [grace_of(spots[role.name]["spec"]) for role in job.roles if "terminationGracePeriodSeconds" in role.pod]
+def _grace(job: Job, templates: Mapping[str, ManifestField]) -> int:
+    graces = [
+        grace_of(templates[role.name]["spec"]) for role in job.roles if "terminationGracePeriodSeconds" in role.pod
+    ]
     return max(graces, default=job.grace)
 
 
-def _refuse_without_image(manifest: Spot, role: Role, whole: Spot) -> None:
+def _refuse_without_image(manifest: ManifestField, role: Role, whole: ManifestField) -> None:
     """Refuses a container without an image; `check_template` does so where `pod` is written."""
     if not role.image and not role.pod:
-        missing = Spot(None, _path(manifest, role.name, "image"))
+        missing = ManifestField(None, _path(manifest, role.name, "image"))
         missing.refuse("is missing; write the container image that holds the program")
     if all(container["name"].text() != CONTAINER for container in whole["spec"]["containers"].items()):
         whole["spec"]["containers"].refuse(f"lacks the container {CONTAINER!r}, which runs the command")
 
 
-def _refuse_if_no_pods(manifest: Spot, job: Job, name: str) -> None:
+def _refuse_if_no_pods(manifest: ManifestField, job: Job, name: str) -> None:
     if job.launcher is Launcher.PLAIN and any(role.procs > 1 for role in job.roles):
         manifest["spec"].refuse(
             "a pod starts one process; begin the command with torchrun, or ask for one process a replica "

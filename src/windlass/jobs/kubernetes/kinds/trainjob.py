@@ -13,7 +13,7 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upserted
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     env_vars,
@@ -36,7 +36,7 @@ _BACKOFF_LIMIT = 6
 """Default `backoffLimit` of batch/v1, for a job of the runtime that sets none."""
 
 
-def read(manifest: Spot, settings: Settings) -> ParsedJob:
+def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a TrainJob manifest. Raises ManifestError."""
     runtime = runtime_of(manifest, settings)
     _refuse_reserved(manifest, runtime)
@@ -52,7 +52,7 @@ def read(manifest: Spot, settings: Settings) -> ParsedJob:
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation, in the order of the runtime's jobs."""
-    runtime = replace(runtime_of(Spot(parsed.manifest), parsed.settings), replicas=parsed.replicas)
+    runtime = replace(runtime_of(ManifestField(parsed.manifest), parsed.settings), replicas=parsed.replicas)
     nodes = _nodes(parsed, runtime)
     return [
         _member(parsed, runtime, nodes, replicas, index, generation)
@@ -65,17 +65,17 @@ def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """The headless service of the pods; for MPI also the Secret of the SSH keys, without data, and the hostfile."""
     if parsed.policy.suspend:
         return []
-    runtime = runtime_of(Spot(parsed.manifest), parsed.settings)
+    runtime = runtime_of(ManifestField(parsed.manifest), parsed.settings)
     made = [_service(parsed, runtime)]
     if runtime.framework == "mpi":
         made += [_secret(parsed), _hostfile(parsed, runtime)]
     return made
 
 
-def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
+def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:
     spec, job_set = manifest["spec"], runtime.spec["template"]["spec"]
-    backoff = [job["template"]["spec"]["backoffLimit"].whole() for job in job_set["replicatedJobs"].items()]
-    restarts = job_set["failurePolicy"]["maxRestarts"].whole() or 0
+    backoff = [job["template"]["spec"]["backoffLimit"].integer() for job in job_set["replicatedJobs"].items()]
+    restarts = job_set["failurePolicy"]["maxRestarts"].integer() or 0
     return RunPolicy(
         clean="None",
         ttl=seconds(job_set["ttlSecondsAfterFinished"]),
@@ -90,7 +90,7 @@ def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
     )
 
 
-def _refuse_reserved(manifest: Spot, runtime: Runtime) -> None:
+def _refuse_reserved(manifest: ManifestField, runtime: Runtime) -> None:
     """Refuses a job that sets variables which Windlass sets in its pods. Raises ManifestError."""
     variables = _VARIABLES[runtime.framework](trainer.Nodes("", 0, ""), 0) if runtime.framework in _VARIABLES else {}
     if runtime.framework == "mpi":
@@ -105,15 +105,15 @@ def _trainer_replicas(runtime: Runtime) -> Replicas:
     return next((each for each in runtime.replicas if each.type == NODE), runtime.replicas[0])
 
 
-def _procs(manifest: Spot, runtime: Runtime) -> str:
+def _procs(manifest: ManifestField, runtime: Runtime) -> str:
     """Ranks of a pod: a number, or "auto" for torch on GPUs."""
     asked = manifest["spec"]["trainer"]["numProcPerNode"]
-    if not isinstance(asked.value, str) and (number := asked.whole(1, 100_000)) is not None:
+    if not isinstance(asked.value, str) and (number := asked.integer(1, 100_000)) is not None:
         return str(number)
-    requests = pod_requests(Spot(_trainer_replicas(runtime).template, ("spec", "trainer"))["spec"])
+    requests = pod_requests(ManifestField(_trainer_replicas(runtime).template, ("spec", "trainer"))["spec"])
     gpus, cpus = requests.get(GPU, 0), requests.get("cpu", 0) // 1000
     if runtime.framework == "mpi":
-        slots = runtime.policy["numProcPerNode"].whole(1) or 1
+        slots = runtime.policy["numProcPerNode"].integer(1) or 1
         return str(gpus if slots == 1 and gpus > 1 else slots)
     if runtime.framework == "torch":
         return "auto" if gpus else str(max(1, cpus))
@@ -123,7 +123,7 @@ def _procs(manifest: Spot, runtime: Runtime) -> str:
 def _nodes(parsed: ParsedJob, runtime: Runtime) -> trainer.Nodes:
     nodes = _trainer_replicas(runtime)
     role = next(role for role in parsed.job.roles if role.name == nodes.role)
-    procs = _procs(Spot(parsed.manifest), runtime)
+    procs = _procs(ManifestField(parsed.manifest), runtime)
     first = f"{replica_name(parsed.name, f'{NODE}-0', 0)}.{_subdomain(parsed, runtime)}"
     return trainer.Nodes(first, nodes.count, procs, max(1, role.resources.get(GPU, 0)))
 
@@ -210,6 +210,6 @@ def _hostfile(parsed: ParsedJob, runtime: Runtime) -> Manifest:
         if each.type == NODE or (computes and each.type == LAUNCHER)
         for index in range(each.count)
     ]
-    written = trainer.mpi_hostfile(hosts, int(_procs(Spot(parsed.manifest), runtime)))
+    written = trainer.mpi_hostfile(hosts, int(_procs(ManifestField(parsed.manifest), runtime)))
     about = metadata(parsed, f"{parsed.name}-{_HOSTS}", {})
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {trainer.HOSTFILE: written}}

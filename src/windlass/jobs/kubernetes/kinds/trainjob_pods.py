@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, check_template
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Replicas
-from windlass.jobs.kubernetes.pods.strategic_merge import merged
+from windlass.jobs.kubernetes.pods.strategic_merge import merge
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, STEP, TRAINER, built_in
 
@@ -25,15 +25,15 @@ FRAMEWORKS = ("torch", "jax", "xgboost", "mpi")
 class Runtime:
     """A runtime as one job uses it."""
 
-    spec: Spot
+    spec: ManifestField
     framework: str
     """One of FRAMEWORKS; empty: pods have no variables."""
-    policy: Spot
+    policy: ManifestField
     """The framework's part of `mlPolicy`."""
     replicas: tuple[Replicas, ...]
 
 
-def runtime_of(manifest: Spot, settings: Settings) -> Runtime:
+def runtime_of(manifest: ManifestField, settings: Settings) -> Runtime:
     """Returns the runtime of a manifest, with the job's changes. Raises ManifestError."""
     # 1. The runtime, of the cluster or of those that are shipped.
     spec = _found(manifest, settings)
@@ -56,11 +56,14 @@ def runtime_of(manifest: Spot, settings: Settings) -> Runtime:
     # 3. Their pods, with the changes of this job.
     replicas = tuple(_replicas(manifest, job, ml, trains[0]) for job in jobs)
     return Runtime(
-        spec, framework, ml[framework] if framework else Spot({}), tuple(each for each in replicas if each.count)
+        spec,
+        framework,
+        ml[framework] if framework else ManifestField({}),
+        tuple(each for each in replicas if each.count),
     )
 
 
-def _found(manifest: Spot, settings: Settings) -> Spot:
+def _found(manifest: ManifestField, settings: Settings) -> ManifestField:
     reference = manifest["spec"]["runtimeRef"]
     name, kind = reference["name"].text(), reference["kind"].choice((CLUSTER_RUNTIME, RUNTIME), CLUSTER_RUNTIME)
     if not name:
@@ -69,35 +72,35 @@ def _found(manifest: Spot, settings: Settings) -> Spot:
     found = settings.runtimes(kind, namespace, name) or built_in(kind, namespace, name)
     if found is None:
         reference["name"].refuse(f"there is no {kind} {name[:60]!r}; kubectl get {kind.lower()}s lists them")
-    return Spot(found.get("spec"), reference.path)
+    return ManifestField(found.get("spec"), reference.path)
 
 
-def _refuse(manifest: Spot, why: str) -> None:
+def _refuse(manifest: ManifestField, why: str) -> None:
     """Raises ManifestError with this reason."""
     manifest["spec"]["runtimeRef"]["name"].refuse(f"the runtime {why}")
 
 
-def _step(job: Spot) -> str:
+def _step(job: ManifestField) -> str:
     return job["template"]["metadata"]["labels"][STEP].text()
 
 
-def _replicas(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> Replicas:
+def _replicas(manifest: ManifestField, job: ManifestField, ml: ManifestField, trains: ManifestField) -> Replicas:
     name = job["name"].text()
-    if (job["replicas"].whole() or 1) != 1:
+    if (job["replicas"].integer() or 1) != 1:
         job["replicas"].refuse("must be 1: a runtime's job is one job")
     template = _laid_over(manifest, name, job["template"]["spec"]["template"])
     as_node = ml["mpi"]["runLauncherAsNode"].flag()
     if name == trains["name"].text() or (as_node and name == NODE):
         template = _with_trainer(template, manifest["spec"]["trainer"], runs=name == trains["name"].text())
-    check_template(Spot(template, job["template"].path), None)
+    check_template(ManifestField(template, job["template"].path), None)
     return Replicas(name, name, _count(manifest, job, ml, trains), "OnFailure", template, f"{name}-0")
 
 
-def _count(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> int:
+def _count(manifest: ManifestField, job: ManifestField, ml: ManifestField, trains: ManifestField) -> int:
     """Returns the number of pods of a job; MPI's launcher may be counted among the nodes."""
-    parallelism = job["template"]["spec"]["parallelism"].whole(0, MOST_REPLICAS)
+    parallelism = job["template"]["spec"]["parallelism"].integer(0, MOST_REPLICAS)
     own = 1 if parallelism is None else parallelism
-    asked = manifest["spec"]["trainer"]["numNodes"].whole(0, MOST_REPLICAS)
+    asked = manifest["spec"]["trainer"]["numNodes"].integer(0, MOST_REPLICAS)
     name = job["name"].text()
     if ml["mpi"].value is not None:
         spare = 1 if ml["mpi"]["runLauncherAsNode"].flag() else 0
@@ -106,35 +109,35 @@ def _count(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> int:
         return own
     if asked is not None:
         return asked
-    return (ml["numNodes"].whole(0, MOST_REPLICAS) or 1) if ml.mapping() else own
+    return (ml["numNodes"].integer(0, MOST_REPLICAS) or 1) if ml.mapping() else own
 
 
-def _laid_over(manifest: Spot, name: str, template: Spot) -> Manifest:
+def _laid_over(manifest: ManifestField, name: str, template: ManifestField) -> Manifest:
     """The pod template with the patches that name its job, in their order."""
     whole = template.mapping()
     for patch in manifest["spec"]["runtimePatches"].items():
         for job in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"].items():
             if job["name"].text() == name:
-                whole = merged(whole, job["template"]["spec"]["template"].mapping())
+                whole = merge(whole, job["template"]["spec"]["template"].mapping())
     for override in manifest["spec"]["podTemplateOverrides"].items():
         if name in [target["name"].text() for target in override["targetJobs"].items()]:
             parts = {part: override[part].mapping() for part in ("metadata", "spec")}
-            whole = merged(whole, {part: value for part, value in parts.items() if value})
+            whole = merge(whole, {part: value for part, value in parts.items() if value})
     return whole
 
 
-def _with_trainer(template: Mapping[str, Any], trainer: Spot, *, runs: bool) -> Manifest:
+def _with_trainer(template: Mapping[str, Any], trainer: ManifestField, *, runs: bool) -> Manifest:
     """The template whose container `node` is as the job's trainer says; `runs`: this one runs the program."""
     changes: Manifest = {}
     if runs:
         changes = {part: trainer[part].text() for part in ("image",) if trainer[part].value is not None}
         changes |= {
-            part: list(trainer[part].words()) for part in ("command", "args") if trainer[part].value is not None
+            part: list(trainer[part].text_list()) for part in ("command", "args") if trainer[part].value is not None
         }
     if trainer["resourcesPerNode"].value is not None:
         changes["resources"] = trainer["resourcesPerNode"].mapping()
     env = [{**item.mapping(), "name": item["name"].text()} for item in trainer["env"].items()]
-    spec = Spot(template)["spec"]
+    spec = ManifestField(template)["spec"]
     containers = [
         _one(each.mapping(), changes, env) if each["name"].text() == NODE else each.value
         for each in spec["containers"].items()
@@ -143,16 +146,18 @@ def _with_trainer(template: Mapping[str, Any], trainer: Spot, *, runs: bool) -> 
 
 
 def _one(container: Manifest, changes: Manifest, env: Sequence[Manifest]) -> Manifest:
-    changed = merged(container, changes)
+    changed = merge(container, changes)
     return {**changed, "env": upserted(changed.get("env"), env)} if env else changed
 
 
 def upserted(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
     """Returns variables with others added; one of the same name is replaced in its place."""
     new = {each.get("name", ""): each for each in more}
-    kept = [new.pop(each.value["name"], each.value) if _named(each) else each.value for each in Spot(env).items()]
+    kept = [
+        new.pop(each.value["name"], each.value) if _named(each) else each.value for each in ManifestField(env).items()
+    ]
     return [*kept, *new.values()]
 
 
-def _named(variable: Spot) -> bool:
+def _named(variable: ManifestField) -> bool:
     return isinstance(variable.value, dict) and isinstance(variable.value.get("name"), str)

@@ -10,9 +10,9 @@ import yaml
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.errors import FieldPath, JobError, Place, Problem
 from windlass.jobs.kubernetes.kinds import trainingjob
-from windlass.jobs.kubernetes.kinds.newer_version_fields import known_part
+from windlass.jobs.kubernetes.kinds.newer_version_fields import drop_unknown_fields
 from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
-from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, dotted
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, format_path
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, way_out
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import Unknown, unknown_fields
@@ -58,7 +58,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
         parsed = _read(manifest, settings, strict=strict)
         if isinstance(parsed, Fault):
             if not (strict and any(slip.explains(parsed.path) for slip in slips)):
-                faults.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
+                faults.append(text.problem(f"{format_path(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
         elif parsed is None:
             found.objects.append(manifest)
         else:
@@ -75,7 +75,7 @@ def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fau
         return None
     if not strict and isinstance(manifest, dict) and manifest.get("kind") == trainingjob.KIND:
         # The API server drops fields that its definition lacks, so our reader never sees one.
-        manifest = {**manifest, "spec": known_part(manifest.get("spec"), JOB, "spec", [])}
+        manifest = {**manifest, "spec": drop_unknown_fields(manifest.get("spec"), JOB, "spec", [])}
     return read(manifest, settings)
 
 

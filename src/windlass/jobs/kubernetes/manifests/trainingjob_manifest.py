@@ -8,7 +8,7 @@ from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job
 from windlass.jobs.description.rendering import as_fields
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.kubernetes.kinds.trainingjob import API_VERSION, KIND
-from windlass.jobs.kubernetes.labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CALLED, USER
+from windlass.jobs.kubernetes.labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, JOB_NAME_ANNOTATION, USER
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _SAME_IF_FALSE = ("gpus", "suspend", "whole_node")
@@ -28,7 +28,7 @@ def training_job(job: Job, name: str, namespace: str = "") -> Manifest:
     about: Manifest = {"name": name, **({"namespace": namespace} if namespace else {})}
     if job.array:
         about["labels"] = _array(job.array)
-    texts = {CALLED: job.name if job.name != name else "", USER: job.user}
+    texts = {JOB_NAME_ANNOTATION: job.name if job.name != name else "", USER: job.user}
     if annotations := {word: text for word, text in texts.items() if text}:
         about["annotations"] = annotations
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": about, "spec": _without_idle(fields)}

@@ -12,7 +12,7 @@ from typing import Any
 from windlass import wire
 from windlass.jobs.description.agent_command import WAYS, under_agent
 from windlass.jobs.kubernetes.labels import AGENT, TOKEN
-from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, extended, with_env
 from windlass.jobs.kubernetes.settings import Settings
@@ -22,21 +22,21 @@ FOLDER = "/windlass/agent"
 FILE = f"{FOLDER}/agent.pyz"
 _NAME = "windlass-agent"
 """Name of the container and of the volume."""
-_NOBODY = 65_532
-_LITTLE = {"cpu": "250m", "memory": "256Mi"}
-_ASKS = {"requests": _LITTLE, "limits": _LITTLE}
+_USER_ID = 65_532
+_SMALL_REQUESTS = {"cpu": "250m", "memory": "256Mi"}
+_RESOURCES = {"requests": _SMALL_REQUESTS, "limits": _SMALL_REQUESTS}
 """Requests equal limits, so that a pod of the QoS class Guaranteed stays in it."""
 _TERMINATION_LOG = "/dev/termination-log"
 
 
-def asked_by_annotation(manifest: Spot) -> str:
+def requested_agent(manifest: ManifestField) -> str:
     """Source of the agent that an annotation requests on a foreign kind; "" without one. Raises ManifestError."""
     source = manifest["metadata"]["annotations"][AGENT]
     return source.choice(WAYS, "") if source.text() else ""
 
 
 def with_agent(
-    template: Mapping[str, Any], container: str, way: str, settings: Settings, where: Spot, procs: str = ""
+    template: Mapping[str, Any], container: str, way: str, settings: Settings, where: ManifestField, procs: str = ""
 ) -> Manifest:
     """The template with the agent in the place of its container's command. Raises ManifestError at `where`.
 
@@ -45,8 +45,8 @@ def with_agent(
     spec = template["spec"]
     try:
         containers = [_started(each, way, procs) if each["name"] == container else each for each in spec["containers"]]
-    except ValueError as wrong:
-        where.refuse(str(wrong))
+    except ValueError as error:
+        where.refuse(str(error))
     made = {**spec, "containers": containers}
     if way == INJECT:
         made = extended(made, initContainers=[_packer(settings)], volumes=[{"name": _NAME, "emptyDir": {}}])
@@ -83,14 +83,14 @@ def _packer(settings: Settings) -> Manifest:
         "image": settings.agent_image,
         "args": ["agent", "pack", "--to", FILE],
         "env": env_vars({"TMPDIR": FOLDER}),
-        "resources": _ASKS,
+        "resources": _RESOURCES,
         "volumeMounts": [{"name": _NAME, "mountPath": FOLDER}],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
             "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
+            "runAsUser": _USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }

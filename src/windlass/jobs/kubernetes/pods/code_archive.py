@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.pods.strategic_merge import merged
+from windlass.jobs.kubernetes.pods.strategic_merge import merge
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
 from windlass.jobs.syntax.yaml_tree import canonical
 
@@ -143,4 +143,4 @@ def _pod(role: Role, packed: Packed, workdir: str) -> str:
     ]
     main = {"name": CONTAINER, "workingDir": workdir, "volumeMounts": [code]}
     below = {"spec": {"initContainers": [fills], "containers": [main], "volumes": volumes}}
-    return canonical(merged(below, json.loads(role.pod) if role.pod else {}))
+    return canonical(merge(below, json.loads(role.pod) if role.pod else {}))

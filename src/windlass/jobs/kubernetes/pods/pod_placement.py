@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.model.job import Match, Toleration
 from windlass.core.nodes.affinity import affinity_fault
-from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 
 NODE_NAME = "metadata.name"
 """A term's matchFields compare a node's name; to the core it is a label of this name, which the backend adds."""
@@ -16,7 +16,7 @@ _UNHEEDED = (
 )
 
 
-def affinity_of(spec: Spot) -> tuple[tuple[Match, ...], ...]:
+def affinity_of(spec: ManifestField) -> tuple[tuple[Match, ...], ...]:
     """The required terms of nodeAffinity; empty: every node. Raises ManifestError."""
     required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms = required["nodeSelectorTerms"]
@@ -31,32 +31,32 @@ def affinity_of(spec: Spot) -> tuple[tuple[Match, ...], ...]:
     return matches
 
 
-def _match(written: Spot) -> Match:
+def _match(written: ManifestField) -> Match:
     key, operator = written["key"].text(), written["operator"].text()
     if not key:
         written["key"].refuse("expects the name of a label, such as topology.kubernetes.io/zone")
-    return Match(key, operator, written["values"].words())
+    return Match(key, operator, written["values"].text_list())
 
 
-def tolerations_of(spec: Spot) -> tuple[Toleration, ...]:
+def tolerations_of(spec: ManifestField) -> tuple[Toleration, ...]:
     """Tolerations of the template. `tolerationSeconds` concerns the eviction only. Raises ManifestError."""
     return tuple(_toleration(toleration) for toleration in spec["tolerations"].items())
 
 
-def _toleration(written: Spot) -> Toleration:
+def _toleration(written: ManifestField) -> Toleration:
     operator = written["operator"].text() or "Equal"
     if operator not in _OPERATORS:
         written["operator"].refuse("expects Equal or Exists")
     return Toleration(written["key"].text(), operator, written["value"].text(), written["effect"].text())
 
 
-def unheeded(spec: Spot) -> list[str]:
+def ignored_fields(spec: ManifestField) -> list[str]:
     """Names of placement constraints that the scheduler ignores."""
     found = []
     for path, name in _UNHEEDED:
-        spot = spec
+        field = spec
         for part in path:
-            spot = spot[part]
-        if spot.items():
+            field = field[part]
+        if field.items():
             found.append(name)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from windlass.core.model.mig import GEOMETRIES, PREFIX
 from windlass.core.model.resources import CPU, GPU, MEMORY, Resources, add
-from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.pods.quantities import amount
 
 NVIDIA_GPU = "nvidia.com/gpu"
@@ -23,7 +23,7 @@ HOST_PORT = "hostport/"
 """Begins the resource for a host port, of which each node has one. TCP's is `hostport/8080`."""
 
 
-def pod_requests(spec: Spot) -> dict[str, int]:
+def pod_requests(spec: ManifestField) -> dict[str, int]:
     """The whole pod, from the `spec` of its template. Raises ManifestError."""
     asked = effective(
         [_container(container) for container in spec["containers"].items()],
@@ -91,29 +91,29 @@ def _init_containers(containers: Iterable[tuple[Resources, bool]]) -> tuple[dict
     return peak, sidecars
 
 
-def _container(container: Spot) -> dict[str, int]:
+def _container(container: ManifestField) -> dict[str, int]:
     return {**_amounts(container["resources"]["limits"]), **_amounts(container["resources"]["requests"])}
 
 
-def _amounts(written: Spot) -> dict[str, int]:
+def _amounts(written: ManifestField) -> dict[str, int]:
     amounts: dict[str, int] = {}
-    for name, spot in written.fields():
+    for name, field in written.fields():
         try:
-            one = {core_name(name): amount(core_name(name), spot.value)}
+            one = {core_name(name): amount(core_name(name), field.value)}
         except ValueError as error:
-            spot.refuse(str(error))
+            field.refuse(str(error))
         amounts = add(amounts, one)
     return amounts
 
 
-def _host_ports(spec: Spot) -> dict[str, int]:
+def _host_ports(spec: ManifestField) -> dict[str, int]:
     """Ports on the node itself. With the host's network every port of a container is one."""
     on_host = spec["hostNetwork"].flag()
     ports: dict[str, int] = {}
     sidecars = [each for each in spec["initContainers"].items() if each["restartPolicy"].text() == "Always"]
     for container in (*spec["containers"].items(), *sidecars):
         for port in container["ports"].items():
-            number = port["hostPort"].whole(0, 65535) or (port["containerPort"].whole(0, 65535) if on_host else 0)
+            number = port["hostPort"].integer(0, 65535) or (port["containerPort"].integer(0, 65535) if on_host else 0)
             protocol = port["protocol"].text("TCP")
             if number:
                 ports[host_port(number, protocol)] = 1

@@ -27,7 +27,7 @@ _KEYS = {
 _ADDED_UP = ("tolerations",)
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping with another merged over it; null removes a value. Neither is changed."""
     result = dict(below)
     for name, value in above.items():
@@ -40,7 +40,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 def _value(name: str, below: Any, above: Any) -> Any:
     if isinstance(above, dict):
-        return merged(below if isinstance(below, dict) else {}, above)
+        return merge(below if isinstance(below, dict) else {}, above)
     if isinstance(above, list) and isinstance(below, list):
         if name in _ADDED_UP:
             return [*below, *above]
@@ -56,7 +56,7 @@ def _by_key(key: str, below: list[Any], above: list[Any]) -> list[Any]:
     for item in above:
         if _keyed(item, key) and item[key] in places:
             at = places[item[key]]
-            result[at] = merged(result[at], item)
+            result[at] = merge(result[at], item)
         else:
             result.append(item)
     return result

@@ -10,7 +10,7 @@ from windlass.core.model.resources import CPU, GPU, MEMORY, format_quantity, is_
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
 from windlass.jobs.kubernetes.pods.pod_requests import device_name
-from windlass.jobs.kubernetes.pods.strategic_merge import merged
+from windlass.jobs.kubernetes.pods.strategic_merge import merge
 from windlass.jobs.syntax.names import KUBERNETES_LABEL, KUBERNETES_LABEL_VALUE, is_name
 from windlass.launch.agent import agent_words, entry_of
 
@@ -31,7 +31,7 @@ def template(job: Job, role: Role) -> Manifest:
         "containers": [container],
     }
     made = {"metadata": _about(job.labels), "spec": spec}
-    return merged(made, json.loads(role.pod)) if role.pod else made
+    return merge(made, json.loads(role.pod)) if role.pod else made
 
 
 def _command(job: Job, role: Role) -> list[str]:

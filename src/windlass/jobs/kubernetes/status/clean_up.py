@@ -13,7 +13,7 @@ _LIVE = ("Running", "Pending")
 _DELETED = {"None": (), "Running": _LIVE, "All": (*_LIVE, "Succeeded", "Failed", "Unknown")}
 
 
-def left_over(parsed: ParsedJob, status: Status, phases: Mapping[str, str]) -> tuple[str, ...]:
+def pods_to_delete(parsed: ParsedJob, status: Status, phases: Mapping[str, str]) -> tuple[str, ...]:
     """Names of the pods to delete, with the services of their own: all, if a limit of restarts has ended the job.
 
     `phases`: phases of pods by name.
@@ -26,7 +26,7 @@ def left_over(parsed: ParsedJob, status: Status, phases: Mapping[str, str]) -> t
     return tuple(name for name, phase in phases.items() if phase in deleted)
 
 
-def leaves_pods(parsed: ParsedJob, status: Status) -> bool:
+def keeps_running_pods(parsed: ParsedJob, status: Status) -> bool:
     """Tells whether living pods may end by themselves: under the policy None, if members have decided the end.
 
     A limit, a deadline or a user's request ends them.

@@ -28,22 +28,22 @@ def conditions_of(manifest: dict[str, Any]) -> Conditions:
     return tuple(each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str))
 
 
-def holds(conditions: Sequence[Condition], kind: str) -> bool:
+def is_true(conditions: Sequence[Condition], kind: str) -> bool:
     """Tells whether the condition of this type is true."""
     return any(each["type"] == kind and each.get("status") == "True" for each in conditions)
 
 
-def ended(conditions: Sequence[Condition]) -> str:
+def end_of(conditions: Sequence[Condition]) -> str:
     """Succeeded or Failed; empty while the job has not ended."""
-    return next((end for end in ENDS if holds(conditions, end)), "")
+    return next((end for end in ENDS if is_true(conditions, end)), "")
 
 
-def settled(conditions: Conditions, kind: str, reason: str, message: str, *, status: bool = True) -> Conditions:
+def with_condition(conditions: Conditions, kind: str, reason: str, message: str, *, status: bool = True) -> Conditions:
     """The conditions after a change of one. An ended job keeps its conditions."""
     value = "True" if status else "False"
     before = next((each for each in conditions if each["type"] == kind), None)
     same_status = before is not None and before.get("status") == value
-    if ended(conditions) or (before is not None and same_status and before.get("reason") == reason):
+    if end_of(conditions) or (before is not None and same_status and before.get("reason") == reason):
         return conditions
     now = {"type": kind, "status": value, "reason": reason, "message": message}
     if before is not None and same_status and "lastTransitionTime" in before:

@@ -74,7 +74,7 @@ def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
     """Start of the gang; where pods restart one by one, the creation of the first pods, and again after a resume."""
     if parsed.policy.gang_restart:
         return life.started_at
-    resumed = job_conditions.holds(_listed(before), job_conditions.SUSPENDED)
+    resumed = job_conditions.is_true(_listed(before), job_conditions.SUSPENDED)
     if life.phase is Phase.QUEUED:
         return life.queued_at if resumed else None
     return life.admitted_at or life.started_at if resumed or "startTime" not in before else None
@@ -141,7 +141,7 @@ _WHAT = {
 
 def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
     """The last condition is the current one, and true; earlier ones are false. Created comes first."""
-    if job_conditions.ended(before):
+    if job_conditions.end_of(before):
         return list(before)
     created = _condition(parsed, job_conditions.CREATED, "", f"{parsed.kind} {parsed.name} is created.")
     current = _CURRENT.get(life.phase)
@@ -211,7 +211,7 @@ def _merged_train_conditions(
     parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
 ) -> list[Condition]:
     """Conditions of a TrainJob: suspended, pending, ended. An end is never changed."""
-    if job_conditions.holds(before, _COMPLETE) or job_conditions.holds(before, job_conditions.FAILED):
+    if job_conditions.is_true(before, _COMPLETE) or job_conditions.is_true(before, job_conditions.FAILED):
         return list(before)
     new = {each["type"]: each for each in _train_conditions(parsed, life, before, waits, reason)}
     kept = [new.pop(each["type"], each) for each in before]
@@ -223,11 +223,11 @@ def _train_conditions(
 ) -> Iterator[Condition]:
     if life.phase is Phase.SUSPENDED:
         yield _train_condition(job_conditions.SUSPENDED, True, "Suspended", "TrainJob is suspended")
-    elif job_conditions.holds(before, job_conditions.SUSPENDED):
+    elif job_conditions.is_true(before, job_conditions.SUSPENDED):
         yield _train_condition(job_conditions.SUSPENDED, False, "Resumed", "TrainJob is resumed")
     if life.phase is Phase.QUEUED:
         yield _train_condition(QUEUED, True, reason or life.reason or QUEUED, waits)
-    elif job_conditions.holds(before, QUEUED):
+    elif job_conditions.is_true(before, QUEUED):
         yield _train_condition(QUEUED, False, life.reason or str(life.phase), life.message)
     if life.phase is Phase.SUCCEEDED:
         yield _train_condition(_COMPLETE, True, "AllJobsCompleted", f"TrainJob {parsed.name} is successfully completed")

@@ -17,7 +17,7 @@ from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, ParsedJob
 from windlass.jobs.kubernetes.status import conditions as c
-from windlass.jobs.kubernetes.status.conditions import Condition, Conditions, settled
+from windlass.jobs.kubernetes.status.conditions import Condition, Conditions, with_condition
 
 SHOWN = 3
 """Failing pods that a message names."""
@@ -59,17 +59,17 @@ def member_conditions(
 ) -> Conditions:
     """The conditions of a job that has pods. `counts`: pods by role."""
     conditions = _say(parsed, before, c.CREATED, "is created")
-    if c.ended(conditions):
+    if c.end_of(conditions):
         return conditions
-    if c.holds(conditions, c.SUSPENDED):
+    if c.is_true(conditions, c.SUSPENDED):
         message = f"{parsed.kind} {parsed.name} is resumed."
-        conditions = settled(conditions, c.SUSPENDED, f"{parsed.kind}Resumed", message, status=False)
+        conditions = with_condition(conditions, c.SUSPENDED, f"{parsed.kind}Resumed", message, status=False)
     conditions = tuple(_passed(each) if each["type"] in (c.QUEUED, c.ADMITTED) else each for each in conditions)
     match outcome_of(life):
         case Target.SUCCEED:
             return _say(parsed, conditions, c.SUCCEEDED, "is successfully completed")
         case Target.FAIL:
-            return settled(conditions, c.FAILED, _failed_reason(parsed, life), _failed_message(parsed, life))
+            return with_condition(conditions, c.FAILED, _failed_reason(parsed, life), _failed_message(parsed, life))
     if failing.total and parsed.api_version != _V2:
         return _say(parsed, conditions, c.RESTARTING, f"is restarting because {failing}")
     if _is_running(parsed, counts):
@@ -79,7 +79,7 @@ def member_conditions(
 
 def _say(parsed: ParsedJob, conditions: Conditions, kind: str, what: str) -> Conditions:
     """The conditions after "PyTorchJob digits <what>."."""
-    return settled(conditions, kind, f"{parsed.kind}{kind}", f"{parsed.kind} {parsed.name} {what}.")
+    return with_condition(conditions, kind, f"{parsed.kind}{kind}", f"{parsed.kind} {parsed.name} {what}.")
 
 
 def _passed(condition: Condition) -> Condition:

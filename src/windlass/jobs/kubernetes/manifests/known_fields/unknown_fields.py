@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from windlass.jobs.errors import FieldPath, Place
-from windlass.jobs.kubernetes.manifest_reader import dotted
+from windlass.jobs.kubernetes.manifest_reader import format_path
 from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, Type, known_types
 from windlass.jobs.syntax.names import did_you_mean, nearest
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar
@@ -38,7 +38,7 @@ class Unknown(NamedTuple):
     def __str__(self) -> str:
         """In one line: "spec.runPolcy: unknown field; did you mean 'runPolicy'?"."""
         *around, name = self.path
-        return f"{dotted((*around, str(name)[:_SHOWN]))}: {self.message}"
+        return f"{format_path((*around, str(name)[:_SHOWN]))}: {self.message}"
 
 
 def unknown_fields(manifest: Node) -> list[Unknown]:
@@ -88,12 +88,12 @@ def _meant(name: str, path: FieldPath, of: Type, around: _Around) -> tuple[Field
     below = ((*path, *inside) for inside in _inside(name, of))
     above = (place for place, outer in reversed(around) if name in outer.fields)
     if (place := next(itertools.chain(below, above), None)) is not None:
-        return (*place, name), f"; it belongs in {dotted(place)}"
+        return (*place, name), f"; it belongs in {format_path(place)}"
     if near := nearest(name, of.fields):
         return (*path, near), f"; did you mean {near!r}?"
     for part, inner in _parts(of):
         if near := nearest(name, inner.fields):
-            return (*path, part, near), f"; did you mean {near!r} in {dotted((*path, part))}?"
+            return (*path, part, near), f"; did you mean {near!r} in {format_path((*path, part))}?"
     return (), did_you_mean(name, of.fields)
 
 
