@@ -153,7 +153,7 @@ def test_a_failing_program_uses_up_its_restarts_and_fails_with_its_cause(
             status = ended.status
             assert (status.phase, status.generation, status.user_failures) == (Phase.FAILED, 1, 3)
             assert "rank 1 (worker/0) on n" in status.message
-            assert "exited with code 7; 3 failures of the program, 2 forgiven" in status.message
+            assert "exited with code 7; 3 failures of the program, 2 allowed" in status.message
 
     asyncio.run(scenario())
 

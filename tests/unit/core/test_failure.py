@@ -18,7 +18,7 @@ from windlass.core.lifecycle.failure import (
     describe_exhausted_limit,
 )
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import forgives
+from windlass.core.lifecycle.transitions import can_recover_in_place
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status
 
@@ -90,7 +90,7 @@ def test_only_user_failures_use_up_the_user_limit() -> None:
     assert after(INFRASTRUCTURE, PREEMPTION, INFRASTRUCTURE, policy=RestartPolicy())[1] == ""
     status, limit = after(INFRASTRUCTURE, PREEMPTION, INFRASTRUCTURE, USER, policy=RestartPolicy())
     assert (status.user_failures, status.infrastructure_failures, status.preemptions) == (1, 2, 1)
-    assert "1 failure of the program, 0 forgiven" in limit
+    assert "1 failure of the program, 0 allowed" in limit
 
 
 def test_infrastructure_failures_are_bounded_too() -> None:
@@ -122,12 +122,12 @@ def test_in_place_recovery_keeps_to_the_limits_of_whole_restarts() -> None:
     policy = RestartPolicy(user_limit=1)
     status = Status(phase=Phase.RUNNING, generation=1, running_since=0)
     state = JobState("j-1", 1, Job("j", (Role(),), restart=policy), status)
-    assert forgives(state, Exit(code=1), 5)
+    assert can_recover_in_place(state, Exit(code=1), 5)
     after, _ = step(state, Recovered(1, 2, Exit(code=1, detail="rank 0 exited with 1"), 400), 5)
-    assert not forgives(after, Exit(code=1), 6)
-    assert forgives(after, Exit(signal=signal.SIGKILL), 6)
-    assert not forgives(after, Exit(code=83), 6)
-    assert not forgives(after, Exit(code=85), 6)
+    assert not can_recover_in_place(after, Exit(code=1), 6)
+    assert can_recover_in_place(after, Exit(signal=signal.SIGKILL), 6)
+    assert not can_recover_in_place(after, Exit(code=83), 6)
+    assert not can_recover_in_place(after, Exit(code=85), 6)
 
 
 def test_a_killed_worker_and_the_resulting_exit_of_the_master_are_an_infrastructure_failure() -> None:

@@ -32,7 +32,7 @@ def test_limits_are_the_same_for_recoveries_and_restarts() -> None:
     state = state_after(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 3, FAILED, 300), e.MemberExited(1, 0, FAILED))
     status = state.status
     assert (status.user_failures, status.infrastructure_failures) == (2, 1)
-    assert status.message.endswith("2 failures of the program, 1 forgiven (restarts)")
+    assert status.message.endswith("2 failures of the program, 1 allowed (restarts)")
 
 
 def test_several_reports_of_one_recovery_count_once() -> None:

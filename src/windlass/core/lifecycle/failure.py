@@ -77,15 +77,15 @@ def describe_exhausted_limit(status: Status, failure: Failure, policy: RestartPo
     long is bounded like a machine that fails.
     """
     if failure.kind is FailureClass.USER and status.user_failures > policy.user_limit:
-        return f"{_failures(status.user_failures)} of the program, {policy.user_limit} forgiven (restarts)"
+        return f"{_failures(status.user_failures)} of the program, {policy.user_limit} allowed (restarts)"
     limit = policy.infrastructure_limit
     if failure.kind is FailureClass.INFRASTRUCTURE and status.infrastructure_failures > limit:
         return (
-            f"{_failures(status.infrastructure_failures)} of infrastructure, {limit} forgiven (restart.infrastructure)"
+            f"{_failures(status.infrastructure_failures)} of infrastructure, {limit} allowed (restart.infrastructure)"
         )
     if failure.kind is FailureClass.PREEMPTION and failure.member is not None and status.backoff_step > limit:
         in_a_row = f"left {status.backoff_step} times in a row without a healthy run"
-        return f"{in_a_row}, {limit} forgiven (restart.infrastructure)"
+        return f"{in_a_row}, {limit} allowed (restart.infrastructure)"
     return ""
 
 

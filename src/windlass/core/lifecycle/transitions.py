@@ -147,7 +147,7 @@ def _failure_of(state: JobState, exit: Exit, member: int, at: int) -> tuple[Fail
     return failure, found.fatal
 
 
-def forgives(state: JobState, exit: Exit, now: int) -> bool:
+def can_recover_in_place(state: JobState, exit: Exit, now: int) -> bool:
     """Whether a generation may go on after such an end of processes, by the limits that hold for whole restarts."""
     policy = state.job.restart
     failure, fatal = _failure_of(state, exit, 0, now)

@@ -166,7 +166,7 @@ class RestartPolicy:
     the loss of a node, an eviction or a preemption restarts the gang."""
     scope: RestartScope = RestartScope.GANG
     member_limit: int | None = None
-    """Restarts of members and of their containers that are forgiven, under `RestartScope.MEMBER`. None: all."""
+    """Restarts of members and of their containers that are allowed, under `RestartScope.MEMBER`. None: all."""
 
 
 @dataclass(frozen=True, slots=True)

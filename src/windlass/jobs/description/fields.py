@@ -159,7 +159,7 @@ ROLE: Table = (
 RESTART: Table = (
     Field(
         "user",
-        "Failures of the program that are forgiven; 0: the first one ends the job. The same as restarts.",
+        "Failures of the program that are allowed; 0: the first one ends the job. The same as restarts.",
         whole(0, 1_000_000),
         default=str(_POLICY.user_limit),
         example="3",
@@ -167,7 +167,7 @@ RESTART: Table = (
     ),
     Field(
         "infrastructure",
-        "Failures of machines, networks and signals from outside that are forgiven.",
+        "Failures of machines, networks and signals from outside that are allowed.",
         whole(0, 1_000_000),
         default=str(_POLICY.infrastructure_limit),
         example="100",
@@ -190,7 +190,7 @@ RESTART: Table = (
     ),
     Field(
         "healthy_after",
-        "A start that ran this long makes the backoff begin afresh.",
+        "A start that ran this long makes the backoff start again.",
         value_types.DURATION,
         default=format_duration(_POLICY.healthy_after),
         example="30m",
@@ -356,7 +356,7 @@ JOB: Table = (
     ),
     Field(
         "restarts",
-        "Failures of the program that are forgiven: each restarts the whole gang. Short for restart.user.",
+        "Failures of the program that are allowed: each restarts the whole gang. Short for restart.user.",
         whole(0, 1_000_000),
         default=str(_POLICY.user_limit),
         example="3",

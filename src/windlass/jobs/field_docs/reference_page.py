@@ -39,7 +39,7 @@ Anchors, aliases and `<<` work within a document.
 _CLUSTER_INTRO = """\
 ## Cluster files
 
-The nodes and queues of a local backend, one document.
+Nodes, queues and the scheduling policy in one document.
 
 """
 

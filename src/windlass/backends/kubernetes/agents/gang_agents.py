@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.status.events import EventRecorder, News
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Exit, Recovered
 from windlass.core.lifecycle.state_machine import step
-from windlass.core.lifecycle.transitions import forgives
+from windlass.core.lifecycle.transitions import can_recover_in_place
 from windlass.core.model.status import JobState
 
 HANG, RESTARTED, GIVEN_UP = "Hang", "RanksRestarted", "AgentsGivenUp"
@@ -128,7 +128,7 @@ class GangAgents:
         # a rank that has succeeded and left would be waited for indefinitely
         if any(self._has_succeeded(name) for name in self.gang.pod_names(self.run)):
             return False
-        return forgives(self._known_state, _exit(failed), self._backend.now())
+        return can_recover_in_place(self._known_state, _exit(failed), self._backend.now())
 
     def _report_restart(self, generation: int, why: str, failed: RankFailed | None) -> None:
         if failed is None:
