@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/train"))
 
-from fault_injection.faulted_run import Met, Told, disturbed, undisturbed
-from fault_injection.faulty_storage import Bucket, Disk, disk, store, torn_or_flipped
-from fault_injection.schedule import Fault, Kind, dealt, drawn, steps_for
+from fault_injection.faulted_run import FaultOutcome, RunOutcome, run_with_faults, run_without_faults
+from fault_injection.faulty_storage import Bucket, Disk, damage_file, disk, store
+from fault_injection.schedule import Fault, Kind, assign_faults, draw_faults, required_steps
 
 from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
@@ -68,16 +68,16 @@ FLIPS = 100
 
 
 def main(seed: int = 1, *runs: int) -> None:
-    hands = dealt(BAG, [case.place for case in RUNS], seed)
-    plans = [drawn(hand, seed + number) for number, hand in enumerate(hands)]
-    steps = max(map(steps_for, plans))
+    hands = assign_faults(BAG, [case.place for case in RUNS], seed)
+    plans = [draw_faults(hand, seed + number) for number, hand in enumerate(hands)]
+    steps = max(map(required_steps, plans))
     with tempfile.TemporaryDirectory() as name, store() as port:
         calm: dict[str, dict[int, float]] = {}
         ended = []
         for number in runs or range(len(RUNS)):
             case = RUNS[number]
             if case.mesh not in calm:
-                calm[case.mesh] = undisturbed(case.mesh, f"{name}/{case.mesh}", steps)
+                calm[case.mesh] = run_without_faults(case.mesh, f"{name}/{case.mesh}", steps)
             ended.append(Ended(case, *run_case(case, f"{name}/{number}", port, steps, plans[number])))
             print(describe(number, ended[-1], calm[case.mesh]), flush=True)
         conclude(ended, calm)
@@ -89,69 +89,73 @@ class Ended(NamedTuple):
 
     case: Case
     plan: list[Fault]
-    told: Told
+    outcome: RunOutcome
     seconds: float
 
     def off(self, calm: dict[int, float]) -> float:
         """The largest difference of a step's loss."""
-        return max(abs(loss - self.told.losses.get(step, math.inf)) for step, loss in calm.items())
+        return max(abs(loss - self.outcome.losses.get(step, math.inf)) for step, loss in calm.items())
 
     def is_right(self, calm: dict[int, float]) -> bool:
         """Whether the losses are those of the run without faults."""
         return self.off(calm) <= (CLOSE if self.case.then else 0.0)
 
 
-def run_case(case: Case, folder: str, port: int, steps: int, plan: list[Fault]) -> tuple[list[Fault], Told, float]:
+def run_case(
+    case: Case, folder: str, port: int, steps: int, plan: list[Fault]
+) -> tuple[list[Fault], RunOutcome, float]:
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         if case.place == "s3":
             storage: Bucket | Disk = Bucket(f"s3://bucket/{Path(folder).name}", port)
         else:
             storage = stack.enter_context(disk(Path(folder)))
-            if not storage.fills:
+            if not storage.can_be_filled:
                 print("    only root may mount a small disk: none was filled")
                 plan = [fault for fault in plan if fault.kind is not Kind.FULL]
         try:
-            told = disturbed(case.mesh, storage, steps, plan, then=case.then)
+            outcome = run_with_faults(case.mesh, storage, steps, plan, then=case.then)
         except (
             AssertionError,
             TimeoutError,
             OSError,
         ) as wrong:  # the other runs continue, and this one counts as failed
             print(f"    the run has not ended: {type(wrong).__name__}: {wrong}", file=sys.stderr)
-            told = Told()
-    return plan, told, time.monotonic() - begun
+            outcome = RunOutcome()
+    return plan, outcome, time.monotonic() - begun
 
 
 def describe(number: int, ended: Ended, calm: dict[int, float]) -> str:
-    told = ended.told
+    outcome = ended.outcome
     then = f" ⇄ {ended.case.then}" if ended.case.then else ""
-    trouble = [f"LOST: {what}" for what in told.lost] + [f"LOADED: {what}" for what in told.loaded]
+    trouble = [f"LOST: {what}" for what in outcome.lost] + [f"LOADED: {what}" for what in outcome.loaded]
     return (
-        f"run {number:2} {ended.case.mesh + then:14} {ended.case.place:4} {len(told.met)}/{len(ended.plan)} faults, "
-        f"{len(told.ended)} more agents, {told.passed_over} damaged ones skipped, losses off by {ended.off(calm):.1e}, "
+        f"run {number:2} {ended.case.mesh + then:14} {ended.case.place:4} "
+        f"{len(outcome.faults)}/{len(ended.plan)} faults, {len(outcome.restarts)} more agents, "
+        f"{outcome.skipped} damaged ones skipped, losses off by {ended.off(calm):.1e}, "
         f"{ended.seconds:.0f} s {'; '.join(trouble)}"
     )
 
 
 def conclude(ended: list[Ended], calm: dict[str, dict[int, float]]) -> None:
-    met = [each for run in ended for each in run.told.met]
+    met = [each for run in ended for each in run.outcome.faults]
     print(*table(met), sep="\n")
-    right = sum(len(run.told.met) for run in ended if run.is_right(calm[run.case.mesh]))
+    right = sum(len(run.outcome.faults) for run in ended if run.is_right(calm[run.case.mesh]))
     what = "seeded faults after which every loss equals that of the run without faults"
     print(json.dumps(claimed(what, right, "faults", sum(len(run.plan) for run in ended), "higher")))
-    wrong = sum(len(run.told.lost) + len(run.told.loaded) for run in ended)
+    wrong = sum(len(run.outcome.lost) + len(run.outcome.loaded) for run in ended)
     print(json.dumps(claimed("checkpoints lost, or damaged and still loaded", wrong, "", 0, "lower")))
-    lost = [each.lost for each in met if not math.isnan(each.lost) and each.fault.kind not in (Kind.STOP, Kind.FULL)]
+    stops = [each for each in met if each.fault.kind not in (Kind.STOP, Kind.FULL)]
+    lost = [each.lost_s for each in stops if not math.isnan(each.lost_s)]
     if lost:
         what = "a fault that ends ranks or agents → first step that is new"
         print(json.dumps(claimed(what, statistics.median(lost), "s", 5.0, "lower")))
 
 
-def table(met: list[Met]) -> list[str]:
+def table(met: list[FaultOutcome]) -> list[str]:
     rows = [f"{'fault':36} count   seconds until the first new step: median, worst"]
     for kind in Kind:
-        seconds = [each.lost for each in met if each.fault.kind is kind]
+        seconds = [each.lost_s for each in met if each.fault.kind is kind]
         cost = "" if not seconds else "no wait"
         if seconds and not math.isnan(seconds[0]):
             cost = f"{statistics.median(seconds):6.2f} {max(seconds):6.2f}"
@@ -161,7 +165,7 @@ def table(met: list[Met]) -> list[str]:
 
 def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     """Flip one bit of one file of DCP repeatedly, and count detections by Windlass and by DCP's load."""
-    storage, chance = Disk(str(place), fills=False), random.Random(seed)  # noqa: S311 - no secret
+    storage, chance = Disk(str(place), can_be_filled=False), random.Random(seed)  # noqa: S311 - no secret
     folder = place / folder_of(step)
     manifest = read_manifest(open_storage(str(place)), folder.name)
     assert manifest is not None
@@ -170,7 +174,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     ours = theirs = 0
     for _ in range(FLIPS):
         before = {name: storage.read(step, name) for name in names}
-        name = torn_or_flipped(storage, step, torn=False, chance=chance, names=names)
+        name = damage_file(storage, step, torn=False, rng=chance, names=names)
         ours += bool(verify_files(open_storage(str(place)), folder.name, manifest, manifest.files))
         theirs += not loads(folder, manifest)
         storage.replace(step, name, before[name])

@@ -1,8 +1,8 @@
-"""A script that keeps checkpoints, and on which something goes wrong where the test says: STEP:RANK:WHAT, by commas.
+"""A script that saves checkpoints and injects faults into itself: STEP:RANK:WHAT, separated by commas.
 
-A fault comes once: in the generation of its number, inside the loss function of that step, so within a phase; but
-"dawdle" is the script's own slowness between two steps, and in an evaluation. Prints the loss of each step. With
-copies in memory, every so many steps, nothing is saved to the place before the end.
+The first fault occurs in generation 1, the second in generation 2, and so on: inside the loss function of that step,
+so within a phase. "dawdle" instead makes the script slow between two steps and in an evaluation. Prints the loss of
+each step. With in-memory replicas every so many steps, no checkpoint is saved before the end.
 """
 
 import os
@@ -16,7 +16,7 @@ from windlass import train
 
 STEPS = 24
 SLOW = 5.0
-"""Seconds: more than a phase may take in these tests, and than the agent takes to look."""
+"""Seconds: longer than the limit of a phase in these tests plus the interval of the agent's checks."""
 
 
 def main(place: str, faults: str, copies: str = "", pause: str = "0") -> None:
@@ -39,8 +39,8 @@ def main(place: str, faults: str, copies: str = "", pause: str = "0") -> None:
                 run.evaluate(model, tokens(12), slow if run.world.rank else cross_entropy, global_batch=12)
             loss = run.backward(model, batch, faulty)
             run.step(optimizer, clip=1.0, loss=loss)
-            heard = run.mean_loss(model, loss)
-            run.print(f"step {batch.step}: {heard:.12f}")
+            loss_value = run.mean_loss(model, loss)
+            run.print(f"step {batch.step}: {loss_value:.12f}")
             time.sleep(float(pause))
 
 

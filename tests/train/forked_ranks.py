@@ -1,4 +1,7 @@
-"""Ranks as processes: forked from one that has imported torch, so that a test of eight takes a second."""
+"""Runs a function on several ranks: processes forked from one that has imported torch.
+
+A test with eight ranks takes about a second.
+"""
 
 from __future__ import annotations
 
@@ -14,61 +17,61 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-_PATIENCE = 90.0
+_TIMEOUT_S = 90.0
 """Seconds, for all ranks together; a quiet machine needs one or two."""
 
 
 def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
-    """What `work(*given)` returns on each of so many ranks. Raises AssertionError with the traceback of the first.
+    """Returns the results of `work(*given)` on `count` ranks. Raises AssertionError with the first traceback.
 
-    `work` is a function of a module, and runs with torchrun's variables. It is tried once more where a rank ends by
-    SIGSEGV, which is said as a warning: in about one of some thousand ranks a thread of gloo's (torch 2.13) finds
-    malloc's lists broken. Under valgrind's memcheck the same loops, ours and torch's, read and write nothing wrong.
+    `work` is a function of a module, and runs with torchrun's variables. If a rank ends by SIGSEGV, a warning is
+    issued and `work` runs once more: in about one of some thousand ranks a gloo thread (torch 2.13) finds malloc's
+    lists corrupted. valgrind's memcheck finds no invalid access in the same loops, ours and torch's.
     """
     try:
-        return _tried(count, work, given)
+        return _run(count, work, given)
     except CrashedError as crashed:
-        warnings.warn(f"{crashed}; tried once more", stacklevel=2)
-        return _tried(count, work, given)
+        warnings.warn(f"{crashed}; running once more", stacklevel=2)
+        return _run(count, work, given)
 
 
 class CrashedError(AssertionError):
     """A rank has ended by SIGSEGV."""
 
 
-def _tried(count: int, work: Callable[..., Any], given: tuple[Any, ...]) -> list[Any]:
-    context = _forking()
+def _run(count: int, work: Callable[..., Any], given: tuple[Any, ...]) -> list[Any]:
+    context = _fork_context()
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         pipes = [context.Pipe(duplex=False) for _ in range(count)]
         processes = [
-            context.Process(target=_be, args=(work, given, rank, count, port, folder, sending))
+            context.Process(target=_run_rank, args=(work, given, rank, count, port, folder, sending))
             for rank, (_, sending) in enumerate(pipes)
         ]
         for process, (_, sending) in zip(processes, pipes, strict=True):
             process.start()
             sending.close()
         try:
-            return _gathered(processes, [receiving for receiving, _ in pipes])
+            return _gather_results(processes, [receiving for receiving, _ in pipes])
         finally:
             for process in processes:
                 process.kill()
                 process.join()
 
 
-def _forking() -> Any:
+def _fork_context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "torch.distributed.tensor.parallel", "torch.distributed.pipelining"])
     return context
 
 
-def _gathered(processes: list[Any], pipes: list[Connection]) -> list[Any]:
+def _gather_results(processes: list[Any], pipes: list[Connection]) -> list[Any]:
     answers: dict[int, Any] = {}
     waiting = dict(zip(map(id, pipes), range(len(pipes)), strict=True))
     left = list(pipes)
     while left:
-        ready = wait(left, timeout=_PATIENCE)
-        assert ready, f"ranks {sorted(waiting[id(each)] for each in left)} say nothing"
+        ready = wait(left, timeout=_TIMEOUT_S)
+        assert ready, f"ranks {sorted(waiting[id(each)] for each in left)} did not answer"
         for pipe in ready:
             assert isinstance(pipe, Connection)
             rank = waiting[id(pipe)]
@@ -76,7 +79,7 @@ def _gathered(processes: list[Any], pipes: list[Connection]) -> list[Any]:
                 ended_well, answer = pipe.recv()
             except EOFError:
                 processes[rank].join()
-                ended_well, answer = False, f"rank {rank} has gone with {processes[rank].exitcode}"
+                ended_well, answer = False, f"rank {rank} exited with {processes[rank].exitcode}"
             if crashed := [rank for rank, each in enumerate(processes) if each.exitcode == -signal.SIGSEGV]:
                 raise CrashedError(f"rank {crashed[0]} has ended by SIGSEGV")
             assert ended_well, answer
@@ -85,7 +88,7 @@ def _gathered(processes: list[Any], pipes: list[Connection]) -> list[Any]:
     return [answers[rank] for rank in range(len(pipes))]
 
 
-def _be(
+def _run_rank(
     work: Callable[..., Any], given: Any, rank: int, count: int, port: int, folder: str, sending: Connection
 ) -> None:
     os.environ |= {
@@ -104,7 +107,7 @@ def _be(
     torch.set_num_threads(1)
     try:
         sending.send((True, work(*given)))
-    except BaseException:  # noqa: BLE001 - told to the test
+    except BaseException:  # noqa: BLE001 - reported to the test
         sending.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
 
 

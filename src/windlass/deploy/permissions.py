@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
-from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Membership, object_of
+from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey, object_of
 
 SEE = ("get", "list", "watch")
 CORE = ""
 _GANGS = tuple(
-    sorted({kind.api_version.partition("/")[0] for each in POD_GROUPS if (kind := object_of(Membership("", "", each)))})
+    sorted({kind.api_version.partition("/")[0] for each in POD_GROUPS if (kind := object_of(GangKey("", "", each)))})
 )
 """API groups of all PodGroup kinds."""
 _KUBEFLOW = tuple(each.plural for each in kubeflow.kubeflow_kinds())

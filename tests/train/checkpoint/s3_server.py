@@ -1,11 +1,11 @@
-"""moto's S3 as a process of its own, made to fail as real stores do. Prints its port; ends with its standard input.
+"""S3 server for tests: moto in a process of its own, with injected faults.
 
-POST /-/faults with JSON sets what goes wrong from now on; nothing, at first:
+Prints its port, and ends with its standard input. POST /-/faults with JSON sets the current faults, none at first:
 - errors: share of requests that are answered with 500 or 503 (of `seed`)
 - slow: seconds that each request takes longer
-- cut: how many uploads of parts lose their connection halfway, from the next one on
-- drop: the same of uploads of whole files
-- hide: listings do not show what has this in its name, as where they lag behind
+- cut: number of uploads of parts that lose their connection halfway, from the next one on
+- drop: the same for uploads of whole files
+- hide: text; listings omit objects with it in their name, as stale listings do
 - deny: methods that are answered with 403
 """
 
@@ -61,7 +61,7 @@ class Faulty:
             environ["wsgi.input"].read(1000)
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionResetError
-        return self._answered(environ, start)
+        return self._answer(environ, start)
 
     def _is_cut_off(self, environ: Environ) -> bool:
         if self.cut and "partNumber=" in environ["QUERY_STRING"]:
@@ -72,7 +72,7 @@ class Faulty:
             return True
         return False
 
-    def _answered(self, environ: Environ, start: Start) -> Iterable[bytes]:
+    def _answer(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if not (self.hide and "list-type=2" in environ["QUERY_STRING"]):
             return self.moto(environ, start)
         parts, status, headers = run_wsgi_app(self.moto, environ)
@@ -99,13 +99,13 @@ class Quiet(WSGIRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def log(self, *_said: Any) -> None:
+    def log(self, *_message: Any) -> None:
         """Drop log messages."""
 
 
 def main() -> None:
     server = make_server("127.0.0.1", 0, Faulty(), threaded=True, request_handler=Quiet)
-    print(server.port, flush=True)  # noqa: T201 - whoever starts it waits for this
+    print(server.port, flush=True)  # noqa: T201 - the parent process waits for this line
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()
 

@@ -29,11 +29,11 @@ class Line(NamedTuple):
 class Agent:
     """One process of the agent, from its start to its end."""
 
-    def __init__(self, mesh: str, ranks: int, place: str, steps: int, leash: Path) -> None:
+    def __init__(self, mesh: str, ranks: int, place: str, steps: int, step_limit: Path) -> None:
         command = [sys.executable, "-m", "windlass.agent", f"--nproc-per-node={ranks}", "--max-restarts=1000"]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [*command, f"--hang={_HANG}", _SCRIPT, mesh, place, str(steps), leash],
+            [*command, f"--hang={_HANG}", _SCRIPT, mesh, place, str(steps), step_limit],
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -45,9 +45,9 @@ class Agent:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_for(self, found: Callable[[list[Line]], bool], patience: float) -> bool:
+    def wait_for(self, found: Callable[[list[Line]], bool], timeout_s: float) -> bool:
         """Wait until the console matches, or ends. Returns whether it matched. Raises TimeoutError."""
-        until = time.monotonic() + patience
+        until = time.monotonic() + timeout_s
         with self._more:
             while not found(self.lines):
                 if not self._reader.is_alive():

@@ -32,7 +32,7 @@ CREDENTIALS = {
 }
 
 
-class Keeping(Protocol):
+class FaultyStorage(Protocol):
     """A storage that the test can inspect and damage while ranks write to it."""
 
     text: str
@@ -61,7 +61,7 @@ class Disk:
     """A folder, on a small filesystem of its own where mounting is permitted."""
 
     text: str
-    fills: bool
+    can_be_filled: bool
     """Whether the filesystem is its own, so that it can be filled."""
 
     def committed(self) -> list[int]:
@@ -133,7 +133,7 @@ class Bucket:
 
     def fail(self, **faults: Any) -> None:
         """Set the faults of the store; none without arguments."""
-        _ask(self.port, "POST", "/-/faults", json.dumps(faults))
+        _request(self.port, "POST", "/-/faults", json.dumps(faults))
 
 
 @contextlib.contextmanager
@@ -141,11 +141,11 @@ def disk(folder: Path, mebibytes: int = 24) -> Iterator[Disk]:
     """Yield a small filesystem for root; for other users a folder that is never full."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder]
-    fills = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    can_be_filled = subprocess.run(command, capture_output=True, check=False).returncode == 0
     try:
-        yield Disk(str(folder / "run"), fills)
+        yield Disk(str(folder / "run"), can_be_filled)
     finally:
-        if fills:
+        if can_be_filled:
             subprocess.run(["umount", "-l", folder], check=True)
 
 
@@ -161,7 +161,7 @@ def store() -> Iterator[int]:
         port = int(server.stdout.readline())
         os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **CREDENTIALS}
         try:
-            _ask(port, "PUT", "/bucket")
+            _request(port, "PUT", "/bucket")
             yield port
         finally:
             server.stdin.close()
@@ -169,18 +169,18 @@ def store() -> Iterator[int]:
             os.environ.update(before)
 
 
-def torn_or_flipped(
-    keeping: Keeping, step: int, *, torn: bool, chance: random.Random, names: Sequence[str] = ()
+def damage_file(
+    storage: FaultyStorage, step: int, *, torn: bool, rng: random.Random, names: Sequence[str] = ()
 ) -> str:
     """Damage one file of a checkpoint: truncate it, or flip one bit. Returns its name."""
-    name = chance.choice(names or keeping.files(step))
-    data = bytearray(keeping.read(step, name))
+    name = rng.choice(names or storage.files(step))
+    data = bytearray(storage.read(step, name))
     if torn:
-        del data[chance.randrange(len(data)) :]
+        del data[rng.randrange(len(data)) :]
     else:
-        bit = chance.randrange(len(data) * 8)
+        bit = rng.randrange(len(data) * 8)
         data[bit // 8] ^= 1 << bit % 8
-    keeping.replace(step, name, bytes(data))
+    storage.replace(step, name, bytes(data))
     return name
 
 
@@ -193,16 +193,16 @@ def _committed(place: StorageBackend) -> list[int]:
 
 
 def _damaged(place: StorageBackend) -> list[int]:
-    return [each.step for each in list_checkpoints(place) if each.step is not None and not _is_whole(place, each)]
+    return [each.step for each in list_checkpoints(place) if each.step is not None and not _is_intact(place, each)]
 
 
-def _is_whole(place: StorageBackend, seen: CheckpointEntry) -> bool:
+def _is_intact(place: StorageBackend, seen: CheckpointEntry) -> bool:
     if seen.state is not CheckpointStatus.COMPLETE or seen.manifest is None:
         return False
     return not verify_files(place, seen.folder, seen.manifest, seen.manifest.files)
 
 
-def _ask(port: int, method: str, path: str, body: str = "") -> None:
+def _request(port: int, method: str, path: str, body: str = "") -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request(method, path, body)
     assert connection.getresponse().status < 300

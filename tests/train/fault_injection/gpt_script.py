@@ -1,7 +1,7 @@
 """A small GPT that saves checkpoints and prints the identity of each rank, and a line for each step.
 
-Arguments: the mesh, the location of checkpoints, the number of steps, and a file with the step up to which it may go:
-faults are injected from outside, and must not be late on a slow machine.
+Arguments: the mesh, the location of checkpoints, the number of steps, and a file with the last step that is permitted so
+far: the test injects faults from outside, and must not be late on a slow machine.
 """
 
 import os
@@ -19,33 +19,32 @@ from torch.nn import functional
 from windlass import train
 
 SHAPE = Shape(vocabulary=64, width=32, layers=2, heads=4, length=16, hidden=64)
-EVERY = 4
+SAVE_INTERVAL = 4
 """Steps between two checkpoints."""
-PACE = 0.03
-"""Minimum seconds of a step: faults come between steps and in the middle of saves."""
+MIN_STEP_S = 0.03
+"""Minimum seconds of a step, so that faults are injected between steps and in the middle of saves."""
 
 
-def main(mesh: str, place: str, steps: str, leash: str) -> None:
-    print(f"rank {os.environ['RANK']} is {os.getpid()}", flush=True)  # noqa: T201 - whoever works faults has to know
+def main(mesh: str, place: str, steps: str, step_limit: str) -> None:
+    print(f"rank {os.environ['RANK']} is {os.getpid()}", flush=True)  # noqa: T201 - the test sends signals to it
     text = torch.randint(64, (96, SHAPE.length + 1), generator=torch.Generator().manual_seed(1))
     with train.init(mesh, report_every=0) as run:
         plan = train.Plan(pipeline=("embed", "layers.*", "norm", "head"))
         model, optimizer = run.parallelize(lambda: Decoder(SHAPE), plan, lr=1e-3)
         data = run.data([(each[:-1], each[1:]) for each in text], global_batch=8)
         state = run.state(model, optimizer, data)
-        checkpoints = run.checkpoint(place, state, every=f"{EVERY} steps", keep=3)
+        checkpoints = run.checkpoint(place, state, every=f"{SAVE_INTERVAL} steps", keep=3)
         for batch in checkpoints.resume().steps(int(steps)):
-            until = time.monotonic() + PACE
+            until = time.monotonic() + MIN_STEP_S
             loss = run.backward(model, batch, loss_of)
-            heard = run.mean_loss(model, loss)
+            loss_value = run.mean_loss(model, loss)
             before = run.steps_done
             run.step(optimizer, clip=1.0, loss=loss)
             if run.steps_done > before:
-                os.write(
-                    1, f"step {batch.step}: {heard.hex()}\n".encode()
-                )  # on all ranks: one may die before it prints
+                # on all ranks: one may be killed before it prints
+                os.write(1, f"step {batch.step}: {loss_value.hex()}\n".encode())
             time.sleep(max(0.0, until - time.monotonic()))
-            while batch.step >= int(Path(leash).read_text()):
+            while batch.step >= int(Path(step_limit).read_text()):
                 time.sleep(0.01)
 
 

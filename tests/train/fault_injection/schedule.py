@@ -1,4 +1,7 @@
-"""The faults of a run and their steps, drawn from a seed. Pure."""
+"""Random faults of test runs: kinds, order and steps, drawn from a seed, without side effects.
+
+`faulted_run` injects them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """What goes wrong, in the words of the table."""
+    """Kind of fault; the value is its name in the report."""
 
     KILL = "a rank is killed"
     KILL_WRITING = "a rank is killed while it writes"
@@ -26,65 +29,69 @@ class Kind(StrEnum):
     S3_LAG = "S3: listings lag behind"
 
 
-QUIET = frozenset({Kind.FLIP, Kind.S3_ERRORS, Kind.S3_SLOW, Kind.S3_CUT, Kind.S3_LAG})
-"""Nobody has to recover from these; they matter to whoever saves or loads next, so another fault follows."""
-OF_S3 = frozenset({Kind.S3_ERRORS, Kind.S3_SLOW, Kind.S3_CUT, Kind.S3_LAG})
-OF_DISKS = frozenset({Kind.FULL})
-_NEW_AGENT = frozenset({Kind.KILL_AGENT, Kind.TERM_AGENT, Kind.TORN})
-_DRAWS = 100
+WITHOUT_RECOVERY = frozenset({Kind.FLIP, Kind.S3_ERRORS, Kind.S3_SLOW, Kind.S3_CUT, Kind.S3_LAG})
+"""Kinds that end no process: they affect the next save or load, so another fault must follow."""
+S3_FAULTS = frozenset({Kind.S3_ERRORS, Kind.S3_SLOW, Kind.S3_CUT, Kind.S3_LAG})
+DISK_FAULTS = frozenset({Kind.FULL})
+_AGENT_RESTARTS = frozenset({Kind.KILL_AGENT, Kind.TERM_AGENT, Kind.TORN})
+_SHUFFLES = 100
 _FIRST, _GAP = 9, 5
-"""Steps before the first fault, so that there are two checkpoints, and between two of them."""
+"""Number of steps before the first fault, so that there are two checkpoints, and between two faults."""
 
 
 class Fault(NamedTuple):
-    """Comes when the run has reached this step. `draw`: decides what the kind leaves open."""
+    """A fault that is injected when the run has reached a step."""
 
     kind: Kind
     step: int
     draw: int
+    """Seed of the random choices that the kind leaves open, such as the rank."""
 
 
-def drawn(kinds: Iterable[Kind], seed: int) -> list[Fault]:
-    """These faults in an order of the seed's. Raises ValueError where none of them makes a run load anything."""
-    chance = random.Random(seed)  # noqa: S311 - a dice
+def draw_faults(kinds: Iterable[Kind], seed: int) -> list[Fault]:
+    """Returns the faults in a random order. Raises ValueError if none of them makes the run load a checkpoint."""
+    rng = random.Random(seed)  # noqa: S311 - a dice
     order = list(kinds)
-    if not any(kind not in QUIET for kind in order):
+    if not any(kind not in WITHOUT_RECOVERY for kind in order):
         raise ValueError(f"{order}: nothing makes the run load what it saved")
-    order = min((chance.sample(order, len(order)) for _ in range(_DRAWS)), key=_awkward)
-    faults, step = [], _FIRST + chance.randrange(4)
+    order = min((rng.sample(order, len(order)) for _ in range(_SHUFFLES)), key=_order_cost)
+    faults, step = [], _FIRST + rng.randrange(4)
     for kind in order:
-        faults.append(Fault(kind, step, chance.randrange(1 << 30)))
-        step += 0 if kind is Kind.FLIP else _GAP + chance.randrange(4)
+        faults.append(Fault(kind, step, rng.randrange(1 << 30)))
+        step += 0 if kind is Kind.FLIP else _GAP + rng.randrange(4)
     return faults
 
 
-def steps_for(faults: Sequence[Fault]) -> int:
-    """How long a run has to be for them, though some come later than drawn, with some steps behind the last."""
+def required_steps(faults: Sequence[Fault]) -> int:
+    """Returns the number of steps of a run with these faults, with a margin for late faults and after the last one."""
     return faults[-1].step + 2 * _GAP + 2 * len(faults)
 
 
-def _awkward(order: Sequence[Kind]) -> int:
-    """Least where damage is loaded afterwards, and ranks fail so seldom in a row that the agent need not pause."""
-    in_a_row = most = 0
+def _order_cost(order: Sequence[Kind]) -> int:
+    """Returns a cost: low if damage is loaded afterwards, and if few failures in a row make the agent delay restarts."""
+    in_a_row = longest = 0
     for kind in order:
-        in_a_row = 0 if kind in _NEW_AGENT else in_a_row + (kind not in QUIET and kind is not Kind.FULL)
-        most = max(most, in_a_row)
-    return most + (len(order) if order[-1] in QUIET else 0)
+        in_a_row = 0 if kind in _AGENT_RESTARTS else in_a_row + (kind not in WITHOUT_RECOVERY and kind is not Kind.FULL)
+        longest = max(longest, in_a_row)
+    return longest + (len(order) if order[-1] in WITHOUT_RECOVERY else 0)
 
 
-def dealt(bag: Mapping[Kind, int], places: Sequence[str], seed: int) -> list[list[Kind]]:
-    """All faults of a bag, dealt evenly to runs at these places, "disk" or "s3": those of a place where they belong."""
-    chance = random.Random(seed)  # noqa: S311 - a dice
-    hands: list[list[Kind]] = [[] for _ in places]
-    cards = [kind for kind, count in bag.items() for _ in range(count)]
-    chance.shuffle(cards)
-    # Those that nobody recovers from are spread first, then what fits into some hands only.
-    cards.sort(key=lambda kind: (kind not in QUIET, kind not in OF_S3 | OF_DISKS))
-    for kind in cards:
-        fits = [hand for hand, place in zip(hands, places, strict=True) if kind not in _STRANGE[place]]
-        least = min(map(len, fits))
-        chance.choice([hand for hand in fits if len(hand) == least]).append(kind)
-    return hands
+def assign_faults(bag: Mapping[Kind, int], places: Sequence[str], seed: int) -> list[list[Kind]]:
+    """Distributes faults evenly over runs. `bag`: number of faults by kind; `places`: "disk" or "s3" for each run.
+
+    Faults of one kind of storage are assigned to runs on that storage.
+    """
+    rng = random.Random(seed)  # noqa: S311 - a dice
+    assigned: list[list[Kind]] = [[] for _ in places]
+    faults = [kind for kind, count in bag.items() for _ in range(count)]
+    rng.shuffle(faults)
+    # Faults without recovery first, so that each run ends with another one; then faults of one kind of storage.
+    faults.sort(key=lambda kind: (kind not in WITHOUT_RECOVERY, kind not in S3_FAULTS | DISK_FAULTS))
+    for kind in faults:
+        candidates = [kinds for kinds, place in zip(assigned, places, strict=True) if kind not in _UNSUPPORTED[place]]
+        least = min(map(len, candidates))
+        rng.choice([kinds for kinds in candidates if len(kinds) == least]).append(kind)
+    return assigned
 
 
-_STRANGE = {"disk": OF_S3, "s3": OF_DISKS}
+_UNSUPPORTED = {"disk": S3_FAULTS, "s3": DISK_FAULTS}

@@ -202,7 +202,7 @@ def test_an_unreadable_or_unwritable_file_is_an_error(daemon, windlass, taken, t
 # --- why ----------------------------------------------------------------------------------------------
 
 
-def test_why_without_a_job_has_a_line_for_each_waiting_job(daemon, windlass, made):
+def test_the_explanation_without_a_job_has_a_line_for_each_waiting_job(daemon, windlass, made):
     first, second = (made.line(made.queued(number), message="needs 2 gpu") for number in (1, 2))
     jobs = [{**first, "would_start": ["1 replica instead of 2"]}, {**second, "would_start": []}]
     daemon.says["/v1/why"] = {"jobs": jobs, "now": NOW}
@@ -214,7 +214,7 @@ def test_why_without_a_job_has_a_line_for_each_waiting_job(daemon, windlass, mad
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("verdict", "expected"),
     [
         (None, "digits-1 with gpus=1 would start now"),
         (
@@ -223,18 +223,18 @@ def test_why_without_a_job_has_a_line_for_each_waiting_job(daemon, windlass, mad
         ),
     ],
 )
-def test_what_if_tells_whether_the_job_would_start(daemon, windlass, made, verdict, said):
+def test_a_what_if_query_answers_whether_the_job_would_start(daemon, windlass, made, verdict, expected):
     found = {"ahead": [], "not_before": None, "expected": NOW, "resource": "gpu", "nodes": [], "frees": []}
     explanation = {**found, "would_start": [], "verdict": verdict}
     daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
     first, *rest = windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()
-    assert first == said
-    assert bool(rest) == bool(verdict), "what it waits for is told only if it would wait"
+    assert first == expected
+    assert bool(rest) == bool(verdict), "the details of the wait are printed only if it would wait"
     assert daemon.asked[-1][2] == {"what_if": ["gpus=1"]}
 
 
 @pytest.mark.parametrize(
-    ("compared", "said"),
+    ("compared", "criterion"),
     [
         ([("n2", "", None)], "; no other node fits"),
         ([("n2", "", None), ("n3", "row", None)], "; no other node fits"),
@@ -250,17 +250,17 @@ def test_what_if_tells_whether_the_job_would_start(daemon, windlass, made, verdi
         ([], ""),
     ],
 )
-def test_what_if_names_the_nodes_and_the_criterion(daemon, windlass, made, compared, said):
-    told = [{"node": node, "decided_by": by, "score": score} for node, by, score in compared]
-    daemon.says["/v1/jobs/digits/why"] = starting(made, [["n2", 2], ["n3", 1]], told)
-    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:] == [f"on n2 ×2,n3{said}"]
+def test_a_what_if_query_names_the_nodes_and_the_criterion(daemon, windlass, made, compared, criterion):
+    candidates = [{"node": node, "decided_by": by, "score": score} for node, by, score in compared]
+    daemon.says["/v1/jobs/digits/why"] = starting(made, [["n2", 2], ["n3", 1]], candidates)
+    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:] == [f"on n2 ×2,n3{criterion}"]
 
 
 def test_truncated_candidates_do_not_claim_that_no_other_node_fits(daemon, windlass, made):
-    asked = Demand("worker", 12, {"gpu": 8})
+    demand = Demand("worker", 12, {"gpu": 8})
     snapshot = ledger_of(nodes(20)).snapshot()
-    told = msgspec.to_builtins(node_candidates(snapshot.free, snapshot.table, asked, Policy()))
-    daemon.says["/v1/jobs/digits/why"] = starting(made, [[one.name, 1] for one in nodes(20)[:12]], told)
+    candidates = msgspec.to_builtins(node_candidates(snapshot.free, snapshot.table, demand, Policy()))
+    daemon.says["/v1/jobs/digits/why"] = starting(made, [[one.name, 1] for one in nodes(20)[:12]], candidates)
     (line,) = windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:]
     assert ";" not in line
 
@@ -271,7 +271,7 @@ def starting(made, on, compared):
     return {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
 
 
-def test_what_if_is_about_one_job(windlass):
+def test_a_what_if_query_without_a_job_is_refused(windlass):
     assert windlass("why", "--what-if", "gpus=1").err == "windlass: --what-if is about one job; name it\n"
 
 

@@ -151,19 +151,19 @@ EXPLANATION = {
 
 
 @pytest.fixture
-def why(daemon, windlass, made):
-    def ask(*words: str, **more) -> list[str]:
+def explain(daemon, windlass, made):
+    def run(*words: str, **more) -> list[str]:
         job = made.line(made.queued(), position=8, reason="WaitingForQuota", message="needs 2 gpu on one node")
         daemon.says["/v1/jobs/digits/why"] = {"job": job, "now": NOW, "explanation": {**EXPLANATION, **more}}
         ran = windlass("why", "digits", *words)
         assert (ran.code, ran.err) == (0, "")
         return ran.out.splitlines()
 
-    return ask
+    return run
 
 
-def test_why_prints_reason_nodes_and_holders(why):
-    lines = why()
+def test_an_explanation_has_reason_nodes_and_holders(explain):
+    lines = explain()
     assert lines[0] == "digits-1 Queued, position 8: needs 2 gpu on one node (WaitingForQuota)"
     assert lines[1] == "queued behind: j-0,j-1,j-2,j-3,j-4 and 2 more"
     assert lines[2].startswith("starts: by ")
@@ -180,26 +180,26 @@ def test_why_prints_reason_nodes_and_holders(why):
     assert lines[10:] == ["would start now: -N 1 | --time 5m"]
 
 
-def test_why_without_a_reservation_an_end_and_a_resource(why):
-    assert why(verdict={**VERDICT, "certainty": "expected"})[2].startswith("starts: ~ ")
-    assert why(expected=None)[2].startswith("NODE")
-    assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "REASON"]
-    assert why(not_before=NOW + 1)[2].startswith("not before: ")
-    assert why(never="can never run: needs 9 gpu")[2] == "can never run: needs 9 gpu"
-    assert why(keeps_its_size="role worker is not resized")[2] == "size: role worker is not resized"
+def test_an_explanation_without_a_reservation_an_end_and_a_resource(explain):
+    assert explain(verdict={**VERDICT, "certainty": "expected"})[2].startswith("starts: ~ ")
+    assert explain(expected=None)[2].startswith("NODE")
+    assert explain(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "REASON"]
+    assert explain(not_before=NOW + 1)[2].startswith("not before: ")
+    assert explain(never="can never run: needs 9 gpu")[2] == "can never run: needs 9 gpu"
+    assert explain(keeps_its_size="role worker is not resized")[2] == "size: role worker is not resized"
     free = [{**node, "free": 0, "capacity": 0} for node in EXPLANATION["nodes"]]
-    assert "FREE  FITS" in why(resource="", nodes=free, frees=[], ahead=[], would_start=[])[2]
+    assert "FREE  FITS" in explain(resource="", nodes=free, frees=[], ahead=[], would_start=[])[2]
 
 
-def test_why_shows_the_best_of_many_nodes(why):
+def test_an_explanation_shows_the_best_of_many_nodes(explain):
     many = [{**EXPLANATION["nodes"][1], "node": f"m{number}", "free": number} for number in range(30)]
-    lines = why(nodes=many, frees=[], would_start=[])
+    lines = explain(nodes=many, frees=[], would_start=[])
     assert lines[4].split()[0] == "m29"
     assert lines[-1] == "and 10 more nodes (-o json has all)"
-    assert len(json.loads("\n".join(why("-o", "json", nodes=many)))["explanation"]["nodes"]) == 30
+    assert len(json.loads("\n".join(explain("-o", "json", nodes=many)))["explanation"]["nodes"]) == 30
 
 
-def test_why_of_a_running_job(daemon, windlass, made):
+def test_the_explanation_of_a_running_job(daemon, windlass, made):
     daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.running()), "now": NOW}
     assert windlass("why", "digits").out == "digits-1 Running on n1,n2\n"
 

@@ -70,7 +70,7 @@ def _gang(row: Row) -> str:
     return f"{least}–{most}×{ranks}" + (f", now {row['replicas']}" if row["nodes"] else "")
 
 
-def _where(row: Row) -> str:
+def _nodes_or_reason(row: Row) -> str:
     return shorten(row["nodes"]) or reason_text(row, token=False)
 
 
@@ -88,7 +88,7 @@ _QUEUE = Listing(
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
         Column("STARTS", lambda row: format_start(row["eta"], row["certainty"]), wide=True),
         Column("REASON", lambda row: row["reason"], wide=True),
-        Column("NODES (WHY)", _where),
+        Column("NODES (WHY)", _nodes_or_reason),
     ),
     key="id",
     empty="no job waits or runs",

@@ -465,7 +465,7 @@ def test_cluster_options_are_refused_on_this_machine(windlass):
     assert "add --on kubernetes" in windlass("run", "--ship", ".", "--", "true").err
 
 
-def test_why_of_an_array_explains_a_waiting_member(cluster, submit, windlass, made):
+def test_the_explanation_of_an_array_is_that_of_a_waiting_member(cluster, submit, windlass, made):
     array = submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "true").out.strip().partition("/")[2]
     for index, phase in enumerate((Phase.SUCCEEDED, Phase.QUEUED, Phase.RUNNING)):
         cluster.commit(f"{array}-{index}", phase=phase, created_at=1)

@@ -8,7 +8,7 @@ import yaml
 from windlass.core.model.job import TopologyRequest
 from windlass.jobs.kubernetes.external.gang_assembly import gather
 from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership, membership, object_of
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership, object_of
 
 NOW, LATER = "2026-11-21T20:00:00Z", "2026-11-21T20:01:00Z"
 GANG = {"windlass.dev/gang": "digits"}
@@ -68,7 +68,7 @@ def names(found):
 )
 def test_a_pod_group_is_known_in_every_dialect(given, dialect, kind):
     found = membership(pod("a", **given))
-    assert found == Membership("team", "g", dialect)
+    assert found == GangKey("team", "g", dialect)
     assert object_of(found) == (kind, "PodGroup")
 
 

@@ -6,9 +6,9 @@ from windlass.backends.kubernetes.external.external_gang import Allocation, Exte
 from windlass.core.lifecycle.events import Cancel, GangGone, MemberExited, Started
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job, Role
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 
-MEMBER = Membership("team", "g", Dialect.COSCHEDULING)
+MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)
 JOB = Job("g", (Role("leader"), Role("worker", replicas=2)))
 
 

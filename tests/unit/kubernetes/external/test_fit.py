@@ -12,11 +12,11 @@ from windlass.backends.kubernetes.external.external_gang import Allocation, Exte
 from windlass.backends.kubernetes.external.late_pods import find_free_member
 from windlass.core.model.job import Match
 from windlass.jobs.kubernetes.external.gang_assembly import gather
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 
 GROUP = {"scheduling.x-k8s.io/pod-group": "g"}
-MEMBER = Membership("team", "g", Dialect.COSCHEDULING)
+MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)
 URGENT = objects.priority_class(b'{"metadata":{"name":"urgent","uid":"u","resourceVersion":"1"},"value":7}')
 AROUND = Surroundings({"windlass.dev/queue": "research"}, {"urgent": URGENT})
 MAKE = Match("windlass.dev/gpu", "In", ("nvidia.com/gpu",))

@@ -4,10 +4,10 @@ from external_pods import pod
 
 from windlass.backends.kubernetes.external.dialects import RESOURCES, job_id
 from windlass.backends.kubernetes.external.groups import Groups
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 
 LABEL = "scheduling.x-k8s.io/pod-group"
-MEMBER = Membership("team", "g", Dialect.COSCHEDULING)
+MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)
 
 
 def group_object(name="g", uid="u1"):
@@ -46,7 +46,7 @@ def test_a_pod_that_goes_or_says_it_belongs_elsewhere_leaves_its_group():
 
 
 def test_a_job_of_the_same_name_as_an_earlier_one_says_nothing_of_its_pods():
-    groups, earlier = Groups(), Membership("team", "j", Dialect.JOB, "u1")
+    groups, earlier = Groups(), GangKey("team", "j", Dialect.JOB, "u1")
     groups.see_object(RESOURCES[Dialect.JOB], group_object("j", "u2"), there=True)
     assert groups.object_of(earlier) is None
     assert groups.object_of(earlier._replace(part="u2")) is not None

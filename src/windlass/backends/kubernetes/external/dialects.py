@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 
 from windlass.backends.kubernetes.client.resources import JOBS, Resource, named
-from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Dialect, Membership, object_of
+from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Dialect, GangKey, object_of
 
 _PLURALS = {"PodGroup": "podgroups", "JobSet": "jobsets"}
 _WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.GANG_SIZE: "gang", Dialect.ALONE: "pod"}
 
 
 def _resource(dialect: Dialect) -> Resource:
-    kind = object_of(Membership("", "", dialect))
+    kind = object_of(GangKey("", "", dialect))
     assert kind is not None  # noqa: S101 - it is called only for dialects with an object
     return named(kind.api_version, _PLURALS[kind.kind], kind.kind)
 
@@ -29,7 +29,7 @@ OPTIONAL = tuple(resource for dialect, resource in RESOURCES.items() if dialect 
 """Resources that a cluster may lack."""
 
 
-def job_id(member: Membership, name: str) -> str:
+def job_id(member: GangKey, name: str) -> str:
     """Returns the controller's id of a gang of this name: `team/podgroup/digits`, `team/pod/shell`."""
     return f"{member.namespace}/{_WORDS.get(member.dialect, 'podgroup')}/{name}"
 

@@ -12,7 +12,7 @@ from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.external import gang_assembly
-from windlass.jobs.kubernetes.external.membership import Membership
+from windlass.jobs.kubernetes.external.membership import GangKey
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -107,7 +107,7 @@ class ExternalGang:
     name: str
     """Name within its namespace."""
     number: int
-    member: Membership
+    member: GangKey
     job: Job
     pods: list[Pod]
     """Pods as they were gathered, in the order of members."""

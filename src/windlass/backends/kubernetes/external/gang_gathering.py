@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.external.pending_messages import PendingMessag
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel
 from windlass.jobs.kubernetes.external import gang_assembly
-from windlass.jobs.kubernetes.external.membership import Membership
+from windlass.jobs.kubernetes.external.membership import GangKey
 
 _REFUSED = "Misconfigured"
 """Reason of a job that the controller has refused."""
@@ -42,7 +42,7 @@ class GangGathering:
     bind_late: Callable[[ExternalGang, Allocation, int], None]
     tell: Callable[[BackendEvent], None]
     wake: Callable[[], None]
-    _waiting_for_name: dict[str, list[Membership]] = field(default_factory=dict)
+    _waiting_for_name: dict[str, list[GangKey]] = field(default_factory=dict)
     """Groups that wait for the end of the gang of an id."""
 
     def new_gangs(self, group: Group) -> Iterator[ExternalGang]:

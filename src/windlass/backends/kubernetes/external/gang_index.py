@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.external.groups import Groups
-from windlass.jobs.kubernetes.external.membership import Membership
+from windlass.jobs.kubernetes.external.membership import GangKey
 
 
 class GangIndex:
@@ -17,7 +17,7 @@ class GangIndex:
         self._groups = groups
         self._gangs: dict[str, ExternalGang] = {}
         self._by_uid: dict[str, ExternalGang] = {}
-        self._by_group: dict[Membership, dict[str, ExternalGang]] = {}
+        self._by_group: dict[GangKey, dict[str, ExternalGang]] = {}
 
     def __iter__(self) -> Iterator[ExternalGang]:
         return iter(self._gangs.values())
@@ -33,7 +33,7 @@ class GangIndex:
         """Returns the gang of a pod."""
         return self._by_uid.get(uid)
 
-    def of_group(self, group: Membership) -> Sequence[ExternalGang]:
+    def of_group(self, group: GangKey) -> Sequence[ExternalGang]:
         """Returns the gangs of a group."""
         return list(self._by_group.get(group, {}).values())
 

@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.external.dialects import RESOURCES
 from windlass.backends.kubernetes.external.groups import Groups
 from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
-from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Membership
+from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey
 
 _DELAY, _EVERY = 2.0, 5.0
 """Seconds from a change to its first write, and between two writes. A state that lasts shorter is not written."""
@@ -25,15 +25,15 @@ class GroupStatusWriter:
         self,
         connection: Connection,
         groups: Groups,
-        waits: Callable[[Membership], str],
+        waits: Callable[[GangKey], str],
         on_trouble: Callable[[str], None],
     ) -> None:
         self._connection, self._groups, self._waits = connection, groups, waits
-        self._writer: CoalescingWriter[Membership] = CoalescingWriter(
+        self._writer: CoalescingWriter[GangKey] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY, every=_EVERY
         )
 
-    def mark(self, member: Membership) -> None:
+    def mark(self, member: GangKey) -> None:
         """Schedules a write for a group that has changed."""
         if member.dialect in POD_GROUPS and self._groups.object_of(member) is not None:
             self._writer.mark(member)
@@ -42,7 +42,7 @@ class GroupStatusWriter:
         """Stops; pending changes are not written."""
         await self._writer.close()
 
-    async def _write(self, member: Membership) -> None:
+    async def _write(self, member: GangKey) -> None:
         group, manifest = self._groups.get(member), self._groups.object_of(member)
         if group is None or manifest is None:
             return
@@ -55,7 +55,7 @@ class GroupStatusWriter:
         if patch.annotations:
             await self._patch(member, {"metadata": {**about, "annotations": patch.annotations}}, "")
 
-    async def _patch(self, member: Membership, body: dict[str, Any], subresource: str) -> None:
+    async def _patch(self, member: GangKey, body: dict[str, Any], subresource: str) -> None:
         resource = RESOURCES[member.dialect]
         try:
             await self._connection.patch(resource, member.namespace, member.name, body, subresource=subresource)

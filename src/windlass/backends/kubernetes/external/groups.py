@@ -10,7 +10,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.external.dialects import RESOURCES
 from windlass.backends.kubernetes.external.external_gang import waits
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership, membership
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership
 
 SCHEDULER = "windlass"
 """The `schedulerName` of pods that Windlass places."""
@@ -21,7 +21,7 @@ _ENDED = ("Succeeded", "Failed")
 class Group:
     """Pods that belong together, in any phase."""
 
-    member: Membership
+    member: GangKey
     pods: dict[str, Pod] = field(default_factory=dict)
     """Pods by uid."""
     loose: dict[str, Pod] = field(default_factory=dict)
@@ -56,19 +56,19 @@ class Groups:
     """Groups, updated pod by pod. Only the groups that `changed` returns need to be gathered again."""
 
     def __init__(self) -> None:
-        self._groups: dict[Membership, Group] = {}
-        self._of: dict[str, Membership] = {}
+        self._groups: dict[GangKey, Group] = {}
+        self._of: dict[str, GangKey] = {}
         """Group by uid of a pod."""
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         """Objects by kind, namespace and name."""
-        self._changed: dict[Membership, None] = {}
+        self._changed: dict[GangKey, None] = {}
         self._assigned: set[str] = set()
         """Uids of pods that belong to a gang."""
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
 
-    def get(self, member: Membership) -> Group | None:
+    def get(self, member: GangKey) -> Group | None:
         """Returns the group while it has pods."""
         return self._groups.get(member)
 
@@ -114,11 +114,11 @@ class Groups:
             self._objects.pop(key, None)
         for dialect in (each for each, found in RESOURCES.items() if found == resource):
             for part in ("", about["uid"]):
-                self.touch(Membership(about["namespace"], about["name"], dialect, part))
+                self.touch(GangKey(about["namespace"], about["name"], dialect, part))
         if RESOURCES[Dialect.JOB_SET] == resource:  # its groups are distinguished by its restarts
             self.touch_all(m for m in self._groups if m[:3] == (*key[1:], Dialect.JOB_SET))
 
-    def object_of(self, member: Membership) -> dict[str, Any] | None:
+    def object_of(self, member: GangKey) -> dict[str, Any] | None:
         """Returns the object that describes a group, if it exists."""
         resource = RESOURCES.get(member.dialect)
         if resource is None:
@@ -128,12 +128,12 @@ class Groups:
             return None
         return found
 
-    def touch(self, member: Membership) -> None:
+    def touch(self, member: GangKey) -> None:
         """Marks a group as changed, if it exists."""
         if member in self._groups:
             self._changed[member] = None
 
-    def touch_all(self, members: Iterable[Membership]) -> None:
+    def touch_all(self, members: Iterable[GangKey]) -> None:
         """Marks these groups as changed."""
         for member in list(members):
             self.touch(member)
@@ -149,7 +149,7 @@ class Groups:
         else:
             group.loose.pop(uid, None)
 
-    def _leave(self, uid: str, member: Membership) -> None:
+    def _leave(self, uid: str, member: GangKey) -> None:
         del self._of[uid]
         group = self._groups[member]
         del group.pods[uid]

@@ -8,7 +8,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external.dialects import job_id
 from windlass.backends.kubernetes.external.groups import Groups
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
-from windlass.jobs.kubernetes.external.membership import Membership
+from windlass.jobs.kubernetes.external.membership import GangKey
 
 
 class PendingMessages:
@@ -28,7 +28,7 @@ class PendingMessages:
         if self._sentences.pop(gang, None) is not None:
             self._conditions.forget(gang)
 
-    def of_group(self, member: Membership) -> str:
+    def of_group(self, member: GangKey) -> str:
         """Returns why a group does not start; "" if nothing holds it back."""
         group = self._groups.get(member)
         if group is None:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
 from windlass.core.model.resources import Resources
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.external.pod_demands import GroupDemands, demands_of_group, role_name
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms, roles_of
@@ -50,7 +50,7 @@ class Gathered(Generic[P]):
 
 
 def gather(
-    member: Membership,
+    member: GangKey,
     pods: Sequence[P],
     group: Manifest | None,
     takes: Callable[[P], Resources],
@@ -111,7 +111,7 @@ def _rank(pod: Pod) -> tuple[str, int, list[tuple[int, str]]]:
     return role_name(pod), int(index) if index.isdecimal() else -1, name
 
 
-def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
+def _name(member: GangKey, part: Sequence[Pod], *, first: bool) -> str:
     if first or member.dialect is Dialect.ALONE:
         return member.name
     return f"{member.name}/{part[0].metadata.name}"

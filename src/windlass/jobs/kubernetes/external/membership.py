@@ -31,7 +31,7 @@ class Dialect(StrEnum):
     ALONE = "alone"
 
 
-class Membership(NamedTuple):
+class GangKey(NamedTuple):
     """The key of a gang."""
 
     namespace: str
@@ -63,17 +63,17 @@ _JOB_SET = "jobset.sigs.k8s.io/"
 REPLICATED_JOB = f"{_JOB_SET}replicatedjob-name"
 
 
-def membership(pod: Pod) -> Membership | None:
+def membership(pod: Pod) -> GangKey | None:
     """The gang of a pod, of one pod if nothing else says; None for members of jobs of our kinds."""
     about = pod.metadata
     if GENERATION in about.labels or ROLE in about.labels:
         return None
     for dialect, name in _named(pod):
         if name:
-            return Membership(about.namespace, name, dialect)
+            return GangKey(about.namespace, name, dialect)
     if label := about.labels.get(GANG):
         return _labelled(pod, label)
-    return Membership(about.namespace, about.name, Dialect.ALONE)
+    return GangKey(about.namespace, about.name, Dialect.ALONE)
 
 
 def _named(pod: Pod) -> Iterator[tuple[Dialect, str]]:
@@ -87,21 +87,21 @@ def _named(pod: Pod) -> Iterator[tuple[Dialect, str]]:
         yield Dialect.VOLCANO, annotations.get(key) or labels.get(key, "")
 
 
-def object_of(member: Membership) -> ObjectKind | None:
+def object_of(member: GangKey) -> ObjectKind | None:
     """The kind of the object, of the membership's namespace and name, that has the gang's size; None without one."""
     return _OBJECTS.get(member.dialect)
 
 
-def _labelled(pod: Pod, name: str) -> Membership:
+def _labelled(pod: Pod, name: str) -> GangKey:
     """The gang by our own label: the pods of one JobSet or Job, unless an annotation gives their number."""
     about = pod.metadata
     if GANG_SIZE not in about.annotations:
         if job_set := about.labels.get(f"{_JOB_SET}jobset-name"):
             attempt = about.labels.get(f"{_JOB_SET}restart-attempt", "0")
-            return Membership(about.namespace, job_set, Dialect.JOB_SET, attempt)
+            return GangKey(about.namespace, job_set, Dialect.JOB_SET, attempt)
         if (owner := controller(pod)) is not None and owner.kind == "Job":
-            return Membership(about.namespace, owner.name, Dialect.JOB, owner.uid)
-    return Membership(about.namespace, name, Dialect.GANG_SIZE)
+            return GangKey(about.namespace, owner.name, Dialect.JOB, owner.uid)
+    return GangKey(about.namespace, name, Dialect.GANG_SIZE)
 
 
 def controller(pod: Pod) -> Owner | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.core.model.job import TopologyRequest
-from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, Dialect, Membership, object_of
+from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, Dialect, GangKey, object_of
 from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.labels import GANG, GANG_SIZE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
@@ -29,7 +29,7 @@ class GroupDemands:
     topology: TopologyRequest | None = None
 
 
-def demands_of_group(member: Membership, group: Manifest | None, pods: Sequence[Pod]) -> GroupDemands | str:
+def demands_of_group(member: GangKey, group: Manifest | None, pods: Sequence[Pod]) -> GroupDemands | str:
     """The requests in the gang's object, or why they are unknown. Raises ManifestError if the object is malformed."""
     if member.dialect is Dialect.ALONE:
         return GroupDemands(1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from windlass.core.model.job import Job, total_request
 from windlass.core.model.resources import format_quantity, is_device
-from windlass.jobs.kubernetes.external.membership import Dialect, Membership, object_of
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, object_of
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import metadata
@@ -20,7 +20,7 @@ def pod_group(parsed: ParsedJob) -> list[Manifest]:
     """The PodGroup of the job's name, if the installation enables it; pods have its label. None for a suspended job."""
     if not parsed.settings.pod_groups or parsed.policy.suspend:
         return []
-    kind = object_of(Membership(parsed.namespace, parsed.name, Dialect.COSCHEDULING))
+    kind = object_of(GangKey(parsed.namespace, parsed.name, Dialect.COSCHEDULING))
     least = _least(parsed.job)
     needs = {
         device_name(name) if is_device(name) else name: format_quantity(name, amount)
