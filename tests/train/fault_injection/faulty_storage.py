@@ -169,9 +169,7 @@ def store() -> Iterator[int]:
             os.environ.update(before)
 
 
-def damage_file(
-    storage: FaultyStorage, step: int, *, torn: bool, rng: random.Random, names: Sequence[str] = ()
-) -> str:
+def damage_file(storage: FaultyStorage, step: int, *, torn: bool, rng: random.Random, names: Sequence[str] = ()) -> str:
     """Damage one file of a checkpoint: truncate it, or flip one bit. Returns its name."""
     name = rng.choice(names or storage.files(step))
     data = bytearray(storage.read(step, name))

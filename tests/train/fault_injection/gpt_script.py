@@ -1,7 +1,7 @@
 """A small GPT that saves checkpoints and prints the identity of each rank, and a line for each step.
 
-Arguments: the mesh, the location of checkpoints, the number of steps, and a file with the last step that is permitted so
-far: the test injects faults from outside, and must not be late on a slow machine.
+Arguments: the mesh, the location of checkpoints, the number of steps, and a file with the last step that is permitted
+so far: the test injects faults from outside, and must not be late on a slow machine.
 """
 
 import os

@@ -68,7 +68,7 @@ def required_steps(faults: Sequence[Fault]) -> int:
 
 
 def _order_cost(order: Sequence[Kind]) -> int:
-    """Returns a cost: low if damage is loaded afterwards, and if few failures in a row make the agent delay restarts."""
+    """Returns a cost: low if damage is loaded later, and if there are few failures in a row, which delay restarts."""
     in_a_row = longest = 0
     for kind in order:
         in_a_row = 0 if kind in _AGENT_RESTARTS else in_a_row + (kind not in WITHOUT_RECOVERY and kind is not Kind.FULL)

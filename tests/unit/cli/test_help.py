@@ -82,6 +82,7 @@ def test_every_option_of_a_job_sets_its_field(windlass):
         "time": ("90m", "time: 1h30m"),
         "deadline": ("3h", "deadline: 3h"),
         "start_timeout": ("30m", "start_timeout: 30m"),
+        "unreachable_grace": ("45m", "unreachable_grace: 45m"),
         "ttl": ("2d", "ttl: 2d"),
         "grace": ("45s", "grace: 45s"),
         "restarts": ("9", "user: 9"),

@@ -58,6 +58,7 @@ def test_every_option_arrives():
         priority=-3,
         time="1h30m",
         deadline="2-00:00:00",
+        unreachable_grace="90s",
         ttl="0s",
         grace="500ms",
         restarts=3,
@@ -72,6 +73,7 @@ def test_every_option_arrives():
     big = asked.job
     assert (big.name, big.queue, big.priority, big.suspend, big.workdir) == ("big", "research", -3, True, "/srv/sub")
     assert (big.walltime, big.deadline, big.ttl, big.grace) == (5_400_000, 172_800_000, 0, 500)
+    assert big.unreachable_grace == 90_000
     assert big.restart.user_limit == 3
     assert big.roles[0].env == {"A": "1", "B": "x=y", "C": ""}
     assert big.roles[0].node_selector == {"zone": "a"}

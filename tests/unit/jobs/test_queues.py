@@ -50,7 +50,7 @@ queues:
     )
 
 
-def test_a_half_life_holds_for_the_queues_below_until_they_say_another():
+def test_a_half_life_holds_for_the_queues_below_until_they_declare_another():
     got = queues("""
 queues:
   - {name: org, half_life: 7d}
@@ -66,6 +66,25 @@ queues:
         "a": week,
         "b": 0,
     }
+
+
+def test_an_unreachable_grace_holds_for_the_queues_below_until_they_declare_another():
+    got = queues("""
+queues:
+  - {name: org, unreachable_grace: 20s, half_life: 7d}
+  - {name: dept, parent: org}
+  - {name: a, parent: dept, half_life: 0s}
+  - {name: b, parent: dept, unreachable_grace: 0s}
+""")
+    assert {name: queue.unreachable_grace for name, queue in got.items()} == {
+        "default": None,
+        "org": 20_000,
+        "dept": 20_000,
+        "a": 20_000,
+        "b": 0,
+    }
+    assert got["a"].half_life == 0
+    assert got["b"].half_life == 7 * 86_400_000
 
 
 def test_a_queue_may_stand_under_the_default_queue():

@@ -27,7 +27,9 @@ class Queue:
     lending: Mapping[str, int] = field(default_factory=dict)
     """Maximum part of `nominal` that others may use; absent: all that is idle."""
     unreachable_grace: int | None = None
-    """Time in ms for which a node of its jobs may be unreachable before it is lost. None: the default of 300 s."""
+    """Time in ms for which a node of its jobs may be unreachable before it is lost. None: the default of 300 s.
+
+    The declaration of a queue inherits it from the parent, as it does `half_life`."""
     half_life: int = 0
     """Time in ms after which past usage counts half. 0: past usage does not count."""
     max_running: int = 0

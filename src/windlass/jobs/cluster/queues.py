@@ -17,6 +17,8 @@ from windlass.jobs.syntax.value_types import named, whole
 
 MAX_WEIGHT = 1_000_000
 MAX_JOBS = 1_000_000_000
+_INHERITED = ("half_life", "unreachable_grace")
+"""Settings that a queue takes from the nearest queue above it that declares them."""
 
 _NAME = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
 _QUOTA: Table = (
@@ -89,7 +91,7 @@ QUEUE: Table = (
         "unreachable_grace",
         "How long a node may be unreachable before the queue's jobs have lost it. A job may name its own.",
         value_types.DURATION,
-        default="5m",
+        default="its parent's, or 5m",
         example="30m",
         also=("toleration_seconds", "tolerationSeconds"),
     ),
@@ -123,7 +125,7 @@ QUEUE: Table = (
 
 def queues_of(written: Sequence[Mapping[str, Any]]) -> tuple[Queue, ...]:
     """The queues of a file that has passed `check_queues`, and the default queue, first, even if it is not written."""
-    return tuple(_with_half_lives(_declared(written), written).values())
+    return tuple(_with_inherited_settings(_declared(written), written).values())
 
 
 def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
@@ -153,9 +155,12 @@ def _declared(written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
     return {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}
 
 
-def _with_half_lives(queues: dict[str, Queue], written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
-    """A queue without a half-life has that of the nearest queue above it that has one."""
-    half_lives = {each["name"]: each["half_life"] for each in written if "half_life" in each}
+def _with_inherited_settings(queues: dict[str, Queue], written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
+    """Sets the inherited settings of each queue to those of the nearest queue above it that declares them."""
+    declared = {each["name"]: {name: each[name] for name in _INHERITED if name in each} for each in written}
     path = tree_of(queues).path
-    above = {name: next((half_lives[level] for level in path[name] if level in half_lives), 0) for name in queues}
-    return {name: replace(queue, half_life=above[name]) for name, queue in queues.items()}
+    settings: dict[str, dict[str, Any]] = {name: {} for name in queues}
+    for name, levels in path.items():
+        for level in reversed(levels):
+            settings[name].update(declared.get(level, {}))
+    return {name: replace(queue, **settings[name]) for name, queue in queues.items()}

@@ -332,6 +332,7 @@ JOB: Table = (
         value_types.DURATION,
         default="null (its queue's, or 5m)",
         example="30m",
+        flags=("--unreachable-grace",),
         nullable=True,
         also=("toleration_seconds", "tolerationSeconds"),
     ),

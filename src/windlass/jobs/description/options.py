@@ -41,6 +41,7 @@ class RunOptions:
     time: str | None = None
     deadline: str | None = None
     start_timeout: str | None = None
+    unreachable_grace: str | None = None
     ttl: str | None = None
     grace: str | None = None
     restarts: int | None = None

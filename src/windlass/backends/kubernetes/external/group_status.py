@@ -29,9 +29,7 @@ class GroupStatusWriter:
         on_trouble: Callable[[str], None],
     ) -> None:
         self._connection, self._groups, self._waits = connection, groups, waits
-        self._writer: CoalescingWriter[GangKey] = CoalescingWriter(
-            self._write, on_trouble, delay=_DELAY, every=_EVERY
-        )
+        self._writer: CoalescingWriter[GangKey] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
 
     def mark(self, member: GangKey) -> None:
         """Schedules a write for a group that has changed."""
