@@ -70,7 +70,7 @@ class _Agent:
         self._output = RankOutput(self._loop, options, messages.console, folder, settings)
         self._loop.on_signals(options.signals, self._on_signal)
         self._ranks = NodeRanks(self._loop, options, self._output, folder, settings, self._on_rank_event)
-        self._ranks.memory = memory
+        self._ranks.processes.memory = memory
         self._ending: EndRun | None = None
         self._end_signal = 0
         """The signal that asked this agent to end."""
@@ -91,7 +91,7 @@ class _Agent:
     def _membership_source(self) -> MembershipSource:
         options = self._options
         try:
-            count = self._ranks.count(options.procs)
+            count = self._ranks.processes.count(options.procs)
         except ValueError as error:
             raise CommandLineError(str(error)) from None
         if controller := os.environ.get(wire.CONTROLLER):

@@ -13,7 +13,7 @@ from windlass.agent.event_loop import DelayedCall
 from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import Options
 from windlass.agent.rank_events import RankFailed, RanksReady, RanksStopped
-from windlass.agent.ranks import node_ranks
+from windlass.agent.ranks import rank_messages, rank_processes
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.ranks.output import Files
 
@@ -101,7 +101,8 @@ class Node:
         supervised = LauncherSettings(records=str(folder), budget=budget)
         options = Options(("train.py",), "script", "1")
         self.local = NodeRanks(self.clock, options, FakeOutput(folder), folder, supervised, self.events.append)
-        self.forks, self.receiver, self.folder = self.local._fork_server, self.local._receiver, folder
+        self.forks, self.receiver = self.local.processes._fork_server, self.local.messages._receiver
+        self.folder = folder
         self.forks.tell({"event": "ready", "torch": "", "why": ""})
 
     def start(self, generation, ranks, *, nodes=1, me=0, keep=False):
@@ -143,8 +144,8 @@ class Node:
 
 @pytest.fixture
 def node(monkeypatch, tmp_path):
-    monkeypatch.setattr(node_ranks, "ForkServerClient", FakeForkServer)
-    monkeypatch.setattr(node_ranks, "HeartbeatReceiver", FakeReceiver)
+    monkeypatch.setattr(rank_processes, "ForkServerClient", FakeForkServer)
+    monkeypatch.setattr(rank_messages, "HeartbeatReceiver", FakeReceiver)
     return lambda **more: Node(tmp_path, **more)
 
 
@@ -285,7 +286,7 @@ def test_survivors_with_long_steps_get_the_time_of_one_step(node):
     here = node()
     here.start(1, 2)
     here.greet(0, 1)
-    here.local.heartbeats.durations = {
+    here.local.messages.heartbeats.durations = {
         "forward": deque([2.0, 8.0, 3.0]),
         "backward": deque([12.0]),
         "save": deque([500.0]),

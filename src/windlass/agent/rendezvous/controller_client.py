@@ -140,7 +140,7 @@ class ControllerClient:
             self._give_up_if_stuck(now - self._away_since)
 
     def _beat_message(self, now: float) -> Message:
-        telemetry, recovered = self._ranks.telemetry, self._ranks.recovered
+        telemetry, recovered = self._ranks.messages.telemetry, self._ranks.restarts.recovered
         return {
             "type": "beat",
             "generation": self._ranks.generation,

@@ -28,8 +28,8 @@ class Followers(Protocol):
     def send_to_all(self, message: dict[str, Any]) -> None:
         """Sends to each of them."""
 
-    def slowest_ranks(self) -> list[hang_detection.SlowestRank]:
-        """The newest report of each of them."""
+    def slowest_ranks(self, generation: int, /) -> list[hang_detection.SlowestRank]:
+        """The newest report of each of them on this generation; older ones are left out."""
 
 
 class Leader:
@@ -116,7 +116,7 @@ class Leader:
         generation = self._state.generation
         if self._state.phase is not state_machine.RendezvousPhase.RUNNING or self._hanging_generation == generation:
             return
-        nodes = [self._ranks.slowest_rank(time.monotonic()), *self._followers.slowest_ranks()]
+        nodes = [self._ranks.slowest_rank(time.monotonic()), *self._followers.slowest_ranks(generation)]
         hang = hang_detection.detect_hang(nodes, self._limits)
         if hang is not None:
             rank, why = hang

@@ -22,7 +22,7 @@ class _NoFollowers:
     def send_to_all(self, message: dict[str, Any]) -> None:
         """Does nothing."""
 
-    def slowest_ranks(self) -> list[hang_detection.SlowestRank]:
+    def slowest_ranks(self, _generation: int, /) -> list[hang_detection.SlowestRank]:
         """None."""
         return []
 

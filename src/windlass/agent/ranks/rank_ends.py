@@ -1,0 +1,71 @@
+"""Ends of this node's ranks, of the store and of the fork server, and the events that follow from them."""
+
+from __future__ import annotations
+
+import signal
+
+from windlass import wire
+from windlass.agent import messages
+from windlass.agent.error_file import read_reason
+from windlass.agent.launcher_settings import LauncherSettings
+from windlass.agent.rank_events import RankFailed, RanksSucceeded, failure_limit
+from windlass.agent.ranks.output import RankOutput
+from windlass.agent.ranks.rank_parts import RankParts
+from windlass.agent.ranks.rank_start import RankStart
+from windlass.agent.ranks.rank_stop import RankStop
+from windlass.agent.ranks.rank_table import NodeRank
+
+
+class RankEnds:
+    """Reports failures and the success of all ranks; continues a stop that is under way."""
+
+    def __init__(
+        self, parts: RankParts, start: RankStart, stop: RankStop, output: RankOutput, settings: LauncherSettings
+    ) -> None:
+        self._parts, self._start, self._stop, self._output, self._settings = parts, start, stop, output, settings
+
+    def on_exit(self, number: int, code: int, at: float) -> None:
+        """Takes the end of a process. `code`: negative for a signal; `at`: its time on the monotonic clock."""
+        if self._parts.processes.is_store(number):
+            self._parts.processes.forget_store()
+            if not self._parts.table.is_stopping:
+                self._parts.reports.fail(wire.RankExitCode.RETRY, "the store has ended")
+        elif (rank := self._parts.table.ranks.get(number)) is not None:
+            if rank.replaced and code and not self._parts.table.is_stopping:
+                self._start.replace(number)
+            else:
+                self._on_rank_exit(rank, code, at)
+
+    def on_fork_server_lost(self) -> None:
+        """Treats all ranks as killed: they are killed with the fork server."""
+        for rank in self._parts.table.ranks.values():
+            rank.code = -signal.SIGKILL if rank.code is None else rank.code
+        code = self._parts.processes.restart_fork_server()
+        if self._parts.table.is_stopping:
+            self._stop.finish_if_stopped()
+        elif self._parts.table.membership is not None:
+            self._parts.reports.fail(code, "the process that ranks are forked from is gone")
+
+    def _on_rank_exit(self, rank: NodeRank, code: int, at: float) -> None:
+        rank.code = code
+        self._parts.status_file.ended(rank.number, code)
+        self._parts.messages.forget_rank(rank.number)
+        if self._parts.table.is_stopping:
+            self._stop.finish_if_stopped()
+        elif code != 0:
+            self._on_rank_failure(rank, code, at)
+        elif not self._parts.table.alive():
+            self._output.drain()
+            self._parts.reports.send(RanksSucceeded("", self._parts.table.generation))
+
+    def _on_rank_failure(self, rank: NodeRank, code: int, at: float) -> None:
+        generation = self._parts.table.generation
+        reason = read_reason(rank.error_file) if code > 0 else ""
+        why = messages.describe_exit(rank.number, rank.pid, code, reason)
+        self._parts.restarts.begin(why, at)
+        self._settings.report(wire.RankFailure(generation, "failed", rank.number, code, why, reason))
+        if code < 0 and rank.survives and not rank.ready:  # lost with the rank whose failure was counted already
+            self._parts.reports.fail(wire.RankExitCode.RETRY, why)
+        else:
+            limit = failure_limit(code, self._settings.budget)
+            self._parts.reports.send(RankFailed("", generation, code, why, limit))

@@ -1,0 +1,47 @@
+"""The rendezvous endpoint: the address from `--rdzv-endpoint`, at which new agents look for the leader.
+
+The first agent that can listen there leads. A leader that cannot listen there announces itself to the agent that does
+(`leader_announcement`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Callable
+
+from windlass.agent.event_loop import EventLoop
+from windlass.agent.options import RendezvousOptions
+from windlass.agent.rendezvous import sockets
+
+
+class RendezvousEndpoint:
+    """The socket of the rendezvous endpoint. Calls `accept` with it when an agent connects."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        rendezvous: RendezvousOptions,
+        interface: str,
+        accept: Callable[[socket.socket], None],
+    ) -> None:
+        self._loop, self._rendezvous, self._interface, self._accept = loop, rendezvous, interface, accept
+        self._listener: socket.socket | None = None
+
+    def listen(self) -> bool:
+        """Listens at the endpoint if it is free and on this machine. Returns whether this agent listens there."""
+        if self._listener is None:
+            self._listener = self._open()
+            if self._listener is not None:
+                listener = self._listener
+                self._loop.watch(listener, lambda: self._accept(listener))
+        return self._listener is not None
+
+    def _open(self) -> socket.socket | None:
+        if self._rendezvous.is_host is False:
+            return None
+        if self._rendezvous.is_host is None:
+            return sockets.listen_if_local(self._rendezvous.host, self._rendezvous.port)
+        with contextlib.suppress(OSError):
+            return sockets.listen(self._interface, self._rendezvous.port)
+        return None

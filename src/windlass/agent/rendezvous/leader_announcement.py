@@ -1,0 +1,59 @@
+"""Announcement of a leading agent at the rendezvous endpoint, so that new agents find it and two leaders become one."""
+
+from __future__ import annotations
+
+import socket
+from typing import Callable
+
+from windlass.agent.event_loop import EventLoop
+from windlass.agent.options import RendezvousOptions
+from windlass.agent.rendezvous.connection import AgentConnection, Message
+from windlass.agent.rendezvous.endpoint import RendezvousEndpoint
+from windlass.agent.rendezvous.leader_search import Endpoint
+from windlass.agent.rendezvous.leader_server import LeaderServer
+from windlass.agent.rendezvous.roster import Roster
+from windlass.agent.rendezvous.sockets import ConnectAttempt
+
+_INTERVAL_S = 2.0
+
+
+class LeaderAnnouncement:
+    """Every two seconds, while this agent leads: listens at the endpoint, or announces itself to the agent there.
+
+    Calls `yield_to` with the endpoint of another leader that the answer names.
+    """
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        rendezvous: RendezvousOptions,
+        endpoint: RendezvousEndpoint,
+        server: LeaderServer,
+        roster: Roster,
+        yield_to: Callable[[Endpoint], None],
+    ) -> None:
+        self._loop, self._rendezvous, self._endpoint = loop, rendezvous, endpoint
+        self._server, self._roster, self._yield_to = server, roster, yield_to
+        self._attempt: ConnectAttempt | None = None
+        loop.after(_INTERVAL_S, self._announce)
+
+    def _announce(self) -> None:
+        self._loop.after(_INTERVAL_S, self._announce)
+        if self._server.is_leading and self._attempt is None and not self._endpoint.listen():
+            host, port = self._rendezvous.host, self._rendezvous.port
+            self._attempt = ConnectAttempt(self._loop, host, port, self._on_answer)
+
+    def _on_answer(self, link: socket.socket | None) -> None:
+        self._attempt = None
+        if link is None:
+            return
+        connection = AgentConnection(self._loop, link, self._receive, lambda _lost: None)
+        if self._server.is_leading:
+            connection.send(self._server.announcement(connection.own_address))
+        self._loop.after(_INTERVAL_S, connection.close)
+
+    def _receive(self, connection: AgentConnection, message: Message) -> None:
+        connection.close()
+        is_elsewhere = message["type"] == "elsewhere" and message["port"] != self._roster.me.port
+        if is_elsewhere and self._server.is_leading:
+            self._yield_to(Endpoint(str(message["host"]), int(message["port"])))

@@ -1,0 +1,17 @@
+"""The agents of a run, as one of them knows them. The leading agent sends it to its followers (`leader_server`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.agent.rendezvous.state_machine import Peer
+
+
+@dataclass
+class Roster:
+    """This agent, all agents in the order of succession, and the number of restarts that are used up."""
+
+    me: Peer
+    peers: tuple[Peer, ...] = ()
+    """The leader first; empty before this agent has followed or led."""
+    restarts: int = 0
