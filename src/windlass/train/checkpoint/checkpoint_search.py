@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
-from windlass.train.checkpoint.store.errors import DamagedError, ManifestError
+from windlass.train.checkpoint.store.errors import CheckpointManifestError, DamagedError
 from windlass.train.checkpoint.store.inventory import candidate_steps, step_mismatch
 from windlass.train.checkpoint.store.layout import MANIFEST, files_of_rank, folder_of
 from windlass.train.checkpoint.store.manifest import Manifest, from_json
@@ -62,7 +62,7 @@ def _verify_step(storage: StorageBackend, ranks: RankGroup, step: int) -> Verifi
         return []
     try:
         manifest = from_json(data)  # every rank has the same data, and so raises the same error
-    except ManifestError as error:
+    except CheckpointManifestError as error:
         return [manifest_problem(error)]
     if elsewhere := step_mismatch(manifest, step):
         return list(elsewhere)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depth import depth
-from windlass.train.checkpoint.store.errors import CheckpointError, ManifestError
+from windlass.train.checkpoint.store.errors import CheckpointError, CheckpointManifestError
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, TensorFact, from_json, to_json
 
 COUNTS = st.integers(0, 2**53)
@@ -59,31 +59,31 @@ def _reads_as(manifest, data):
     """Whether the data is refused, or has the same value: 1e5 and 1E5 are one number."""
     try:
         return from_json(data) == manifest
-    except ManifestError:
+    except CheckpointManifestError:
         return True
 
 
 @given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_other_data_is_refused_with_a_manifest_error(data):
-    with pytest.raises(ManifestError):
+    with pytest.raises(CheckpointManifestError):
         from_json(data)
 
 
 @pytest.mark.parametrize("told", [{}, {"step": 1}, [], None, {**json.loads(to_json(SMALL))["checkpoint"], "files": 3}])
 def test_a_sealed_but_incomplete_manifest_is_refused(told):
     crc = zlib.crc32(json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
-    with pytest.raises(ManifestError):
+    with pytest.raises(CheckpointManifestError):
         from_json(json.dumps({"windlass": 1, "crc32": crc, "checkpoint": told}).encode())
 
 
 def test_half_a_manifest_is_refused():
     written = to_json(SMALL)
-    with pytest.raises(ManifestError, match="was not written by Windlass"):
+    with pytest.raises(CheckpointManifestError, match="was not written by Windlass"):
         from_json(written[: len(written) // 2])
 
 
 def test_a_manifest_of_a_newer_windlass_is_refused():
-    with pytest.raises(ManifestError, match="has format 2, and this Windlass reads 1: use a newer one"):
+    with pytest.raises(CheckpointManifestError, match="has format 2, and this Windlass reads 1: use a newer one"):
         from_json(to_json(SMALL).replace(b'"windlass": 1', b'"windlass": 2'))
 
 

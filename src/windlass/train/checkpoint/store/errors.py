@@ -25,7 +25,7 @@ class StorageUnusableError(StorageError):
     """The storage stays unusable on every retry: no such bucket, no permission, another run's."""
 
 
-class ManifestError(CheckpointError):
+class CheckpointManifestError(CheckpointError):
     """No manifest, one that was altered after it was written, or one of a newer Windlass."""
 
 

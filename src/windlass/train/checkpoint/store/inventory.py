@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from windlass.train.checkpoint.store.errors import ManifestError
+from windlass.train.checkpoint.store.errors import CheckpointManifestError
 from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, folder_of, incomplete_in, step_of, steps_in
 from windlass.train.checkpoint.store.manifest import Manifest
 from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
@@ -62,7 +62,7 @@ def inspect_step(storage: StorageBackend, step: int) -> CheckpointEntry:
     folder = folder_of(step)
     try:
         manifest = read_manifest(storage, folder)
-    except ManifestError as error:
+    except CheckpointManifestError as error:
         return CheckpointEntry(folder, CheckpointStatus.DAMAGED, step, None, (manifest_problem(error),))
     if manifest is None:
         return CheckpointEntry(folder, CheckpointStatus.UNFINISHED, step)

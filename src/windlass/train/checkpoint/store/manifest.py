@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from windlass.train.checkpoint.store.errors import CheckpointError, ManifestError
+from windlass.train.checkpoint.store.errors import CheckpointError, CheckpointManifestError
 
 FORMAT = 1
 OBJECT = "object"
@@ -76,7 +76,7 @@ def from_json(data: bytes) -> Manifest:
             facts=content["facts"],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ManifestError(f"is not complete ({error!r})") from None
+        raise CheckpointManifestError(f"is not complete ({error!r})") from None
 
 
 def _unseal(data: bytes) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def _unseal(data: bytes) -> dict[str, Any]:
         version, crc32, content = sealed["windlass"], sealed["crc32"], sealed["checkpoint"]
         found = zlib.crc32(_canonical(content))
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ManifestError("was not written by Windlass") from None
+        raise CheckpointManifestError("was not written by Windlass") from None
     if crc32 != found or not isinstance(content, dict):
-        raise ManifestError("does not match its own checksum")
+        raise CheckpointManifestError("does not match its own checksum")
     if version != FORMAT:
-        raise ManifestError(f"has format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
+        raise CheckpointManifestError(f"has format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
     return content
 
 

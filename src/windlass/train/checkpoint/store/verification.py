@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from windlass.train.checkpoint.store.backoff import ShortReadError, is_transient, retry
-from windlass.train.checkpoint.store.errors import ManifestError
+from windlass.train.checkpoint.store.errors import CheckpointManifestError
 from windlass.train.checkpoint.store.layout import MANIFEST
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, from_json
 from windlass.train.checkpoint.store.storage import StorageBackend
@@ -49,7 +49,7 @@ def verify_files(
     return [problem for problem in found if problem]
 
 
-def manifest_problem(error: ManifestError) -> FileProblem:
+def manifest_problem(error: CheckpointManifestError) -> FileProblem:
     """Return the problem of a manifest."""
     return FileProblem(MANIFEST, str(error))
 
