@@ -150,7 +150,7 @@ def test_a_plugin_is_run_again_before_its_token_expires(tmp_path, monkeypatch):
             expiry = (datetime.now(UTC) + ends).strftime("%Y-%m-%dT%H:%M:%SZ")
             user = plugin(tmp_path, f"echo x >> {count}; {credential({'token': 't', 'expirationTimestamp': expiry})}")
             count.write_text("")
-            monkeypatch.setattr("windlass.backends.kubernetes.client.kubeconfig.SHORTEST", -1.0)
+            monkeypatch.setattr("windlass.backends.kubernetes.client.kubeconfig.MIN_RENEWAL_INTERVAL_S", -1.0)
             async with fake_api(usual=knows) as api, connected(api, tmp_path, user) as connection:
                 await seen(connection)
                 await seen(connection)
@@ -238,8 +238,8 @@ def test_inside_a_cluster_the_token_is_read_again_when_it_rotates(authority, ser
 
 def test_the_library_is_loaded_without_its_client_and_stays_whole_for_others():
     program = (
-        "import sys; from windlass.backends.kubernetes.client.config_library import library\n"
-        "found = library()\n"
+        "import sys; from windlass.backends.kubernetes.client.config_library import load_library\n"
+        "found = load_library()\n"
         "assert found.kubeconfig.KubeConfigLoader and found.in_cluster.InClusterConfigLoader\n"
         "print([name for name in sys.modules if name.startswith('kubernetes_asyncio')])"
     )

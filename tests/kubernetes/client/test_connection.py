@@ -4,9 +4,10 @@ import contextlib
 import pytest
 from client.fake_api import fake_api, hangs_up, page, pod, refuses, says
 
-from windlass.backends.kubernetes.client.access import Access, Identity, plain
+from windlass.backends.kubernetes.client.access import Access, Identity
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, PODS
 
 ANOTHER_TIME = refuses(429, "TooManyRequests", **{"Retry-After": "0"})
@@ -17,7 +18,7 @@ CONFIG_MAP = {"metadata": {"name": "c", "namespace": "ns"}}
 async def against(*tricks, usual=None, **options):
     async with (
         fake_api(*tricks, usual=usual) as api,
-        Connection(plain(api.url, authorization="Bearer t"), **options) as connection,
+        Connection(constant_access(api.url, authorization="Bearer t"), **options) as connection,
     ):
         yield api, connection
 
@@ -158,7 +159,7 @@ def test_a_server_that_is_not_there_is_unreachable_when_the_time_is_over():
     async def story():
         async with fake_api() as api:
             pass
-        async with Connection(plain(api.url)) as connection:
+        async with Connection(constant_access(api.url)) as connection:
             with pytest.raises(Unreachable, match=f"no connection to {api.url}"):
                 await connection.get(PODS, "ns", "p", within=0.3)
 

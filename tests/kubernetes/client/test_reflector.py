@@ -168,7 +168,7 @@ def test_a_silent_watch_is_cut_by_us_and_resumed():
 
 
 def test_a_server_that_takes_the_request_and_says_nothing_is_trouble_long_before_a_silent_watch_is(monkeypatch):
-    monkeypatch.setattr(transport, "BEGIN_SECONDS", 0.3)
+    monkeypatch.setattr(transport, "WATCH_START_TIMEOUT_S", 0.3)
 
     async def story():
         async def says_nothing(_request):
