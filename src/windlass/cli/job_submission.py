@@ -54,12 +54,18 @@ def read_submissions(
     return [from_options(options, command, cwd=current_folder(), user=current_user())]
 
 
-def use_agents(submissions: Sequence[Submission]) -> list[Submission]:
-    """Selects the agent as launcher of jobs on this machine whose ranks import torch, unless a launcher is given."""
-    return [_with_agent(each) for each in submissions]
+def read_local_submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
+    """Returns the jobs of a command line for this machine, each with its launcher; prints fields without effect here.
+
+    Raises UsageError and JobError.
+    """
+    submissions = [_with_launcher(each) for each in read_submissions(options, words, file)]
+    warn_unused_fields(submissions)
+    return submissions
 
 
-def _with_agent(submission: Submission) -> Submission:
+def _with_launcher(submission: Submission) -> Submission:
+    """Selects the agent as launcher if the ranks import torch, unless a launcher is given."""
     job = submission.job
     if submission.launcher_said or job.launcher is not Launcher.PLAIN:
         return submission

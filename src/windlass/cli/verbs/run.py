@@ -12,10 +12,8 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower, LocalTarget
 from windlass.cli.job_submission import (
     ON_KUBERNETES,
-    read_submissions,
+    read_local_submissions,
     submission_context,
-    use_agents,
-    warn_unused_fields,
 )
 from windlass.cli.options import (
     SHIP_NEEDS_KUBERNETES,
@@ -77,8 +75,7 @@ def run(
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
     folder = state_folder(state)
-    submissions = use_agents(read_submissions(options, words or [], file))
-    warn_unused_fields(submissions)
+    submissions = read_local_submissions(options, words or [], file)
     if detach:
         print(*find_daemon(folder).submit(submissions, **submission_context()), sep="\n")
         return ExitCode.OK

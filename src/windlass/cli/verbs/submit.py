@@ -6,10 +6,8 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import (
     ON_KUBERNETES,
-    read_submissions,
+    read_local_submissions,
     submission_context,
-    use_agents,
-    warn_unused_fields,
 )
 from windlass.cli.options import (
     SHIP_NEEDS_KUBERNETES,
@@ -50,8 +48,7 @@ def submit(
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
-    submissions = use_agents(read_submissions(options, words or [], file))
-    warn_unused_fields(submissions)
+    submissions = read_local_submissions(options, words or [], file)
     _print_ids(find_daemon(state_folder(state)).submit(submissions, **submission_context()), output)
     return ExitCode.OK
 
