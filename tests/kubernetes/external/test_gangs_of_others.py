@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 from controlplane.cluster import ControlPlane
 from controlplane.fake_pod import End
 
+from windlass.backends.port import Changes
+from windlass.core.lifecycle.commands import Launch
 from windlass.core.model.status import Phase
 
 from . import other_kinds as kinds
@@ -51,6 +53,32 @@ def test_pods_that_name_another_scheduler_are_left_alone_and_their_room_is_their
         assert "other" not in await on.places()
 
     play(plane, story)
+
+
+def test_a_gang_whose_gpus_another_writer_takes_before_it_is_bound_waits_for_them(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        scheduler = await on.scheduler()
+        commit, theirs = scheduler.world.commit, kinds.pod("theirs", 3, schedulerName="another", nodeName="n1")
+
+        async def commit_and_be_late(changes: Changes) -> Mapping[str, str]:
+            """Commits; before the first launch is performed, a pod of another scheduler is bound."""
+            failures = await commit(changes)
+            if any(isinstance(command, Launch) for command in changes.commands):
+                scheduler.world.commit = commit  # type: ignore[method-assign]
+                await on.make(theirs)
+                await asyncio.sleep(0.5)  # the watch has seen it
+            return failures
+
+        scheduler.world.commit = commit_and_be_late  # type: ignore[method-assign]
+        await on.make(kinds.pod("ours", gpus=2))
+        assert "gpu" in await on.why("ours")
+        assert set(await on.places()) == {"theirs"}
+        state = scheduler.controller.states["default/pod/ours"]
+        assert (state.status.phase, state.status.infrastructure_failures) == (Phase.QUEUED, 0)
+        await on.api.delete(f"{kinds.PODS}/theirs", gracePeriodSeconds=0)
+        await on.until_placed("ours")
+
+    play(plane, story, nodes=1)
 
 
 def test_a_coscheduling_group_is_placed_once_all_its_pods_exist(plane: ControlPlane) -> None:

@@ -5,13 +5,14 @@ import signal
 import pytest
 
 from windlass.backends.members import SETTLING_MS, MemberTracker
-from windlass.core.lifecycle.events import Exit, MemberExited, Recovered
+from windlass.core.lifecycle.events import Admit, Exit, GangGone, MemberExited, Recovered
 from windlass.core.lifecycle.failure import (
     EVICTED,
     INVALID,
     NODE_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
     REJECTED,
+    STALE_PLACEMENT,
     backoff,
     classify_exit,
     count_failure,
@@ -20,7 +21,7 @@ from windlass.core.lifecycle.failure import (
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.transitions import can_recover_in_place
 from windlass.core.model.job import Job, RestartPolicy, Role
-from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status
+from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement, Status
 
 USER, INFRASTRUCTURE, PREEMPTION = FailureClass.USER, FailureClass.INFRASTRUCTURE, FailureClass.PREEMPTION
 POLICY = RestartPolicy(retryable_exit_codes=(42,), fatal_exit_codes=(43, 84))
@@ -109,6 +110,20 @@ def test_a_program_that_always_reports_preemption_does_not_restart_for_ever() ->
 def test_a_preemption_costs_no_attempt() -> None:
     status, limit = after(*[PREEMPTION] * 9, policy=RestartPolicy(infrastructure_limit=2), member=None)
     assert (status.preemptions, status.backoff_step, limit) == (9, 0, "")
+
+
+def test_a_stale_placement_costs_no_restart_and_adds_to_the_backoff() -> None:
+    stale = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n1 is gone")
+    placement = Placement({"main": ("n1",)})
+    job = Job("j", (Role("main"),), restart=RestartPolicy(infrastructure_limit=0))
+    state = JobState("j", 1, job, Status(Phase.ADMITTED, generation=1, placement=placement, gone=False))
+    for turn in (1, 2, 3):
+        state, _ = step(state, MemberExited(state.status.generation, 0, stale), 1)
+        state, _ = step(state, GangGone(state.status.generation), 1)
+        status = state.status
+        assert (status.phase, status.placement, status.infrastructure_failures) == (Phase.QUEUED, None, 0)
+        assert (status.backoff_step, status.not_before is None) == (turn, turn == 1)
+        state, _ = step(state, Admit(placement), 1)
 
 
 def test_a_healthy_run_resets_the_backoff() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command, Launch, RestartMember, Stop
-from windlass.core.lifecycle.failure import EVICTED, INVALID, REJECTED
+from windlass.core.lifecycle.failure import EVICTED, INVALID, REJECTED, STALE_PLACEMENT
 from windlass.core.lifecycle.member_restarts import restarts_under_way
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.success import has_succeeded
@@ -120,8 +120,9 @@ def test_the_backoff_limit_counts_members_and_containers(
 
 
 def test_a_member_that_its_node_rejects_restarts_the_gang_elsewhere() -> None:
-    after, _ = exits(running(), e.Exit(lost=True, end_class=REJECTED))
-    assert after.status.target is Target.REQUEUE
+    for end_class in (REJECTED, STALE_PLACEMENT):
+        after, _ = exits(running(), e.Exit(lost=True, end_class=end_class))
+        assert after.status.target is Target.REQUEUE
     after, _ = exits(running(), e.Exit(lost=True, end_class=INVALID))
     assert after.status.target is Target.FAIL
     after, _ = step(running(), e.NodeLost("n2"), NOW)

@@ -57,7 +57,9 @@ def test_a_gang_that_is_gone_holds_no_devices():
 def test_a_gang_that_cannot_be_launched_ends_with_the_reason():
     of_two = gang()
     of_two.launch_error = "n1 has no free device"
-    assert of_two.give_up() == [exited(0, Exit(lost=True, detail="n1 has no free device"))]
+    assert of_two.give_up(Exit(lost=True, detail="n1 has no free device")) == [
+        exited(0, Exit(lost=True, detail="n1 has no free device"))
+    ]
 
 
 def test_a_new_controller_restores_a_gang_from_its_stored_tasks():

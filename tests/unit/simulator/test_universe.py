@@ -8,6 +8,7 @@ from windlass.backends.port import ClusterChanged, JobEvent
 from windlass.backends.simulator.script import Script
 from windlass.backends.simulator.universe import Universe
 from windlass.core.lifecycle.events import Exit, GangGone, MemberExited
+from windlass.core.lifecycle.failure import STALE_PLACEMENT
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Job, Role
 from windlass.core.model.node import Node
@@ -25,7 +26,7 @@ def test_a_launch_on_a_node_that_was_just_cordoned_comes_back_as_an_event() -> N
     universe.declare(replace(CLUSTER, nodes=(NODES[0], replace(NODES[1], cordoned="drained"))))
     universe.launch("job-1", 1, Placement({"worker": ("n1", "n2")}))
     events = universe.take(None)
-    lost = Exit(lost=True, detail="node n2 is cordoned (drained)")
+    lost = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n2 is cordoned (drained)")
     assert events[1:] == [JobEvent("job-1", MemberExited(1, 0, lost))]
     universe.stop("job-1", 1, 0)
     assert universe.take(None) == [JobEvent("job-1", GangGone(1))]

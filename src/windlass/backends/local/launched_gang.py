@@ -147,10 +147,10 @@ class LaunchedGang:
             self.members.start(member)
         return self._events()
 
-    def give_up(self) -> list[JobEvent]:
-        """Returns the events of a gang that cannot be launched: its first member ends with the error."""
+    def give_up(self, exit: Exit) -> list[JobEvent]:
+        """Returns the events of a gang that cannot be launched: `exit` is the end of its first member."""
         self.running_ranks.pop(0, None)
-        self.members.lose(0, self.launch_error)
+        self.members.end(0, exit)
         return self._events()
 
     def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[list[JobEvent], str]:

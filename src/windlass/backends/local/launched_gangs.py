@@ -19,6 +19,8 @@ from windlass.backends.local.supervisor_connection import Report
 from windlass.backends.local.supervisor_start import Link
 from windlass.backends.port import Changes, JobEvent
 from windlass.core.lifecycle.commands import Launch, Stop
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import STALE_PLACEMENT
 from windlass.core.model.gang import demands_of
 from windlass.core.model.status import JobState, Phase, Placement
 from windlass.core.nodes.binding_check import find_stale_node
@@ -153,9 +155,8 @@ class LaunchedGangs:
             gang.port = choose_port((name, generation), {other.port for other in others}, is_free)
         except OSError as error:
             gang.launch_error = str(error)
-        gang.launch_error = gang.launch_error or self._find_stale_node(gang, others)
-        if gang.launch_error:
-            self._report_all(gang.give_up())
+        if (failure := self._find_launch_failure(gang, others)) is not None:
+            self._report_all(gang.give_up(failure))
             return
         inherited = self._store.environment(job_id)
         message = spawn_message(
@@ -169,16 +170,18 @@ class LaunchedGangs:
         )
         self.supervisor.send(message)
 
-    def _find_stale_node(self, gang: LaunchedGang, others: Iterable[LaunchedGang]) -> str:
-        """Checks the placement against the nodes as they are now: the plan may be older. Returns the error, or ""."""
+    def _find_launch_failure(self, gang: LaunchedGang, others: Iterable[LaunchedGang]) -> Exit | None:
+        """Returns why a gang cannot be launched. Its placement may be older than the present nodes."""
+        if gang.launch_error:
+            return Exit(lost=True, detail=gang.launch_error)
         if gang.job is None:
-            return ""
+            return None
         held: dict[str, Counter[str]] = {}
         for other in others:
             for node, resources in other.held_resources().items():
                 held.setdefault(node, Counter()).update(resources)
         stale = find_stale_node(demands_of(gang.job), Placement(gang.nodes), self._nodes, held)
-        return stale.message if stale is not None else ""
+        return Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message) if stale is not None else None
 
     def stop(self, command: Stop) -> None:
         """Sends SIGTERM to a gang, and SIGKILL after its grace. The supervisor answers with "gone", once."""

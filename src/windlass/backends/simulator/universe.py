@@ -21,11 +21,12 @@ from windlass.backends.simulator.outcome import Cause
 from windlass.backends.simulator.progress import Costs, time_needed
 from windlass.backends.simulator.script import Delays, Script
 from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.failure import STALE_PLACEMENT
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Target
-from windlass.core.nodes.binding_check import find_stale_node
+from windlass.core.nodes.binding_check import StalePlacement, find_stale_node
 
 ScriptOf: TypeAlias = Callable[[str, Job], Script]
 RunEndCallback: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
@@ -178,8 +179,8 @@ class Universe:
         else:
             self._start(gang)
 
-    def _find_stale_node(self, gang: Generation, job: Job) -> str:
-        """Checks a placement that was planned before the last change of the nodes. Returns the error, or ""."""
+    def _find_stale_node(self, gang: Generation, job: Job) -> StalePlacement | None:
+        """Checks a placement that was planned before the last change of the nodes."""
         held: dict[str, Counter[str]] = {}
         for other in self.gangs.values():
             if other is not gang and other.alive:
@@ -187,15 +188,14 @@ class Universe:
                     for node in other.placement.nodes[role.name]:
                         held.setdefault(node, Counter()).update(role.resources)
         nodes = {node.name: node for node in self.machines.known().nodes}
-        stale = find_stale_node(demands_of(job), gang.placement, nodes, held)
-        return stale.message if stale is not None else ""
+        return find_stale_node(demands_of(job), gang.placement, nodes, held)
 
-    def _refuse(self, gang: Generation, stale: str) -> None:
+    def _refuse(self, gang: Generation, stale: StalePlacement) -> None:
         """Starts no member: the placement is stale, and the first member is reported as lost."""
         for member in sorted(gang.alive):
             gang.members.leave(member)
         gang.failed = True
-        gang.members.lose(0, stale)
+        gang.members.end(0, e.Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message))
         self._report_events(gang)
 
     def _start(self, gang: Generation) -> None:

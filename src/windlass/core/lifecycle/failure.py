@@ -21,6 +21,8 @@ REJECTED = EndClass("Rejected", INFRASTRUCTURE)
 """A member could not be placed on its node, or not be created there; another node may take it."""
 INVALID = EndClass("Invalid", USER, fatal=True)
 """A member can never be created as the job describes it."""
+STALE_PLACEMENT = EndClass("StalePlacement", INFRASTRUCTURE)
+"""A node can no longer take its part of the gang (`core.nodes.binding_check`). No restart is charged."""
 NODE_LOST = EndClass("NodeLost", INFRASTRUCTURE)
 BACKOFF_LIMIT = EndClass("BackoffLimitExceeded", USER, fatal=True)
 """Members were restarted one by one more often than the job allows."""
@@ -33,7 +35,16 @@ PREEMPTED = EndClass("Preempted", PREEMPTION)
 
 _GIVES_NODES_BACK = frozenset(
     each.reason
-    for each in (NODE_LOST, NODE_OUT_OF_MEMORY, ASKED_FOR_RETRY, REJECTED, EVICTED, START_TIMEOUT, PREEMPTED)
+    for each in (
+        NODE_LOST,
+        NODE_OUT_OF_MEMORY,
+        ASKED_FOR_RETRY,
+        REJECTED,
+        EVICTED,
+        START_TIMEOUT,
+        PREEMPTED,
+        STALE_PLACEMENT,
+    )
 )
 
 
@@ -96,15 +107,17 @@ def _failures(count: int) -> str:
 def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> dict[str, int]:
     """The counters of a Status after one more failure, as changes to it.
 
-    A preemption by the scheduler (no member failed) adds nothing to the backoff.
+    A preemption by the scheduler (no member failed) adds nothing to the backoff. A stale placement counts towards no
+    limit, but adds to the backoff: its nodes may change again and again.
     """
     kind = failure.kind
     ran = failure.at - status.running_since if status.running_since is not None else 0
     step = 1 if ran >= policy.healthy_after else status.backoff_step + 1
     by_scheduler = kind is FailureClass.PREEMPTION and failure.member is None
+    is_charged = kind is FailureClass.INFRASTRUCTURE and failure.reason != STALE_PLACEMENT.reason
     return {
         "user_failures": status.user_failures + (kind is FailureClass.USER),
-        "infrastructure_failures": status.infrastructure_failures + (kind is FailureClass.INFRASTRUCTURE),
+        "infrastructure_failures": status.infrastructure_failures + is_charged,
         "preemptions": status.preemptions + (kind is FailureClass.PREEMPTION),
         "backoff_step": status.backoff_step if by_scheduler else step,
     }

@@ -28,6 +28,7 @@ from windlass.core.lifecycle.failure import (
     NODE_LOST,
     PREEMPTED,
     REJECTED,
+    STALE_PLACEMENT,
     START_TIMEOUT,
     VANISHED,
     backoff,
@@ -135,7 +136,8 @@ def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
 def _member_failed(state: JobState, event: MemberExited, now: int) -> Outcome:
     finished = now if event.at is None else min(event.at, now)
     failure, fatal = _failure_of(state, event.exit, event.member, finished)
-    if state.job.restart.scope is RestartScope.MEMBER and failure.reason != REJECTED.reason:
+    concerns_nodes = failure.reason in (REJECTED.reason, STALE_PLACEMENT.reason)
+    if state.job.restart.scope is RestartScope.MEMBER and not concerns_nodes:
         return restart_or_fail(state, event.member, event.exit, failure, now, fatal=fatal)
     return _lost_generation(state, failure, now, fatal=fatal)
 

@@ -2,7 +2,8 @@
 
 A plan is made on one version of the snapshot. Before it is carried out, other writers may have taken the capacity
 it assumes: pods of other schedulers, or a node that is cordoned or removed. A placement that fails the check is not
-started; the backend reports it with `StalePlacement.message`, and the gang is queued again.
+started; the backend reports the end of its first member, of the class `failure.STALE_PLACEMENT`, with
+`StalePlacement.message`, and the gang is queued again.
 """
 
 from __future__ import annotations

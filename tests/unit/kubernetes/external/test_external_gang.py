@@ -3,13 +3,17 @@
 from external_pods import pod
 
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of, placement_of
-from windlass.core.lifecycle.events import Cancel, GangGone, MemberExited, Started
-from windlass.core.lifecycle.failure import REJECTED
+from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 
 MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)
 JOB = Job("g", (Role("leader"), Role("worker", replicas=2)))
+
+
+def rejected(detail):
+    return Exit(lost=True, end_class=REJECTED, detail=detail)
 
 
 def gang(allocation=None):
@@ -66,11 +70,22 @@ def test_a_gang_starts_with_its_last_pod_and_ends_once_with_its_last_pod():
 
 
 def test_a_binding_that_failed_is_reported_once_no_other_is_under_way():
-    failed = gang(allocated(bound={0}, failed={1: "g-1: no"}, busy=1))
+    failed = gang(allocated(bound={0}, failed={1: rejected("g-1: no")}, busy=1))
     assert events(failed, failed.pods) == []
     failed.allocation.busy = 0
     [lost] = events(failed, failed.pods)
     assert (type(lost), lost.member, lost.exit.lost, lost.exit.end_class) == (MemberExited, 1, True, REJECTED)
+
+
+def test_a_gang_whose_nodes_changed_before_any_pod_was_bound_is_queued_again():
+    stale = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n1 is gone")
+    waiting = gang(allocated(failed={0: stale}, stale=True))
+    [lost] = events(waiting, waiting.pods)
+    assert (type(lost), lost.exit) == (MemberExited, stale)
+    waiting.allocation.tracker.stopping = True
+    assert kinds(events(waiting, waiting.pods)) == [GangGone]
+    assert waiting.allocation is None
+    assert not waiting.is_leaving
 
 
 def test_a_stopped_gang_is_gone_with_its_last_pod_and_is_not_queued_again():
@@ -81,7 +96,7 @@ def test_a_stopped_gang_is_gone_with_its_last_pod_and_is_not_queued_again():
 
 
 def test_pods_that_are_not_bound_or_on_other_nodes_do_not_delay_the_end():
-    leaving = gang(allocated(bound={0}, failed={1: "elsewhere"}, stopping=True))
+    leaving = gang(allocated(bound={0}, failed={1: rejected("elsewhere")}, stopping=True))
     elsewhere = pod("g-1", node="n9", phase="Running")
     assert events(leaving, [leaving.pods[0], elsewhere, leaving.pods[2]]) == []  # the watch is behind: g-0 is bound
     assert kinds(events(leaving, [None, elsewhere, leaving.pods[2]])) == [GangGone, Cancel]

@@ -9,6 +9,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
 from windlass.backends.kubernetes.cluster.nodes import is_dead, is_ready
+from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.port import BackendEvent
 
 
@@ -29,6 +30,7 @@ class ClusterMonitor:
         self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[BackendEvent], None]
     ) -> None:
         self.state = ClusterState()
+        self.placements = PlacementCheck(self.state, self.report)
         self.lookups = ClusterLookups(self._mark_lookups, lambda: self.state.picture.view.levels)
         self._settle, self._now, self._wake, self._inject = settle, now, wake, inject
         self._begun = False

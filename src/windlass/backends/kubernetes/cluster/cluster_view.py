@@ -75,12 +75,17 @@ class ClusterView:
         """The topology for `ClusterChanged`, with `nodes`."""
         return topology(self.view.levels)
 
-    def nodes(self) -> tuple[Node, ...]:
-        """All nodes; unchanged nodes are the same objects as before."""
+    @property
+    def by_name(self) -> Mapping[str, Node]:
+        """All nodes by name; unchanged nodes are the same objects as before."""
         for name in self._stale:
             self._nodes[name] = node(self._seen[name], self.others.taken(name), self.view)
         self._stale.clear()
-        return tuple(self._nodes.values())
+        return self._nodes
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, as `by_name` has them."""
+        return tuple(self.by_name.values())
 
     def _freed(self, pod: Pod) -> tuple[str, ...]:
         return self.others.drop(pod.metadata.uid)

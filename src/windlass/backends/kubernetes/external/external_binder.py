@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
+from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external import binding_annotations
-from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
+from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
 
 
 class ExternalBinder:
@@ -24,11 +27,12 @@ class ExternalBinder:
     def __init__(
         self,
         binding: PodBinding,
+        placements: PlacementCheck,
         to_choose: Callable[[Pod], Iterable[str]],
         mark: Callable[[ExternalGang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._binding, self._to_choose = binding, to_choose
+        self._binding, self._placements, self._to_choose = binding, placements, to_choose
         self._mark, self._on_trouble = mark, on_trouble
         self._tasks = BackgroundTasks(on_trouble)
 
@@ -50,6 +54,8 @@ class ExternalBinder:
     async def _launch(self, gang: ExternalGang, allocation: Allocation) -> None:
         try:
             numbers = [number for number in range(len(gang.pods)) if number not in allocation.bound]
+            if self._is_stale(gang, allocation, numbers):
+                return
             allocation.rebound.update(numbers)
             if not allocation.bound and len(numbers) > 1:
                 # a later controller finds the whole decision on the first pod, whichever pod it sees bound
@@ -62,6 +68,16 @@ class ExternalBinder:
         finally:
             allocation.busy -= 1
             self._mark(gang)
+
+    def _is_stale(self, gang: ExternalGang, allocation: Allocation, numbers: Sequence[int]) -> bool:
+        """Tells whether the nodes of these members can no longer take them; then the allocation has failed."""
+        nodes = {allocation.nodes[number] for number in numbers}
+        placement = placement_of(gang.job, allocation.nodes)
+        stale = self._placements.find_stale_node(gang.id, gang.job, placement, nodes)
+        if stale is not None:
+            allocation.failed[numbers[0]] = Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message)
+            allocation.stale = not allocation.bound
+        return stale is not None
 
     async def _follow(self, gang: ExternalGang, allocation: Allocation, number: int) -> None:
         try:
@@ -84,12 +100,13 @@ class ExternalBinder:
                 await self._binding.bind(pod, node, note)
                 allocation.bound.add(number)
             except CannotBindError as error:
-                allocation.failed[number] = error.exit.detail
+                allocation.failed[number] = error.exit
             except (Unreachable, NotLeader):  # not `request_until_answered`: the gang may be stopped meanwhile
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             except ApiError as error:
-                allocation.failed[number] = f"{pod.metadata.name}: {error}"
+                detail = f"{pod.metadata.name}: {error}"
+                allocation.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)
             return
 
     async def _choose_volumes(self, pod: Pod, node: str) -> None:

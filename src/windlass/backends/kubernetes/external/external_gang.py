@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.members import MemberTracker
 from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone
-from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.external import gang_assembly
@@ -28,8 +27,10 @@ class Allocation:
     """Members known to be bound; the watch may not have reported it yet."""
     whole: bool = False
     """All members were bound."""
-    failed: dict[int, str] = field(default_factory=dict)
+    failed: dict[int, Exit] = field(default_factory=dict)
     """Members that could not be bound, with the reason."""
+    stale: bool = False
+    """Its nodes had changed before any pod was bound: the gang waits in the queue again."""
     started: bool = False
     """The gang had started under an earlier controller."""
     left_alone: bool = False
@@ -61,6 +62,11 @@ class Allocation:
         """Whether `GangGone` was reported."""
         return self.tracker.gone
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the controller accounts for its resources."""
+        return not (self.gone or self.handed_over)
+
     def observe(self, number: int, pod: Pod | None) -> None:
         """Reports a pod to the tracker; None: it is gone. The end of one pod does not end the gang by itself."""
         if self.whole and has_begun(pod):
@@ -74,7 +80,8 @@ class Allocation:
         """Returns the events that follow from what was observed; none while pods are being bound.
 
         However the pods have ended, their owner decides what follows. So the gang succeeds when no pod is left,
-        and a gang that was stopped is not queued again: pods that its owner creates next are another gang.
+        and a gang that was stopped is not queued again: pods that its owner creates next are another gang. A gang of
+        which no pod was bound, because its nodes had changed, is queued again.
         """
         if self.busy:
             return []
@@ -82,14 +89,12 @@ class Allocation:
             if self.left_alone:
                 self.tracker.vanish()
         elif self.failed:
-            number, why = next(iter(self.failed.items()))
-            self.tracker.fail(number, Exit(lost=True, end_class=REJECTED, detail=why))
+            self.tracker.fail(*next(iter(self.failed.items())))
         elif self.whole and not self.tracker.alive:
             self.tracker.conclude(Exit(code=0))
         events = self.tracker.take_events(0)
-        return (
-            [*events, Cancel("the end of its pods")] if any(isinstance(each, GangGone) for each in events) else events
-        )
+        ends = any(isinstance(each, GangGone) for each in events) and not self.stale
+        return [*events, Cancel("the end of its pods")] if ends else events
 
     def _is_here(self, number: int, pod: Pod | None) -> bool:
         """Tells whether a pod is on the node that was chosen for it, and has not ended."""
@@ -169,8 +174,10 @@ class ExternalGang:
 
     def take_events(self) -> list[Event]:
         """Returns the events that follow from the states of its pods, each once."""
-        if self.allocation is not None:
-            return self.allocation.take_events()
+        if (allocation := self.allocation) is not None:
+            events = allocation.take_events()
+            self.allocation = None if allocation.gone and allocation.stale else allocation
+            return events
         if self.cancelled or not self._not_waiting:
             return []
         self.cancelled = True

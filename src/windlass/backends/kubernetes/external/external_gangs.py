@@ -14,9 +14,10 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
+from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external.cluster_fit import claims_to_choose, fitted_job
 from windlass.backends.kubernetes.external.external_binder import ExternalBinder
-from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of
+from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of, placement_of
 from windlass.backends.kubernetes.external.gang_gathering import GangGathering
 from windlass.backends.kubernetes.external.gang_index import GangIndex
 from windlass.backends.kubernetes.external.group_status import GroupStatusWriter
@@ -47,6 +48,7 @@ class Outlet:
     """Reports the cluster to the controller before the events that follow."""
     wake: Callable[[], None]
     """Schedules a call of `look`."""
+    placements: PlacementCheck
     usable: Callable[[str], bool]
     """Tells whether a pod may be bound to the node of this name."""
     around: Callable[[str], Surroundings]
@@ -69,7 +71,9 @@ class ExternalGangs:
         self._group_status = GroupStatusWriter(
             binding.connection, self._groups, self._messages.of_group, outlet.trouble
         )
-        self._binder = ExternalBinder(binding, partial(claims_to_choose, outlet.around), self._mark, outlet.trouble)
+        self._binder = ExternalBinder(
+            binding, outlet.placements, partial(claims_to_choose, outlet.around), self._mark, outlet.trouble
+        )
         self._gathering = GangGathering(
             self._groups,
             self._index,
@@ -184,6 +188,7 @@ class ExternalGangs:
             return
         if gang.allocation is None:
             gang.allocation = Allocation(generation, nodes_of(gang.job, placement))
+            self._hold(gang, gang.allocation)
         self._messages.clear(job_id)
         self._binder.launch(gang, gang.allocation)
 
@@ -242,8 +247,14 @@ class ExternalGangs:
                 self._outlet.recount(pod)
             self._outlet.tell_nodes()  # before the controller assigns these resources to another gang
 
+    def _hold(self, gang: ExternalGang, allocation: Allocation) -> None:
+        placement = placement_of(gang.job, allocation.nodes)
+        self._outlet.placements.hold(gang.id, gang.job, placement, lambda: allocation.is_held)
+
     def _admit(self, gang: ExternalGang) -> None:
         self._index.add(gang)
+        if gang.allocation is not None:
+            self._hold(gang, gang.allocation)
         gang.observe_all()
         self._mark(gang)
 

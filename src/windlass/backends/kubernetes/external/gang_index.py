@@ -69,6 +69,6 @@ class GangIndex:
         """Tells whether the controller accounts for the resources of a pod on its node."""
         gang = self._by_uid.get(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
-        if gang is None or allocation is None or allocation.gone or allocation.handed_over:
+        if gang is None or allocation is None or not allocation.is_held:
             return False
         return not pod.spec.node_name or pod.spec.node_name == allocation.nodes[gang.number_of(pod.metadata.uid)]

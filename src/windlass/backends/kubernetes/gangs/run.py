@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -94,6 +94,14 @@ class Run:
     def gone(self) -> bool:
         """Whether `GangGone` was reported."""
         return self.tracker.gone
+
+    @property
+    def placement(self) -> Placement:
+        """The node of each member, by role."""
+        nodes: defaultdict[str, list[str]] = defaultdict(list)
+        for slot in self.slots:
+            nodes[slot.role].append(slot.node)
+        return Placement({role: tuple(on) for role, on in nodes.items()})
 
     @property
     def sizes(self) -> Mapping[str, int]:

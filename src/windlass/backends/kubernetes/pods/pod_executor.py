@@ -16,6 +16,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
@@ -24,7 +25,7 @@ from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import REJECTED
+from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
 from windlass.jobs.kubernetes.parsed_job import Member
 
 _BEHIND = 3.0
@@ -44,15 +45,16 @@ class PodExecutor:
         connection: Connection,
         pods: PodStore,
         at_once: int,
-        is_dead: Callable[[str], bool],
+        monitor: ClusterMonitor,
         concern: Callable[[Gang], None],
         hear_job: Callable[[dict[str, Any]], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, is_dead)
+        self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, monitor.is_dead)
         """Shared with the binding of external gangs, as is `deletion`."""
         self.deletion = PodDeletion(self.binding, on_trouble)
         self._dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
+        self._placements = monitor.placements
         self._mark, self._on_trouble = concern, on_trouble
         self._tasks = BackgroundTasks(on_trouble)
         self._leaving = self.binding.leaving
@@ -152,10 +154,12 @@ class PodExecutor:
             members, numbers = gang.members(run.generation, run.sizes), gang.pod_names(run)
             wanted = members.keys() if names is None else members.keys() & names
             places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
+            await request_until_answered(partial(self._dependents.make_required, gang, _wanted_by(run)))
+            if self._is_stale(gang, run, [slot for slot, _ in places]):
+                return
             claims = tuple(_nodes_of_claims(gang, places))
             connection, namespace = self.binding.connection, gang.home.namespace
             await request_until_answered(lambda: choose_volumes(connection, namespace, claims))
-            await request_until_answered(partial(self._dependents.make_required, gang, _wanted_by(run)))
             await bind_gang(self.binding, run, places)
         except ApiError as error:
             run.failed[0] = Exit(
@@ -164,6 +168,15 @@ class PodExecutor:
         finally:
             run.busy = False
             self._mark(gang)
+
+    def _is_stale(self, gang: Gang, run: Run, slots: Sequence[Slot]) -> bool:
+        """Tells whether the nodes of these members can no longer take them; then the run has failed."""
+        unbound = [slot for slot in slots if (pod := run.pods.get(slot.number)) is None or not pod.spec.node_name]
+        nodes = {slot.node for slot in unbound}
+        stale = self._placements.find_stale_node(gang.id, gang.job, run.placement, nodes)
+        if stale is not None:
+            run.failed[unbound[0].number] = Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message)
+        return stale is not None
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
@@ -189,7 +202,8 @@ class PodExecutor:
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
         try:
-            await request_until_answered(lambda: self.binding.bind(pod, slot.node))
+            if not self._is_stale(gang, run, [slot]):
+                await request_until_answered(lambda: self.binding.bind(pod, slot.node))
         except CannotBindError as error:
             run.failed[slot.number] = error.exit
         self._mark(gang)

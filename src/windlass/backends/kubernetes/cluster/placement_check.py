@@ -1,0 +1,79 @@
+"""Checks the placement of a gang against the nodes as they are now, before its pods are bound.
+
+A plan is made on the cluster as it was last reported to the controller. Since then, pods of other schedulers may have
+been bound, or a node may have been cordoned. The usage of gangs is that of their placements, not of their pods: a pod
+that is being bound counts already, and the gang that is checked does not count against itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
+from windlass.core.model.elastic_size import job_in_size
+from windlass.core.model.gang import demands_of
+from windlass.core.model.job import Job
+from windlass.core.model.status import Placement
+from windlass.core.nodes.binding_check import StalePlacement, find_stale_node
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """Resources that one gang holds, by node, while `is_held` returns True."""
+
+    amounts: Mapping[str, Counter[str]]
+    is_held: Callable[[], bool]
+
+
+class PlacementCheck:
+    """Usage of nodes by gangs, own and external. A call costs by the nodes of its gang and the gangs on them.
+
+    `report` is called when a placement is stale: it reports the cluster to the controller, which then plans again.
+    """
+
+    def __init__(self, state: ClusterState, report: Callable[[], None]) -> None:
+        self._state, self._report = state, report
+        self._holds: dict[str, _Hold] = {}
+        self._gangs: defaultdict[str, set[str]] = defaultdict(set)
+        """Ids of the gangs that hold something on a node, or did until recently, by node."""
+
+    def hold(self, gang_id: str, job: Job, placement: Placement, is_held: Callable[[], bool]) -> None:
+        """Records what a gang holds from now on; this replaces what it held before."""
+        self._release(gang_id)
+        amounts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for role in job.roles:
+            for node in placement.nodes.get(role.name, ()):
+                amounts[node].update(role.resources)
+        self._holds[gang_id] = _Hold(amounts, is_held)
+        for node in amounts:
+            self._gangs[node].add(gang_id)
+
+    def find_stale_node(
+        self, gang_id: str, job: Job, placement: Placement, to_be_bound: Collection[str]
+    ) -> StalePlacement | None:
+        """Returns the first of the nodes `to_be_bound` that cannot take its part of a gang; None: all can."""
+        nodes, here = self._state.picture.by_name, set(to_be_bound)
+        part = Placement({role: tuple(node for node in on if node in here) for role, on in placement.nodes.items()})
+        held = {node: self._held_by_others(node, gang_id) for node in here}
+        stale = find_stale_node(demands_of(job_in_size(job, placement)), part, nodes, held)
+        if stale is not None:
+            self._report()
+        return stale
+
+    def _held_by_others(self, node: str, gang_id: str) -> Counter[str]:
+        held: Counter[str] = Counter()
+        for other in self._gangs.get(node, set()) - {gang_id}:
+            if self._holds[other].is_held():
+                held.update(self._holds[other].amounts[node])
+            else:
+                self._release(other)
+        return held
+
+    def _release(self, gang_id: str) -> None:
+        hold = self._holds.pop(gang_id, None)
+        for node in hold.amounts if hold is not None else ():
+            self._gangs[node].discard(gang_id)
+            if not self._gangs[node]:
+                del self._gangs[node]

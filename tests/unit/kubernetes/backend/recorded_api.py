@@ -1,0 +1,120 @@
+"""A controller on the Kubernetes backend, and an API server in memory that notes what is bound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.object_cache import ObjectRevision
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.controller.controller import Controller
+
+TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
+NOON = 1_767_268_800_000
+
+
+class RecordedApi:
+    """Takes every request. `bound`: the node of each pod; a pod that is created with a node is bound as well."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, str] = {}
+        self.deleted: list[str] = []
+        self.versions = 100
+        self.counters = SimpleNamespace(bindings=SimpleNamespace(observe=lambda _seconds: None))
+
+    async def request(self, _method: str, _path: str, *, body: dict[str, Any]) -> bytes:
+        made = body | {"metadata": body["metadata"] | {"uid": f"uid-{body['metadata']['name']}"} | self._version()}
+        if node := body["spec"].get("nodeName"):
+            self.bound[body["metadata"]["name"]] = node
+        return json.dumps(made | {"status": {"phase": "Pending"}}).encode()
+
+    async def bind(self, _namespace: str, name: str, _uid: str, node: str, **_: Any) -> None:
+        self.bound[name] = node
+
+    async def create(self, _resource: object, body: dict[str, Any]) -> dict[str, Any]:
+        return body | {"metadata": body["metadata"] | {"uid": "made"} | self._version()}
+
+    async def patch(self, _resource: object, namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
+        about = {"namespace": namespace, "name": name, **body["metadata"], **self._version()}
+        return {"metadata": about, "status": body["status"]}
+
+    async def delete(self, _resource: object, _namespace: str, name: str, **_: Any) -> None:
+        self.deleted.append(name)
+
+    def _version(self) -> dict[str, str]:
+        self.versions += 1
+        return {"resourceVersion": str(self.versions)}
+
+
+class Cluster:
+    """Nodes with two GPUs each, jobs and pods of one TrainingJob or of others, and the turns of the controller."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.api, self.now, self.versions = RecordedApi(), NOON, 0
+        settings = BackendSettings(settle=0, settling=0)
+        self.backend = KubernetesBackend(self.api, lambda: self.now, settings)  # type: ignore[arg-type]
+        for name in nodes:
+            self.put_node(name)
+
+    def put_node(self, name: str, **spec: Any) -> None:
+        about = {"name": name, "uid": name, "resourceVersion": self._version()}
+        allocatable = {"nvidia.com/gpu": "2", "cpu": "64", "memory": "256Gi", "pods": "110"}
+        status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
+        self.backend.cluster.see_node(objects.node(json.dumps({"metadata": about, "spec": spec, "status": status})))
+        self.backend.monitor.check()
+
+    def put_job(self, **spec: Any) -> None:
+        about = {"name": "digits", "namespace": "ml", "uid": "u", "resourceVersion": "1", "generation": 1}
+        manifest = {"apiVersion": TRAINING.api_version, "kind": TRAINING.kind, "metadata": about}
+        self.backend.job_reader.update(
+            TRAINING, manifest | {"spec": {"image": "x", "command": "torchrun train.py", **spec}}
+        )
+
+    def put_pod(self, name: str, gpus: int, node: str = "", scheduler: str = "another", **about: Any) -> Pod:
+        """A pod of other writers; with `scheduler="windlass"` an external gang of its own."""
+        container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+        spec = {"schedulerName": scheduler, "containers": [container], **({"nodeName": node} if node else {})}
+        named = {"namespace": "ml", "name": name, "uid": f"uid-{name}", "resourceVersion": self._version(), **about}
+        pod = msgspec.convert({"metadata": named, "spec": spec, "status": {"phase": "Pending"}}, Pod)
+        self.backend.pods.learn(pod)
+        return pod
+
+    def remove_pod(self, pod: Pod) -> None:
+        about = pod.metadata
+        revision = ObjectRevision(about.namespace, about.name, about.uid, 10_000)
+        self.backend.pods.apply(self.backend.pods.fresh.remove(revision))
+
+    async def lead(self) -> None:
+        self.controller = Controller(self.backend.recover(), self.backend.finished, refuses=False)
+        changes = self.controller.take_over(self.now)
+        await self.backend.commit(changes)
+        self.backend.perform(changes.commands)
+
+    async def decide(self) -> list[Any]:
+        """One turn up to the commit; returns the commands that are still to be performed."""
+        self.backend.wake()
+        events = await self.backend.wait(None)
+        changes = self.controller.turn(events, self.now)
+        assert await self.backend.commit(changes) == {}
+        return list(changes.commands)
+
+    async def run(self, turns: int = 8) -> None:
+        """Turns of the controller, with time for requests between them."""
+        for _ in range(turns):
+            self.backend.perform(await self.decide())
+            await asyncio.sleep(0.01)
+
+    def status(self, job_id: str) -> Any:
+        return self.controller.states[job_id].status
+
+    def _version(self) -> str:
+        self.versions += 1
+        return str(self.versions)
