@@ -7,7 +7,7 @@ release = __version__
 html_title = f"Windlass {release}"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinxcontrib.mermaid"]
-autodoc_mock_imports = ["torch", "numpy"]  # pages need no gigabytes
+autodoc_mock_imports = ["torch", "numpy"]  # so that the documentation builds without them
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_class_signature = "separated"

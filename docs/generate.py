@@ -1,4 +1,4 @@
-"""Writes reference/cli.md: every verb as its own --help says it, so that the page cannot be wrong."""
+"""Writes reference/cli.md from the output of --help of every verb."""
 
 import os
 import subprocess
@@ -10,7 +10,8 @@ from windlass.cli.verb_table import VERBS
 PAGE = Path(__file__).parent / "reference/cli.md"
 HEAD = """# The command line
 
-Every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) have a page of their own.
+For users of the command line: every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) have their own
+page.
 """
 
 

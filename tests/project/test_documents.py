@@ -38,6 +38,32 @@ def test_verbs_that_pages_name_exist(page):
     assert set(typed) - {"is"} <= VERBS.keys()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_names_that_pages_cite_exist(page):
+    cited = {name for text in code(page) for name in re.findall(r"^windlass(?:\.\w+)+|^(?:core|wire)(?:\.\w+)+", text)}
+    assert not [name for name in cited - {"windlass.dev", "windlass.yaml", "wire.py"} if not exists(name)]
+
+
+def exists(name):
+    """Whether a dotted name is a module below src/, or names in the text of one."""
+    parts = name.removeprefix("windlass.").split(".")
+    for count in range(len(parts), 0, -1):
+        path = ROOT / "src/windlass" / "/".join(parts[:count])
+        module = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if module.exists():
+            return all(re.search(rf"\b{part}\b", module.read_text()) for part in parts[count:])
+    return False
+
+
+READERS = "users|readers|people|developers|engineers|authors|administrators|operators|programs|scripts|everyone"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_its_readers_at_its_beginning(page):
+    paragraphs = page.read_text().split("\n## ")[0]
+    assert re.search(rf"\bfor (all |those |anyone )?({READERS})\b", paragraphs, re.IGNORECASE)
+
+
 def test_the_readme_opens_with_the_two_commands():
     commands = [line for block in code(ROOT / "README.md") for line in block.splitlines()]
     assert [line.split("#")[0].split() for line in commands[:2]] == [["make", "demo"], ["make", "test"]]

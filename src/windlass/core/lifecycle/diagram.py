@@ -12,8 +12,9 @@ from windlass.core.model.status import TERMINAL, Phase
 def render_page() -> str:
     """The page docs/reference/states.md."""
     head = (
-        "Generated from the transition table in `core/lifecycle/state_machine.py` "
-        "by `windlass.core.lifecycle.diagram.render_page()`."
+        "For users who read the state of a job, and for developers: each state, the events with an effect in it, and\n"
+        "the states that follow. Generated from the transition table in `core/lifecycle/state_machine.py` by\n"
+        "`windlass.core.lifecycle.diagram.render_page()`."
     )
     note = "An event that is not listed for a state changes nothing there."
     return f"# States of a job\n\n{head}\n\n```mermaid\n{render_mermaid()}```\n\n{note}\n\n{render_table()}"
