@@ -10,8 +10,8 @@ from windlass.cli.verb_table import VERBS
 PAGE = Path(__file__).parent / "reference/cli.md"
 HEAD = """# The command line
 
-For users of the command line: every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) have their own
-page.
+For users of the command line: every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) are on
+another page.
 """
 
 
