@@ -102,7 +102,7 @@ def running_job(
     manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": about, "spec": spec}
     nodes = {name: tuple(f"n{n // 8}" for n in range(members)) for name in (role.lower(), role)}
     placement = Placement({role.lower(): nodes[role.lower()]})
-    status = Status(Phase.ADMITTED, "Admitted", generation=1, placement=placement, gone=False, admitted_at=AT)
+    status = Status(Phase.ADMITTED, "Admitted", generation=1, placement=placement, is_gone=False, admitted_at=AT)
     manifest["status"] = {stored_state.FIELD: stored_state.written(Stored(1, 1, status))}
     backend.job_reader.update(resource, manifest)
     (gang,) = backend.jobs

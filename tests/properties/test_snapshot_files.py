@@ -80,7 +80,7 @@ def gangs(draw, number):
         not_before=draw(st.none() | st.none() | st.integers(0, 20)),
         user=draw(st.sampled_from(["ada", "bob"])),
         milli_gpus=milli_gpus_of((demand,)),
-        served=draw(st.integers(0, 5)),
+        run_time=draw(st.integers(0, 5)),
         preemptible=draw(st.booleans()),
     )
 

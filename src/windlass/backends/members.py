@@ -7,9 +7,9 @@ of eight as in one of five thousand.
 Use by a backend:
 
 1. On `Launch`, make a tracker. After a restart of the controller, make it from the stored state: `started` if the
-   phase is beyond Admitted, `ended` = the members in `Status.done`, and, if `Status.target` is set, every member that
-   has ended by now (the lifecycle has decided; it needs no further ends). Then report everything that is observed, as
-   if it were new.
+   phase is beyond Admitted, `ended` = `Status.succeeded_members`, and, if `Status.target` is set, every member that has
+   ended by now (the lifecycle has decided; it needs no further ends). Then report everything that is observed, as if it
+   were new.
 2. Translate each observation of a member into one call:
    - `appear`: something of the member exists that runs or may come to run (a pod, bound or not).
    - `start`: its program has begun.

@@ -41,8 +41,8 @@ def end_lines(job: Json, logs: str, option: str = "") -> list[str]:
 
     `logs`: their folder, "" if they are not on this machine.
     """
-    waited = job["finished_at"] - job["created_at"] - job["served"]
-    ran = f"ran {format_duration(job['served'])}" if job["attempts"] else "never ran"
+    waited = job["finished_at"] - job["created_at"] - job["run_time"]
+    ran = f"ran {format_duration(job['run_time'])}" if job["attempts"] else "never ran"
     attempts = pluralize(job["attempts"], "attempt")
     return [
         f"job {job['id']} {_outcome(job)}: waited {format_duration(waited)}, {ran}, {attempts}",

@@ -251,7 +251,7 @@ def _describe_preemption(preemption: Preemption) -> str:
 def _unanswered_commands(state: JobState) -> list[Command]:
     """Commands that a previous controller may have decided on and not performed."""
     status = state.status
-    if status.gone or status.phase in TERMINAL:
+    if status.is_gone or status.phase in TERMINAL:
         return []
     if status.target is not None:
         return [stop_command(state)]

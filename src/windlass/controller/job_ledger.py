@@ -50,11 +50,11 @@ def _same_to_scheduler(before: Status, after: Status) -> bool:
 
 
 def _waiting_or_holding(status: Status) -> tuple[object, ...]:
-    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at, status.avoid)
+    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at, status.avoided_nodes)
     return (*waits, status.placement, status.resize_to)
 
 
 def _is_other_victim(before: Status, after: Status) -> bool:
     """Whether the gang is being stopped, nears its end, or has saved its work: the choice of victims depends on it."""
-    old = before.target, before.saved_at, before.done > 0
-    return old != (after.target, after.saved_at, after.done > 0)
+    old = before.target, before.saved_at, before.succeeded_members > 0
+    return old != (after.target, after.saved_at, after.succeeded_members > 0)

@@ -70,7 +70,7 @@ def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
         "running_since": status.running_since,
         "finished_at": status.finished_at,
         "stopped_at": status.stopped_at or None,
-        "served": status.served,
+        "run_time": status.run_time,
         "walltime": job.walltime,
         "exit_code": exit_code(state),
     }

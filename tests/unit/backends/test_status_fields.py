@@ -21,7 +21,7 @@ BUSY = Status(
 
 @pytest.mark.parametrize("members", [0, 1, 70, 20_000, MAX_MEMBERS])
 def test_a_status_reads_back_as_it_was(members: int) -> None:
-    status = replace(BUSY, done=(1 << members) - 1, restarting=1 << members)
+    status = replace(BUSY, succeeded_members=(1 << members) - 1, restarting_members=1 << members)
     text = msgspec.json.encode(to_fields(status))
     assert from_fields(msgspec.json.decode(text)) == status
 
@@ -35,7 +35,7 @@ def test_fields_of_later_versions_are_ignored() -> None:
     assert from_fields({"phase": "Queued", "later": 1}) == Status(phase=Phase.QUEUED)
 
 
-@pytest.mark.parametrize("found", [{"done": "no number"}, {"done": 5}, {"phase": "Nowhere"}])
+@pytest.mark.parametrize("found", [{"succeeded_members": "no number"}, {"succeeded_members": 5}, {"phase": "Nowhere"}])
 def test_damaged_fields_are_refused(found: dict[str, object]) -> None:
     with pytest.raises((msgspec.ValidationError, TypeError, ValueError)):
         from_fields(found)

@@ -108,12 +108,12 @@ def failed(number: int = 1, code: int | None = 3, reason: str = "ExitCode", **mo
     message = f"rank 0 (worker/0) on n1 exited with code {code}"
     failure = Failure(FailureClass.USER, reason, message, NOW, 0, code)
     ended = {"reason": reason, "message": message, "last_failure": failure, "finished_at": NOW + 65_000}
-    times = {"started_at": NOW + 1_000, "served": 64_000}
+    times = {"started_at": NOW + 1_000, "run_time": 64_000}
     return state(number, phase=Phase.FAILED, generation=1, **(times | ended | more))
 
 
 def succeeded(number: int = 1, **more: Any) -> JobState:
-    times = {"started_at": NOW + 40, "finished_at": NOW + 3_600_040, "served": 3_600_000}
+    times = {"started_at": NOW + 40, "finished_at": NOW + 3_600_040, "run_time": 3_600_000}
     return state(number, phase=Phase.SUCCEEDED, reason="Succeeded", generation=1, **(times | more))
 
 

@@ -80,7 +80,7 @@ def test_history(listed, windlass):
 
 
 def test_a_job_that_was_preempted_ran_only_while_it_held_nodes(daemon, made, windlass):
-    hours = {"attempts": 2, "finished_at": NOW + 10 * 3_600_000, "served": 3 * 3_600_000}
+    hours = {"attempts": 2, "finished_at": NOW + 10 * 3_600_000, "run_time": 3 * 3_600_000}
     daemon.says["/v1/history"] = {"jobs": [made.line(made.succeeded(), **hours)]}
     assert "  7h00m  3h00m         2  Succeeded" in windlass("history").out
     assert job_of(windlass("history", "-o", "jsonl").out, 1).duration == 3 * 3_600_000

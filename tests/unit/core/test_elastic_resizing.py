@@ -127,11 +127,11 @@ def test_a_failure_before_the_resize_still_has_its_backoff() -> None:
 
 def test_the_time_of_an_ended_allocation_is_added_to_the_service() -> None:
     state = state_after(*RUNS, e.Preempt("for k-2"), e.GangGone(1))
-    assert state.status.served == 3_000
+    assert state.status.run_time == 3_000
     state = state_after(
         *RUNS, e.Preempt("for k-2"), e.GangGone(1), e.Admit(ONE), e.Started(2), e.Cancel(), e.GangGone(2)
     )
-    assert state.status.served == 6_000
+    assert state.status.run_time == 6_000
 
 
 def test_a_save_is_known_until_the_allocation_ends() -> None:

@@ -147,7 +147,7 @@ def test_in_place_recovery_keeps_to_the_limits_of_whole_restarts() -> None:
 
 def test_a_killed_worker_and_the_resulting_exit_of_the_master_are_an_infrastructure_failure() -> None:
     policy = RestartPolicy(infrastructure_limit=3)
-    status = Status(phase=Phase.RUNNING, generation=1, running_since=0, gone=False)
+    status = Status(phase=Phase.RUNNING, generation=1, running_since=0, is_gone=False)
     state = JobState("j-1", 1, Job("j", (Role(replicas=3),), restart=policy), status)
     tracker = MemberTracker(1, 3, started=True)
     for member in range(3):
@@ -164,7 +164,7 @@ def test_a_killed_worker_and_the_resulting_exit_of_the_master_are_an_infrastruct
 
 
 def test_a_finish_time_in_the_future_is_taken_for_now() -> None:
-    state = JobState("j-1", 1, Job("j", (Role(),)), Status(phase=Phase.RUNNING, generation=1, gone=False))
+    state = JobState("j-1", 1, Job("j", (Role(),)), Status(phase=Phase.RUNNING, generation=1, is_gone=False))
     after, _ = step(state, MemberExited(1, 0, Exit(code=1), at=99), 5)
     assert after.status.last_failure is not None
     assert after.status.last_failure.at == 5

@@ -139,20 +139,23 @@ def _check(before: JobState, after: JobState, commands: tuple[Command, ...], ali
     launched = [c for c in commands if isinstance(c, Launch)]
     assert not launched or not alive, "two generations of a gang alive"
     assert all(c.generation == status.generation for c in commands if not isinstance(c, Forget))
-    assert status.gone == (not alive and not launched)
+    assert status.is_gone == (not alive and not launched)
     if before.status.phase in TERMINAL:
         assert after == before, "a terminal state was left"
     if status.phase in TERMINAL:
         assert status.finished_at is not None
-        assert status.gone
+        assert status.is_gone
     assert (status.placement is not None) <= (status.phase in HOLDING)
-    assert (status.resize_to is not None) <= (status.target in (Target.RESIZE, Target.RESTART) and not status.gone)
+    assert (status.resize_to is not None) <= (status.target in (Target.RESIZE, Target.RESTART) and not status.is_gone)
     assert (status.saved_at is not None) <= (status.placement is not None)
-    assert not status.restarting or status.phase in HOLDING
+    assert not status.restarting_members or status.phase in HOLDING
     restarted = [c.member for c in commands if isinstance(c, RestartMember)]
-    assert all(status.restarting >> member & 1 and not before.status.restarting >> member & 1 for member in restarted)
-    assert status.served >= before.status.served
-    if status.target is not None and not status.gone and before.status.target is None:
+    assert all(
+        status.restarting_members >> member & 1 and not before.status.restarting_members >> member & 1
+        for member in restarted
+    )
+    assert status.run_time >= before.status.run_time
+    if status.target is not None and not status.is_gone and before.status.target is None:
         assert any(isinstance(c, Stop) for c in commands), "a gang is to end and nobody stops it"
     _check_timer_progress(after, now)
 

@@ -35,7 +35,7 @@ def running(rule: MemberRestart = MemberRestart.ON_FAILURE, *, limit: int | None
     policy = RestartPolicy(scope=RestartScope.MEMBER, member_limit=limit)
     job = Job("j", roles, restart=policy, success=SuccessPolicy(("master",)))
     placement = Placement({"master": ("n0",), "worker": ("n1", "n2")})
-    status = Status(Phase.RUNNING, generation=3, placement=placement, gone=False, admitted_at=1, started_at=2)
+    status = Status(Phase.RUNNING, generation=3, placement=placement, is_gone=False, admitted_at=1, started_at=2)
     return replace(create_state("j-1", 1, job, 0), status=status)
 
 
@@ -133,7 +133,7 @@ def test_a_new_generation_has_no_restarts_under_way() -> None:
     state, _ = exits(running(), FAILED)
     state, _ = step(state, e.NodeLost("n2"), NOW)
     state, _ = step(state, e.GangGone(3), NOW)
-    assert (state.status.phase, state.status.restarting, state.status.member_restarts) == (Phase.QUEUED, 0, 1)
+    assert (state.status.phase, state.status.restarting_members, state.status.member_restarts) == (Phase.QUEUED, 0, 1)
     placement = Placement({"master": ("n0",), "worker": ("n1", "n1")})
     state, commands = step(state, e.Admit(placement), NOW)
     assert isinstance(commands[0], Launch)

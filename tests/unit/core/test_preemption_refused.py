@@ -47,4 +47,4 @@ def test_service_is_counted_by_the_gpus_held() -> None:
     assert attained_service(state, 1_002) == 2 * 1000 * 1_000
     state, _ = step(state, e.Preempt("for j-2"), 1_002)
     state, _ = step(state, e.GangGone(1), 2_002)
-    assert (state.status.served, state.status.service) == (2_000, 2 * 1000 * 2_000)
+    assert (state.status.run_time, state.status.service) == (2_000, 2 * 1000 * 2_000)

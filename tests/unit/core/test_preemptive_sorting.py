@@ -50,7 +50,7 @@ def run_cycles(ledger, now):
             number = int(run.id.split("-")[1])
             held = now - run.admitted_at
             again = gang(number, run.demands[0].count, walltime=run.ends_by - run.admitted_at)
-            again = replace(again, served=run.served + held, service=run.service_at(now), stopped_at=now)
+            again = replace(again, run_time=run.run_time + held, service=run.service_at(now), stopped_at=now)
             ledger.add_pending(again)
 
 

@@ -18,7 +18,7 @@ def failing(step_count: int) -> JobState:
         running_since=0,
         backoff_step=step_count,
         placement=PLACEMENT,
-        gone=False,
+        is_gone=False,
         queued_at=0,
         admitted_at=0,
     )
@@ -66,13 +66,13 @@ def test_a_start_that_takes_too_long_moves_the_gang_away_from_the_slow_nodes() -
     state, _ = step(state, Timer(), 1_050)
     assert (state.status.target, state.status.reason) == (Target.REQUEUE, "StartTimeout")
     state, _ = step(state, GangGone(1, unstarted=(1, 2)), 1_200)
-    assert (state.status.phase, state.status.avoid, next_due(state)) == (Phase.QUEUED, ("n2",), 2_200)
+    assert (state.status.phase, state.status.avoided_nodes, next_due(state)) == (Phase.QUEUED, ("n2",), 2_200)
     assert [demand.avoid for demand in pending_of(state).demands] == [("n2",)]
     later, _ = step(state, Timer(), 2_200)
-    assert (later.status.avoid, next_due(later)) == ((), None)
+    assert (later.status.avoided_nodes, next_due(later)) == ((), None)
     for event in (Admit(PLACEMENT), Started(2)):
         state, _ = step(state, event, 1_300)
-    assert (state.status.avoid, next_due(state)) == ((), None)
+    assert (state.status.avoided_nodes, next_due(state)) == ((), None)
 
 
 def test_all_nodes_are_avoided_if_the_slow_ones_are_unknown() -> None:
@@ -80,7 +80,7 @@ def test_all_nodes_are_avoided_if_the_slow_ones_are_unknown() -> None:
     state = JobState("j-1", 1, job, Status(phase=Phase.QUEUED, queued_at=0))
     for event, now in ((Admit(Placement({"worker": ("n1", "n2")})), 0), (Timer(), 1_000), (GangGone(1), 1_000)):
         state, _ = step(state, event, now)
-    assert state.status.avoid == ("n1", "n2")
+    assert state.status.avoided_nodes == ("n1", "n2")
 
 
 def test_a_gang_that_has_started_has_no_start_timeout() -> None:

@@ -59,7 +59,7 @@ def test_a_job_is_read_as_it_was_written(store):
     status = replace(
         full.status,
         placement=Placement({"worker": ("n1", "n2")}),
-        done=2**70,
+        succeeded_members=2**70,
         last_failure=Failure(FailureClass.USER, "ExitCode", "rank 0", 5, exit_code=1),
     )
     full = replace(full, job=replace(full.job, roles=(role,)), status=status)
@@ -93,7 +93,7 @@ def statements(store: StateStore, *states: JobState) -> list[str]:
 def test_a_placement_is_written_only_when_it_changes(paths, store):
     running = with_status(state(1), phase=Phase.RUNNING, placement=GANG)
     assert sum("node-4999" in text for text in statements(store, running)) == 1
-    done = with_status(running, done=0b1)
+    done = with_status(running, succeeded_members=0b1)
     assert sum(map(len, statements(store, done))) < 1_000
     shrunk = Placement({"worker": GANG.nodes["worker"][:4_000]})
     resized = with_status(done, resize_to=shrunk)
@@ -104,7 +104,7 @@ def test_a_placement_is_written_only_when_it_changes(paths, store):
     again = open_store(paths)
     (recovered,) = again.recoverable()
     assert recovered == resized
-    assert sum(map(len, statements(again, with_status(recovered, done=0b11)))) < 1_000
+    assert sum(map(len, statements(again, with_status(recovered, succeeded_members=0b11)))) < 1_000
     statements(again, with_status(recovered, placement=None, resize_to=None, phase=Phase.QUEUED))
     found = again.job("digits-1")
     assert found is not None

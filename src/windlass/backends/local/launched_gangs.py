@@ -87,7 +87,7 @@ class LaunchedGangs:
         records = msgspec.json.decode(kept, type=dict[str, AgentRecord]) if kept else {}
         for state in states:
             status = state.status
-            if status.gone or not status.generation:
+            if status.is_gone or not status.generation:
                 continue
             key = (state.id, status.generation)
             gang = remembered_gang(key, state.job, self._store.tasks(*key), records.get(_name(key)))

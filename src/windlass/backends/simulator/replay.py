@@ -212,13 +212,13 @@ class _Run:
         for preemption in plan.preemptions:
             gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
             held = now - running.admitted_at
-            self._work_left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, stopped=True)
-            again = replace(gang, served=gang.served + held, service=running.service_at(now), stopped_at=now)
+            self._work_left[gang.id] -= work_kept(held, self._costs, first=gang.run_time == 0, stopped=True)
+            again = replace(gang, run_time=gang.run_time + held, service=running.service_at(now), stopped_at=now)
             self._wait(again)
         return bool(plan.preemptions)
 
     def _plan_end(self, gang: PendingGang, now: int) -> None:
-        needs = time_needed(self._work_left[gang.id], self._costs, first=gang.served == 0)
+        needs = time_needed(self._work_left[gang.id], self._costs, first=gang.run_time == 0)
         killed = self._kill and gang.walltime is not None and gang.walltime < needs
         end = now + (gang.walltime if killed and gang.walltime is not None else needs)
         heappush(self._ends, (end, now, gang.id, Cause.KILLED if killed else Cause.FINISHED))

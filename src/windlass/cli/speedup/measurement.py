@@ -71,7 +71,7 @@ def measure_run(
     if not run.ended_by_us and job["phase"] != "Succeeded":
         details = "\n".join(job_messages.end_lines(job, ""))
         raise JobFailedError(f"the job failed on {size.ranks} ranks\n{details}")
-    return MeasuredRun(size, job_id, readings, job["served"] / 1000, whole=not run.ended_by_us)
+    return MeasuredRun(size, job_id, readings, job["run_time"] / 1000, whole=not run.ended_by_us)
 
 
 class _Run:

@@ -104,9 +104,9 @@ _HISTORY = Listing(
         Column("SUBMITTED", lambda row: format_time(row["created_at"])),
         Column("ENDED", lambda row: format_time(row["finished_at"])),
         Column(
-            "WAITED", lambda row: format_duration(row["finished_at"] - row["created_at"] - row["served"]), right=True
+            "WAITED", lambda row: format_duration(row["finished_at"] - row["created_at"] - row["run_time"]), right=True
         ),
-        Column("RAN", lambda row: format_duration(row["served"] if row["attempts"] else None), right=True),
+        Column("RAN", lambda row: format_duration(row["run_time"] if row["attempts"] else None), right=True),
         Column("ATTEMPTS", lambda row: str(row["attempts"]), right=True),
         Column("REQUESTED", lambda row: format_resources(row["request"]), wide=True),
         Column("REASON", lambda row: row["reason"]),

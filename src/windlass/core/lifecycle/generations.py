@@ -22,9 +22,9 @@ _NO_PLACE: dict[str, Any] = {
     "running_since": None,
     "target": None,
     "stopping_since": None,
-    "done": 0,
+    "succeeded_members": 0,
     "container_restarts": 0,
-    "restarting": 0,
+    "restarting_members": 0,
 }
 DEADLINE_AFRESH: dict[str, Any] = {"started_at": None, "first_admitted_at": None}
 """Changes to the status of a job that was suspended: Kubernetes resets startTime as well."""
@@ -55,10 +55,10 @@ def launch(state: JobState, now: int) -> Outcome:
         not_before=None,
         target=None,
         stopping_since=None,
-        done=0,
+        succeeded_members=0,
         container_restarts=0,
-        restarting=0,
-        gone=False,
+        restarting_members=0,
+        is_gone=False,
     )
     return after, (Launch(state.id, generation, status.placement),)
 
@@ -132,7 +132,7 @@ def requeue(state: JobState, now: int) -> JobState:
     """Gives the nodes back and waits in the queue again, at the old place by age, until the backoff is over."""
     wait = backoff(state.status.backoff_step, state.job.restart)
     not_before = now + wait if wait else None
-    return change_status(state, phase=Phase.QUEUED, not_before=not_before, gone=True, **_give_back(state, now))
+    return change_status(state, phase=Phase.QUEUED, not_before=not_before, is_gone=True, **_give_back(state, now))
 
 
 def requeue_instead(state: JobState) -> JobState:
@@ -163,7 +163,7 @@ def _give_back(state: JobState, now: int) -> dict[str, Any]:
     status = state.status
     held = 0 if status.admitted_at is None else now - status.admitted_at
     service, stopped_at = attained_service(state, now), now if held else status.stopped_at
-    return {**_NO_PLACE, "served": status.served + held, "service": service, "stopped_at": stopped_at}
+    return {**_NO_PLACE, "run_time": status.run_time + held, "service": service, "stopped_at": stopped_at}
 
 
 def describe_seconds(duration: int) -> str:

@@ -24,7 +24,7 @@ def restart_or_fail(state: JobState, member: int, exit: Exit, failure: Failure, 
     `fatal`: the class of the failure ends the job. A restart that is under way is not decided again.
     """
     status, policy = state.status, state.job.restart
-    if status.restarting >> member & 1:
+    if status.restarting_members >> member & 1:
         return state, ()
     role = _role_of(state, member)
     restartable = _may_restart(role.restart, exit)
@@ -36,14 +36,14 @@ def restart_or_fail(state: JobState, member: int, exit: Exit, failure: Failure, 
     limit = policy.member_limit
     if _is_counted(exit) and limit is not None and status.container_restarts + restarts > limit:
         return _fail(state, fail(BACKOFF_LIMIT, _LIMIT_REACHED, now), now)
-    bits = status.restarting | 1 << member
-    after = change_status(state, last_failure=failure, member_restarts=restarts, restarting=bits)
+    bits = status.restarting_members | 1 << member
+    after = change_status(state, last_failure=failure, member_restarts=restarts, restarting_members=bits)
     return after, (RestartMember(state.id, status.generation, member),)
 
 
 def on_member_started(state: JobState, event: MemberStarted, _now: int) -> Outcome:
     """A member runs again: its next end is a new one."""
-    return change_status(state, restarting=state.status.restarting & ~(1 << event.member)), ()
+    return change_status(state, restarting_members=state.status.restarting_members & ~(1 << event.member)), ()
 
 
 def on_containers_restarted(state: JobState, event: ContainersRestarted, now: int) -> Outcome:
@@ -57,7 +57,7 @@ def on_containers_restarted(state: JobState, event: ContainersRestarted, now: in
 
 def restarts_under_way(state: JobState) -> tuple[RestartMember, ...]:
     """Commands for the restarts that are decided and not yet observed."""
-    bits, generation = state.status.restarting, state.status.generation
+    bits, generation = state.status.restarting_members, state.status.generation
     return tuple(
         RestartMember(state.id, generation, member) for member in range(bits.bit_length()) if bits >> member & 1
     )

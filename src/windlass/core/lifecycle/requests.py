@@ -21,7 +21,7 @@ def suspend(state: JobState, event: Suspend, now: int) -> Outcome:
     status = state.status
     if status.target in (Target.SUCCEED, Target.FAIL):
         return state, ()
-    if status.gone:
+    if status.is_gone:
         return set_aside(change_status(state, reason="Suspended", message=message), now), ()
     return stop_generation(state, Target.SUSPEND, "Suspended", message, now)
 
@@ -51,14 +51,14 @@ def cancel(state: JobState, event: Cancel, now: int) -> Outcome:
     status = state.status
     if status.target in (Target.SUCCEED, Target.FAIL):
         return state, ()
-    if status.gone:
+    if status.is_gone:
         return end_job(state, Phase.FAILED, CANCELLED, message, now)
     return stop_generation(state, Target.FAIL, CANCELLED, message, now)
 
 
 def kill(state: JobState, event: Kill, now: int) -> Outcome:
     """Ends the job on request, without grace."""
-    if state.status.gone:
+    if state.status.is_gone:
         return cancel(state, Cancel(event.by), now)
     after, _ = cancel(change_status(state, killed=True), Cancel(event.by), now)
     return after, (stop_command(after),)

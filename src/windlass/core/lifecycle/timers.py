@@ -60,7 +60,7 @@ def timer(state: JobState, _event: Timer, now: int) -> Outcome:
     if _passed(due.start, now):
         return expire_start(state, now)
     if _passed(due.avoidance, now):
-        state = change_status(state, avoid=(), avoid_until=None)
+        state = change_status(state, avoided_nodes=(), avoided_until=None)
     if not _passed(due.backoff, now):
         return state, ()
     if state.status.phase is Phase.RESTARTING:
@@ -78,8 +78,8 @@ def dues(state: JobState) -> Dues:
         deadline=deadline_of(state),
         walltime=None if leaving else walltime_end(state),
         start=start_end(state),
-        backoff=status.not_before if status.gone else None,
-        avoidance=status.avoid_until if status.phase is Phase.QUEUED else None,
+        backoff=status.not_before if status.is_gone else None,
+        avoidance=status.avoided_until if status.phase is Phase.QUEUED else None,
     )
 
 
@@ -91,7 +91,7 @@ def _expire(state: JobState, reason: str, what: str, limit: int | None, now: int
     message = f"{what} {describe_seconds(limit or 0)}"
     failure = Failure(FailureClass.USER, reason, message, now)
     expired = change_status(state, last_failure=failure)
-    if expired.status.gone:
+    if expired.status.is_gone:
         return end_job(expired, Phase.FAILED, reason, message, now)
     return stop_generation(expired, Target.FAIL, reason, message, now)
 

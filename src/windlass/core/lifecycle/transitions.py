@@ -112,8 +112,8 @@ def on_started(state: JobState, _event: Started, now: int) -> Outcome:
         message=state.status.message if state.status.target else "",
         running_since=now,
         started_at=now if first is None else first,
-        avoid=(),
-        avoid_until=None,
+        avoided_nodes=(),
+        avoided_until=None,
     ), ()
 
 
@@ -124,9 +124,11 @@ def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
         return state, ()
     if not event.exit.ok:
         return _member_failed(state, event, now)
-    done = status.done | 1 << event.member
-    after = change_status(state, done=done, restarting=status.restarting & ~(1 << event.member))
-    if not has_succeeded(job_in_size(state.job, status.placement), done):
+    succeeded = status.succeeded_members | 1 << event.member
+    after = change_status(
+        state, succeeded_members=succeeded, restarting_members=status.restarting_members & ~(1 << event.member)
+    )
+    if not has_succeeded(job_in_size(state.job, status.placement), succeeded):
         return after, ()
     deciding = state.job.success.roles
     message = f"succeeded by {', '.join(deciding)}" if deciding else "all members succeeded"
@@ -173,9 +175,9 @@ def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool
 
 def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
     """Applies the target of the stop. Without a stop, all members were lost."""
-    if state.status.gone:
+    if state.status.is_gone:
         return state, ()
-    after = change_status(state, gone=True)
+    after = change_status(state, is_gone=True)
     if after.status.target is None:
         failure = fail(VANISHED, "all members vanished unseen", now)
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
@@ -193,8 +195,8 @@ def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> Jo
         return state
     nodes = [node for role in state.job.roles for node in status.placement.nodes.get(role.name, ())]
     slow = [nodes[member] for member in unstarted if member < len(nodes)] or nodes
-    avoid = tuple(dict.fromkeys((*status.avoid, *slow)))
-    return change_status(state, avoid=avoid, avoid_until=now + state.job.start_timeout)
+    avoided = tuple(dict.fromkeys((*status.avoided_nodes, *slow)))
+    return change_status(state, avoided_nodes=avoided, avoided_until=now + state.job.start_timeout)
 
 
 def expire_start(state: JobState, now: int) -> Outcome:
@@ -217,7 +219,7 @@ def on_node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
         )
     if status.target is not None:
         return state, ()
-    if status.gone:
+    if status.is_gone:
         return requeue(change_status(state, last_failure=failure), now), ()
     return _lost_generation(state, failure, now)
 
@@ -229,7 +231,7 @@ def on_node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
         return state, ()
     if status.target in KEEPS_NODES:
         return requeue_instead(state), ()
-    if status.gone:
+    if status.is_gone:
         return requeue(state, now), ()
     return state, ()
 
@@ -242,7 +244,7 @@ def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
         return state, ()
     if status.target is Target.RESTART:
         return requeue_instead(state), ()
-    if status.gone:
+    if status.is_gone:
         return requeue(change_status(state, last_failure=failure, preemptions=status.preemptions + 1), now), ()
     return _lost_generation(state, failure, now)
 
@@ -251,7 +253,7 @@ def preemption_refused(state: JobState, event: PreemptionRefused, now: int) -> O
     """The gang goes on, and is not preempted again for a while."""
     status = state.status
     is_preempted = status.last_failure is not None and status.last_failure.kind is FailureClass.PREEMPTION
-    stops_for_it = status.target is Target.REQUEUE and is_preempted and not status.gone
+    stops_for_it = status.target is Target.REQUEUE and is_preempted and not status.is_gone
     if event.generation != status.generation or not stops_for_it:
         return state, ()
     goes_on = change_status(
@@ -273,7 +275,7 @@ def on_resized(state: JobState, event: Resized, now: int) -> Outcome:
     if status.target not in (None, *KEEPS_NODES) or event.placement in (status.placement, status.resize_to):
         return state, ()
     service = attained_service(state, now)
-    if status.gone:
+    if status.is_gone:
         return change_status(state, placement=event.placement, resized_at=now, service=service), ()
     after = change_status(state, resize_to=event.placement, resized_at=now, service=service)
     if status.target is not None:

@@ -64,7 +64,7 @@ class PendingGang:
     array_limit: int = 0
     not_before: int | None = None
     user: str = ""
-    served: int = 0
+    run_time: int = 0
     """Time, in ms, for which it has held nodes before."""
     service: int = 0
     """GPU time that it has attained before, by the GPUs that it held, in milli-GPU-ms."""
@@ -115,7 +115,7 @@ class RunningGang:
     array_id: str = ""
     user: str = ""
     since: int = 0
-    served: int = 0
+    run_time: int = 0
     service: int = 0
     """GPU time attained before it was admitted or last resized, in milli-GPU-ms."""
     saved_at: int | None = None
@@ -220,7 +220,7 @@ def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang
         array_id=gang.array_id,
         user=gang.user,
         since=gang.since,
-        served=gang.served,
+        run_time=gang.run_time,
         service=gang.service,
         preemptible=gang.preemptible,
         grace=gang.grace,
@@ -240,7 +240,7 @@ def requeue_gang(run: RunningGang, now: int) -> PendingGang:
         walltime=None if run.ends_by is None else run.ends_by - run.admitted_at,
         array_id=run.array_id,
         user=run.user,
-        served=run.served + now - run.admitted_at,
+        run_time=run.run_time + now - run.admitted_at,
         service=run.service_at(now),
         stopped_at=now,
         milli_gpus=milli_gpus_of(run.demands),
@@ -267,8 +267,8 @@ def pending_of(state: JobState) -> PendingGang:
     """Returns the pending gang of a queued job."""
     job, status = state.job, state.status
     demands = demands_of(job)
-    if status.avoid:
-        demands = tuple(replace(each, avoid=(*each.avoid, *status.avoid)) for each in demands)
+    if status.avoided_nodes:
+        demands = tuple(replace(each, avoid=(*each.avoid, *status.avoided_nodes)) for each in demands)
     return PendingGang(
         id=state.id,
         number=state.number,
@@ -283,7 +283,7 @@ def pending_of(state: JobState) -> PendingGang:
         array_limit=job.array.limit if job.array else 0,
         not_before=status.not_before,
         user=job.user,
-        served=status.served,
+        run_time=status.run_time,
         service=status.service,
         stopped_at=status.stopped_at,
         milli_gpus=milli_gpus_of(demands),
@@ -315,7 +315,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         array_id=job.array.array_id if job.array else "",
         user=job.user,
         since=status.created_at if status.queued_at is None else status.queued_at,
-        served=status.served,
+        run_time=status.run_time,
         service=status.service,
         saved_at=status.saved_at,
         leaving=status.target in _GIVES_BACK,
@@ -324,7 +324,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         resized_at=status.resized_at,
         resize_to=status.resize_to,
         grace=job.grace,
-        ending=status.done > 0,
+        ending=status.succeeded_members > 0,
     )
 
 

@@ -121,7 +121,7 @@ class Status:
     resize_to: Placement | None = None
     """Placement of the gang after its resize. While it grows, it already holds this."""
     resized_at: int | None = None
-    served: int = 0
+    run_time: int = 0
     """Time, in ms, for which earlier allocations held nodes."""
     service: int = 0
     """Attained GPU time in milli-GPU-ms: of earlier allocations, and of this one up to its last resize."""
@@ -135,19 +135,19 @@ class Status:
     """Set while the gang is being stopped."""
     killed: bool = False
     """A request to end the job without grace has arrived: stops of the gang have no grace period."""
-    done: int = 0
+    succeeded_members: int = 0
     """Bit set of the members of this generation that succeeded."""
     member_restarts: int = 0
     """Restarts of single members, over all generations."""
     container_restarts: int = 0
     """Restarts of containers in place, by kubelets, in the members that run now."""
-    restarting: int = 0
+    restarting_members: int = 0
     """Bit set of the members of this generation that are to be restarted and do not run again yet."""
-    gone: bool = True
+    is_gone: bool = True
     """Whether no process of any generation is alive."""
-    avoid: tuple[str, ...] = ()
-    """Nodes on which a member did not start in time; the gang is not placed there before `avoid_until`."""
-    avoid_until: int | None = None
+    avoided_nodes: tuple[str, ...] = ()
+    """Nodes on which a member did not start in time; the gang is not placed there before `avoided_until`."""
+    avoided_until: int | None = None
     waits_for: tuple[str, ...] = ()
     """Jobs that must end first (`--after`)."""
     last_failure: Failure | None = None

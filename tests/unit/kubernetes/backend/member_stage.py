@@ -70,7 +70,7 @@ class Stage:
         self.gang = Gang(reference_to(named(parsed.api_version, "jobs", parsed.kind), whole), parsed, parsed.job, 1)
         placement = Placement({role.name: tuple(f"n{n}" for n in range(role.replicas)) for role in parsed.job.roles})
         status = Status(
-            Phase.RUNNING, "Running", "", 1, placement=placement, gone=False, started_at=0, admitted_at=0,
+            Phase.RUNNING, "Running", "", 1, placement=placement, is_gone=False, started_at=0, admitted_at=0,
             first_admitted_at=0, running_since=0, member_restarts=remade,
         )  # fmt: skip
         self.state = JobState(self.gang.id, 1, parsed.job, status)

@@ -207,13 +207,13 @@ def test_a_running_gang_takes_a_new_spec_after_it_has_stopped() -> None:
     case.reader.update(TRAINING, training())
     gang = case.store.get("ml/digits")
     assert gang is not None
-    running = Status(phase=Phase.RUNNING, generation=1, gone=False, placement=Placement({"worker": ("a", "b")}))
+    running = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Placement({"worker": ("a", "b")}))
     commit(gang, running)
     case.take_events()
     case.reader.update(TRAINING, training(version=2, generation=2, nodes=4))
     assert case.take_events() == []
     assert gang.job.members == 2
-    commit(gang, replace(running, phase=Phase.QUEUED, placement=None, gone=True))
+    commit(gang, replace(running, phase=Phase.QUEUED, placement=None, is_gone=True))
     case.specs.apply_requested(gang)
     (changed,) = case.take_events()
     assert isinstance(changed, JobChanged)
@@ -222,7 +222,7 @@ def test_a_running_gang_takes_a_new_spec_after_it_has_stopped() -> None:
 
 def test_a_new_leader_keeps_the_size_with_which_a_gang_runs() -> None:
     case = ReaderCase()
-    running = Status(phase=Phase.RUNNING, generation=1, gone=False, placement=Placement({"worker": ("a", "b")}))
+    running = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Placement({"worker": ("a", "b")}))
     case.reader.update(TRAINING, with_state(training(nodes=4), running))
     (state,) = case.reader.recover()
     assert state.job.members == 2
@@ -234,7 +234,9 @@ def test_the_next_start_is_near_the_volume_that_the_first_start_provisioned() ->
     case.reader.update(TRAINING, training())
     gang = case.store.get("ml/digits")
     assert gang is not None
-    commit(gang, Status(phase=Phase.RUNNING, generation=1, placement=Placement({"worker": ("n1", "n2")}), gone=False))
+    commit(
+        gang, Status(phase=Phase.RUNNING, generation=1, placement=Placement({"worker": ("n1", "n2")}), is_gone=False)
+    )
     case.take_events()
     case.to_choose, case.near = (), {"zone": "a"}
     case.specs.resolve_again(ChangedNames())

@@ -26,8 +26,8 @@ statuses = st.builds(
     generation=st.integers(0, 10_000),
     placement=st.none() | placements,
     target=st.none() | st.sampled_from(Target),
-    restarting=st.integers(0, 2**80),
-    done=st.integers(0, 2**200) | st.just(2**20_000 + 1),
+    restarting_members=st.integers(0, 2**80),
+    succeeded_members=st.integers(0, 2**200) | st.just(2**20_000 + 1),
     resize_to=st.none() | placements,
     last_failure=st.none() | failures,
     queued_at=st.none() | st.integers(0, 2**53),
@@ -57,7 +57,7 @@ def test_the_end_of_a_member_does_not_write_the_placement_again() -> None:
     running = Status(phase=Phase.RUNNING, generation=1, placement=placement)
     stored = Stored(1, 4, running)
     assert len(json.dumps(stored_state.written(stored))) > 100_000
-    after = stored.followed_by(replace(running, done=2**5_000 - 1))
+    after = stored.followed_by(replace(running, succeeded_members=2**5_000 - 1))
     assert len(json.dumps(stored_state.written(after))) < 2_000
     gone = after.followed_by(replace(running, placement=None))
     assert stored_state.written(gone)["placements"] is None

@@ -63,7 +63,7 @@ def state() -> Callable[..., JobState]:
     def make(**how: Any) -> JobState:
         job = Job("digits", (Role("master"), Role("worker", 2)), user="ada")
         placement = Placement({"master": ("n1",), "worker": ("n1", "n2")})
-        status = Status(Phase.RUNNING, created_at=NOON, generation=1, placement=placement, gone=False)
+        status = Status(Phase.RUNNING, created_at=NOON, generation=1, placement=placement, is_gone=False)
         return JobState("team/digits", 1, job, replace(status, **how))
 
     return make

@@ -69,7 +69,7 @@ def test_a_log_is_read_once_when_its_pod_has_ended(cluster, notes, state, pod, t
     cluster.add(state())
     cluster.found = [pod("master", 0, code=0), pod("worker", 0)]
     cluster.logs["digits-master-0"] = b"loss 0.1\n\xff"
-    turn((state(done=1), as_it_is), (state(done=1, infrastructure_failures=1), as_it_is))
+    turn((state(succeeded_members=1), as_it_is), (state(succeeded_members=1, infrastructure_failures=1), as_it_is))
     assert notes.logs == {0: "loss 0.1\n�"}
     [(path, asked)] = cluster.asked
     assert path == "/api/v1/namespaces/team/pods/digits-master-0/log"
@@ -82,7 +82,7 @@ def test_the_logs_of_a_stopped_gang_are_read_before_its_pods_are_deleted(cluster
     cluster.found = [pod("master", 0), pod("worker", 0, code=3)]
     cluster.logs = {"digits-master-0": b"was stopped", "digits-worker-0": b"boom"}
     stopped = state(phase=Phase.RESTARTING, target=Target.RESTART)
-    turn((stopped, as_it_is), (replace(stopped, status=replace(stopped.status, gone=True)), cluster.found.clear))
+    turn((stopped, as_it_is), (replace(stopped, status=replace(stopped.status, is_gone=True)), cluster.found.clear))
     assert notes.logs == {0: "was stopped", 1: "boom"}
 
 
@@ -111,12 +111,12 @@ def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, troubl
     cluster.add(state())
     cluster.found = [pod("master", 0, code=0)]
     cluster.logs["digits-master-0"] = trouble
-    turn((state(done=1), as_it_is))
+    turn((state(succeeded_members=1), as_it_is))
     assert notes.logs == {0: said}
 
 
 def test_the_logs_of_a_large_gang_share_the_space(cluster, notes, state, pod, turn):
     cluster.add(state())
     cluster.found = [pod("worker", index, code=0) for index in range(128)]
-    turn((state(done=1), as_it_is))
+    turn((state(succeeded_members=1), as_it_is))
     assert {asked["limitBytes"] for _, asked in cluster.asked} == {str(32 << 10)}

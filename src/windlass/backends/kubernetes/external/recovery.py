@@ -84,7 +84,7 @@ class Recovering:
             started_at=since if begun else None,
             running_since=since if begun else None,
             placement=placement_of(job, nodes),
-            gone=False,
+            is_gone=False,
         )
 
     def _since(self, pods: Sequence[Pod]) -> int:

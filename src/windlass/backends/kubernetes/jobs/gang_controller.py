@@ -35,7 +35,7 @@ class GangController:
     def recover(self) -> None:
         """Takes over the runs that an earlier controller has left."""
         for gang in self._store:
-            if gang.stored is not None and not gang.status.gone:
+            if gang.stored is not None and not gang.status.is_gone:
                 gang.run = self._recovered(gang)
             self._changed.mark(gang)
 
@@ -141,7 +141,7 @@ class GangController:
         run = self._new_run(gang, status.generation, status.placement)
         run.launched = status.phase is not Phase.ADMITTED
         self._parts.gang_pods.see_all(gang, run)
-        ended = {slot.number for slot in run.slots if status.done >> slot.number & 1}
+        ended = {slot.number for slot in run.slots if status.succeeded_members >> slot.number & 1}
         if status.target is not None:  # the earlier controller has reported every end up to then
             living = run.tracker.alive
             ended |= {slot.number for slot in run.slots if slot.number not in living}

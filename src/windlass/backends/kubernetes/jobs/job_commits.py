@@ -47,7 +47,7 @@ class JobCommits:
         self.specs.apply_requested(gang)
         if phase is Phase.SUSPENDED:
             self.gangs.delete_pods(gang)
-        if gang.run is not None and gang.run.gone and state.status.gone and phase not in TERMINAL:
+        if gang.run is not None and gang.run.gone and state.status.is_gone and phase not in TERMINAL:
             gang.run = None
         if phase in (*TERMINAL, Phase.SUSPENDED):
             self.standby.discard(gang)

@@ -1,6 +1,6 @@
 """Windlass's own trace format: one JSON object per line. docs/reference/traces.md documents every field.
 
-A line of `windlass history -o jsonl` is valid too: it has `created_at` and `served` in place of `submit` and
+A line of `windlass history -o jsonl` is valid too: it has `created_at` and `run_time` in place of `submit` and
 `duration`, and `request` for all replicas together.
 """
 
@@ -41,7 +41,7 @@ class TraceLine(msgspec.Struct, frozen=True, gc=False):
     created_at: int | None = None
     started_at: int | None = None
     finished_at: int | None = None
-    served: int = 0
+    run_time: int = 0
     """Time on nodes in ms; waiting time after a preemption is not included."""
     request: dict[str, int] | None = None
     phase: str = ""
@@ -94,8 +94,8 @@ def _duration(line: TraceLine) -> int:
         return _between(line.duration, "duration", c.LONGEST_S * 1000)
     if line.phase not in _ENDED:
         raise RowError(NOT_ENDED, f"the job is {line.phase}; its run time is not known yet")
-    if line.served:
-        return _between(line.served, "served", c.LONGEST_S * 1000)
+    if line.run_time:
+        return _between(line.run_time, "run_time", c.LONGEST_S * 1000)
     if line.started_at is None or line.finished_at is None:
         if line.phase:
             raise RowError(NEVER_STARTED, "the job never started")

@@ -8,7 +8,7 @@ from windlass.core.queues.orders.order import Key, Order, walltime_of
 
 
 def _by_remaining_service(gang: PendingGang, policy: Policy) -> Key:
-    return ((walltime_of(gang, policy) - gang.served) * gang.milli_gpus,)
+    return ((walltime_of(gang, policy) - gang.run_time) * gang.milli_gpus,)
 
 
 ORDER = Order("the least remaining GPU time, preemptive", _by_remaining_service, preemptive=True)

@@ -8,7 +8,7 @@ from windlass.core.queues.orders.order import Key, Order, walltime_of
 
 
 def _by_remaining_time(gang: PendingGang, policy: Policy) -> Key:
-    return (walltime_of(gang, policy) - gang.served,)
+    return (walltime_of(gang, policy) - gang.run_time,)
 
 
 ORDER = Order("the shortest remaining time, preemptive", _by_remaining_time, preemptive=True)

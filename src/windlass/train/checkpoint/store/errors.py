@@ -3,7 +3,7 @@
 - CheckpointError: the text says what to do. On many ranks it is raised on all of them, with the same text.
     - StorageError: the storage cannot be reached, read or written at the moment
         - StorageUnusableError: it stays unusable until a person changes something
-    - ManifestError: a manifest that contradicts itself, or is of another format
+    - CheckpointManifestError: a manifest that contradicts itself, or is of another format
     - DamagedError: there are checkpoints, and none of them is complete
     - ModelMismatchError: a checkpoint of another model
     - OptionError: an invalid option

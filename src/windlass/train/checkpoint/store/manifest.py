@@ -62,7 +62,7 @@ def to_json(manifest: Manifest) -> bytes:
 
 
 def from_json(data: bytes) -> Manifest:
-    """Parse the result of `to_json`. Raises ManifestError; every flipped bit is detected."""
+    """Parse the result of `to_json`. Raises CheckpointManifestError; every flipped bit is detected."""
     content = _unseal(data)
     try:
         return Manifest(

@@ -34,7 +34,7 @@ class FileProblem(NamedTuple):
 
 
 def read_manifest(storage: StorageBackend, folder: str) -> Manifest | None:
-    """Read the manifest of a folder; None if there is none, so no checkpoint. Raises ManifestError."""
+    """Read the manifest of a folder; None if there is none, so no checkpoint. Raises CheckpointManifestError."""
     data = storage.read(f"{folder}/{MANIFEST}")
     return None if data is None else from_json(data)
 
