@@ -6,16 +6,18 @@ Each term has a backend of its own. A follower watches the cluster too, so that 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access
+from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
-from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.client.resources import PODS, Resource
 from windlass.backends.kubernetes.cluster.other_operators import find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
@@ -25,16 +27,18 @@ from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
 from windlass.jobs.kubernetes.kinds.run_policy import US
+from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import Endpoints, listen
 from windlass.server.operator.metrics import OperatorMetrics
-from windlass.server.operator.operator_image import with_operator_image
 from windlass.server.operator.pending_reasons import write_reasons
 
 _DISCOVERY_INTERVAL_S = 5.0
 """Time between two requests for the kinds that the API server serves."""
 _ROUNDS_PER_OPERATOR_CHECK = 12
 """Every so many of these rounds look for other operators of the same kinds."""
+_CONTAINER = "operator"
+"""Name of the operator's container in its pod."""
 UNREADY = "the watches have not listed everything yet"
 
 
@@ -163,3 +167,24 @@ def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:
 def epoch_ms() -> int:
     """Milliseconds since the Unix epoch: the clock of the operator."""
     return time.time_ns() // 1_000_000
+
+
+async def with_operator_image(settings: BackendSettings, connection: Connection, namespace: str) -> BackendSettings:
+    """Settings with the image of this process' own pod, if the settings name no image for the agent.
+
+    Outside of a pod it is the released image. Raises BackendError if the cluster does not answer.
+    """
+    if settings.kinds.agent_image:
+        return settings
+    image = await _own_image(connection, namespace) or AGENT_IMAGE
+    return replace(settings, kinds=replace(settings.kinds, agent_image=image))
+
+
+async def _own_image(connection: Connection, namespace: str) -> str:
+    try:
+        pod = await connection.get(PODS, namespace, socket.gethostname())
+    except ApiError as error:
+        if error.is_missing:  # this process runs outside of a pod
+            return ""
+        raise
+    return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == _CONTAINER), "")

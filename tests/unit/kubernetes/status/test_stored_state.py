@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.backends.kubernetes.client.merge_patch import difference
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.stored_state import Stored, UnreadableError
+from windlass.backends.kubernetes.status.state_writes import merge_patch
 from windlass.core.model.status import Failure, FailureClass, Phase, Placement, Status, Target
 
 names = st.text("abc-9", min_size=1, max_size=5)
@@ -117,5 +117,5 @@ def merged(target: object, patch: object) -> object:
 
 @given(objects, objects)
 def test_a_difference_leads_from_one_object_to_the_other(before: dict[str, object], wanted: dict[str, object]) -> None:
-    after = merged(before, difference(before, wanted))
+    after = merged(before, merge_patch(before, wanted))
     assert after == {**before, **wanted}

@@ -10,6 +10,5 @@ writes, which are the rest of `backends.kubernetes`; manifests (`jobs.kubernetes
 - `api_errors`: `ApiError`, `Unreachable`, `NotLeader`, `Outcome`
 - `reflector`: list and watch a resource; over `mirror`, `watch` and `object_cache`
 - `coalescing_writer`, `priority_limiter`, `persistent_request`, `background_tasks`: when requests are sent
-- `resources`, `objects`, `object_reference`, `owners`, `merge_patch`, `channels`: kinds, structs, identities, patches,
-  commands in pods
+- `resources`, `objects`, `object_reference`, `owners`, `channels`: kinds, structs, identities, commands in pods
 """

@@ -12,7 +12,6 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.merge_patch import difference
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
@@ -65,7 +64,7 @@ async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str],
 
 
 def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
-    return difference(gang.parsed.manifest.get("status") or {}, said)
+    return merge_patch(gang.parsed.manifest.get("status") or {}, said)
 
 
 async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
@@ -129,3 +128,19 @@ async def _look_again(connection: Connection, gang: Gang, new: Stored) -> bool:
         raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")
     gang.learn(found)
     return is_ours
+
+
+def merge_patch(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a merge patch (RFC 7386) that sets every field of `wanted`; fields that are only in `before` stay.
+
+    Inside a field, entries that are no longer wanted are removed.
+    """
+    changed = {name: value for name, value in wanted.items() if before.get(name) != value}
+    return {name: _patch_of(before.get(name), value) for name, value in changed.items()}
+
+
+def _patch_of(before: Any, wanted: Any) -> Any:
+    if not isinstance(before, Mapping) or not isinstance(wanted, Mapping):
+        return wanted
+    removed = dict.fromkeys(before.keys() - wanted.keys())
+    return {**removed, **{name: _patch_of(before.get(name), value) for name, value in wanted.items()}}

@@ -10,7 +10,7 @@ import pytest
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings
-from windlass.server.operator.operator_image import with_operator_image
+from windlass.server.operator.replica import with_operator_image
 
 
 class Api:
