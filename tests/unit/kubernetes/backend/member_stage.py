@@ -87,7 +87,8 @@ class Stage:
         self.events: list[e.Event] = []
         gang_pods = GangPods(self.pods, self.launchers, lambda _node: False, lambda: self.now, 60_000)
         self.closed: set[str] = set()
-        monitor = SimpleNamespace(is_closed=self.closed.__contains__)
+        placements = SimpleNamespace(fits=lambda _gang_id, _job, _placement, node: node not in self.closed)
+        monitor = SimpleNamespace(placements=placements)
         parts = BackendParts(gang_pods, monitor, lambda told: self.events.append(told.event), 0)
         self.control = RunControl(ChangedGangs(lambda: None), self.executor, parts, lambda _gang: None)
         self.gangs = GangController({self.gang.id: self.gang}, None, self.control)

@@ -9,7 +9,7 @@ from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, as
 from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass
 from windlass.backends.kubernetes.external.cluster_fit import fitted_job, stored, terms_in
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
-from windlass.backends.kubernetes.external.late_pods import find_free_member
+from windlass.backends.kubernetes.external.late_pods import find_slot
 from windlass.core.model.job import Match
 from windlass.jobs.kubernetes.external.gang_assembly import gather
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
@@ -66,10 +66,10 @@ def gang(**given):
     return ExternalGang("g", "g", 1, MEMBER, job(*pods), pods, allocation=allocation)
 
 
-def find_place(running, now, late, usable=lambda _node: True):
+def find_place(running, now, late, fits=lambda _node: True):
     for gathered, present in zip(running.pods, now, strict=True):
         running.see(gathered.metadata.uid, present)
-    return find_free_member(running, late, terms_in(AROUND), usable)
+    return find_slot(running, late, terms_in(AROUND), fits)
 
 
 def test_a_late_pod_takes_the_place_of_an_ended_member_with_the_same_requests():
@@ -84,7 +84,7 @@ def test_a_late_pod_takes_no_place_that_is_closed_or_of_a_gang_that_stops():
     failed, runs = pod("a", node="n1", phase="Failed"), pod("b", 2, node="n2", phase="Running")
     turned_away = pod("a", node="n1", phase="Failed", reason="OutOfcpu")
     assert find_place(gang(), [turned_away, runs], pod("c")) is None
-    assert find_place(gang(), [failed, runs], pod("c"), usable=lambda node: node != "n1") is None
+    assert find_place(gang(), [failed, runs], pod("c"), fits=lambda node: node != "n1") is None
     assert find_place(gang(closed={0}), [failed, runs], pod("c")) is None
     stopping = gang()
     stopping.allocation.tracker.stopping = True

@@ -53,14 +53,26 @@ class PlacementCheck:
     def find_stale_node(
         self, gang_id: str, job: Job, placement: Placement, to_be_bound: Collection[str]
     ) -> StalePlacement | None:
-        """Returns the first of the nodes `to_be_bound` that cannot take its part of a gang; None: all can."""
-        nodes, here = self._state.picture.by_name, set(to_be_bound)
-        part = Placement({role: tuple(node for node in on if node in here) for role, on in placement.nodes.items()})
-        held = {node: self._held_by_others(node, gang_id) for node in here}
-        stale = find_stale_node(demands_of(job_in_size(job, placement)), part, nodes, held)
+        """Returns the first of the nodes `to_be_bound` that cannot take its part of a gang; None: all can.
+
+        Reports the cluster to the controller if there is one.
+        """
+        stale = self._find(gang_id, job, placement, to_be_bound)
         if stale is not None:
             self._report()
         return stale
+
+    def fits(self, gang_id: str, job: Job, placement: Placement, node: str) -> bool:
+        """Tells whether a node still takes its part of a gang."""
+        return self._find(gang_id, job, placement, [node]) is None
+
+    def _find(
+        self, gang_id: str, job: Job, placement: Placement, to_be_bound: Collection[str]
+    ) -> StalePlacement | None:
+        nodes, here = self._state.picture.by_name, set(to_be_bound)
+        part = Placement({role: tuple(node for node in on if node in here) for role, on in placement.nodes.items()})
+        held = {node: self._held_by_others(node, gang_id) for node in here}
+        return find_stale_node(demands_of(job_in_size(job, placement)), part, nodes, held)
 
     def _held_by_others(self, node: str, gang_id: str) -> Counter[str]:
         held: Counter[str] = Counter()

@@ -79,7 +79,7 @@ class ExternalGangs:
             self._index,
             self._messages,
             outlet.around,
-            outlet.usable,
+            outlet.placements,
             outlet.now,
             outlet.recount,
             self._binder.follow,

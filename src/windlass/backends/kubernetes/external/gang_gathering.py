@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, asks
+from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external.cluster_fit import fitted_job, terms_in
 from windlass.backends.kubernetes.external.dialects import job_id
-from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
+from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
 from windlass.backends.kubernetes.external.gang_index import GangIndex
 from windlass.backends.kubernetes.external.groups import Group, Groups
-from windlass.backends.kubernetes.external.late_pods import find_free_member
+from windlass.backends.kubernetes.external.late_pods import find_slot
 from windlass.backends.kubernetes.external.pending_messages import PendingMessages
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel
@@ -36,7 +38,7 @@ class GangGathering:
     index: GangIndex
     messages: PendingMessages
     around: Callable[[str], Surroundings]
-    is_usable: Callable[[str], bool]
+    placements: PlacementCheck
     now: Callable[[], int]
     recount: Callable[[Pod], None]
     bind_late: Callable[[ExternalGang, Allocation, int], None]
@@ -121,10 +123,15 @@ class GangGathering:
         terms = terms_in(self.around(group.member.namespace))
         for pod in [each for each in group.loose.values() if not each.spec.scheduling_gates]:
             for gang in open_gangs:
-                number = find_free_member(gang, pod, terms, self.is_usable)
+                number = find_slot(gang, pod, terms, partial(self._fits, gang))
                 if number is not None:
                     self._follow(gang, number, pod)
                     break
+
+    def _fits(self, gang: ExternalGang, node: str) -> bool:
+        assert gang.allocation is not None  # noqa: S101 - only a whole gang has late pods
+        placement = placement_of(gang.job, gang.allocation.nodes)
+        return self.placements.fits(gang.id, gang.job, placement, node)
 
     def _follow(self, gang: ExternalGang, number: int, pod: Pod) -> None:
         """Binds a late pod in the place of a member that has ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
@@ -19,6 +20,7 @@ from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import ContainersRestarted, Exit
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.status import Target
+from windlass.core.placement.replacement import find_replaced_member
 from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods
 
 
@@ -81,13 +83,16 @@ class RunControl:
     def _restart_members(self, gang: Gang, run: Run) -> None:
         """Deletes replaced pods and those beyond the replicas; creates the next ones on the same nodes."""
         self.executor.deletion.delete((pod for pod in run.pods.extra if controller_of(pod) == gang.home.uid), run.grace)
-        names = {number: name for name, number in gang.pod_names(run).items()} if run.restarting else {}
-        missing = []
+        if not run.restarting:
+            return
+        names = {number: name for name, number in gang.pod_names(run).items()}
+        placement, missing = run.placement, []
+        fits = partial(self.parts.monitor.placements.fits, gang.id, gang.job, placement)
         for number in sorted(run.restarting):
             pod, slot = run.pods.get(number), run.slots[number]
             if pod is not None:
                 self.executor.deletion.delete([] if pod.metadata.deletion_timestamp else [pod], run.grace)
-            elif self.parts.monitor.is_closed(slot.node):
+            elif find_replaced_member(gang.job, placement, [number], fits) is None:
                 detail = f"{names[number]} cannot restart: no pod may start on {slot.node} any more"
                 run.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)
             else:
