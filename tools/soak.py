@@ -82,7 +82,7 @@ def soak(seed: int) -> Report:
     # 3. every job has ended, and every node is free
     return Report(
         seed,
-        (*watch.contract_violations, *universe.contract_violations, *_unfinished(universe, watch)),
+        (*watch.contract_violations, *universe.gangs.contract_violations, *_unfinished(universe, watch)),
         watch.turns,
         deaths,
     )
@@ -94,7 +94,7 @@ def _unfinished(universe: Universe, watch: _Watch) -> Iterator[str]:
     for state in universe.states.values():
         if state.status.phase not in TERMINAL:
             yield f"{state.id} never ends: {state.status.phase}, {state.status.reason} {state.status.message}"
-    yield from (f"{job_id} is still alive" for job_id in universe.gangs)
+    yield from (f"{job_id} is still alive" for job_id in universe.gangs.by_job)
     snapshot = watch.controller.snapshot()
     if (snapshot.free != snapshot.table.capacity).any():
         yield "nodes are still allocated"
@@ -123,13 +123,13 @@ class _Watch:
     def look(self) -> None:
         self.turns += 1
         snapshot = self.controller.snapshot()
-        if not self._universe.repeats_refused:
+        if not self._universe.timeline.repeats_refused:
             self.contract_violations += snapshot_violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
-            self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.now))
+            self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.timeline.now))
         if self.turns > MAX_TURNS:
-            self.contract_violations.append(f"still busy after {MAX_TURNS} turns, at {self._universe.now} ms")
-        if self.contract_violations or self._universe.contract_violations:
+            self.contract_violations.append(f"still busy after {MAX_TURNS} turns, at {self._universe.timeline.now} ms")
+        if self.contract_violations or self._universe.gangs.contract_violations:
             raise _Wrong
 
 
@@ -159,7 +159,7 @@ class _MortalBackend(SimulatorBackend):
             raise _Killed
 
     def _busy(self) -> bool:
-        return self.universe.now < HORIZON
+        return self.universe.timeline.now < HORIZON
 
 
 # --- a random cluster, its jobs and its faults --------------------------------------------------------
@@ -177,14 +177,14 @@ def _universe(rng: Random) -> Universe:
     jobs = list(_jobs(rng, cluster))
     for arrival in jobs:
         scripts[arrival.job_id] = _script(rng)
-        universe.arrive(rng.randrange(HORIZON // 2), arrival)
+        universe.timeline.arrive(rng.randrange(HORIZON // 2), arrival)
     rates = {kind: Rate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
     seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
     universe.schedule_faults(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
     for at, event in _user_events(rng, [arrival.job_id for arrival in jobs]):
-        universe.arrive(at, event)
+        universe.timeline.arrive(at, event)
     for at, changed in _cluster_changes(rng, cluster):
-        universe.schedule(at, partial(universe.declare, changed))
+        universe.timeline.schedule(at, partial(universe.declare, changed))
     return universe
 
 

@@ -98,7 +98,7 @@ class SimulatorHost:
         """Does nothing: the simulator runs no tasks."""
 
     def close(self) -> None:
-        assert self.universe.contract_violations == []
+        assert self.universe.gangs.contract_violations == []
 
 
 HOSTS: dict[str, Callable[[Path], BackendHost]] = {"local": LocalHost, "simulator": SimulatorHost}

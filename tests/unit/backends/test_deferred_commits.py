@@ -97,8 +97,8 @@ def drive(jobs: dict[str, Job], refusal: Callable[[int, str], str]) -> tuple[Uni
     nodes = tuple(Node(f"n{number}", {"gpu": 1}) for number in range(4))
     universe = Universe(ClusterChanged(nodes, (Queue("default"),)), lambda _id, _job: Script(10_000))
     for number, (job_id, job) in enumerate(jobs.items(), start=1):
-        universe.arrive(0, JobArrived(job_id, number, job))
-    backend = SimulatorBackend(universe, refusal=lambda job_id: refusal(universe.now, job_id))
+        universe.timeline.arrive(0, JobArrived(job_id, number, job))
+    backend = SimulatorBackend(universe, refusal=lambda job_id: refusal(universe.timeline.now, job_id))
     reports: list[str] = []
 
     async def whole() -> None:
@@ -122,7 +122,7 @@ def test_one_refused_job_holds_up_no_other() -> None:
     assert ends["b-1"].finished_at == 10_000
     assert 110_000 <= (ends["a-1"].finished_at or 0) <= 110_000 + LAST_RETRY_MS
     assert len(reports) == 1
-    assert universe.contract_violations == []
+    assert universe.gangs.contract_violations == []
 
 
 def test_a_dependent_knows_the_end_of_a_job_whose_end_is_not_written_yet() -> None:

@@ -24,19 +24,19 @@ def test_a_launch_on_a_node_that_was_just_cordoned_comes_back_as_an_event() -> N
     universe = Universe(CLUSTER, lambda _id, _job: Script(work=1_000))
     universe.states["job-1"] = create_state("job-1", 1, JOB, now=0)
     universe.declare(replace(CLUSTER, nodes=(NODES[0], replace(NODES[1], cordoned="drained"))))
-    universe.launch("job-1", 1, Placement({"worker": ("n1", "n2")}))
-    events = universe.take(None)
+    universe.gangs.launch("job-1", 1, Placement({"worker": ("n1", "n2")}))
+    events = universe.timeline.take(None)
     lost = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n2 is cordoned (drained)")
     assert events[1:] == [JobEvent("job-1", MemberExited(1, 0, lost))]
-    universe.stop("job-1", 1, 0)
-    assert universe.take(None) == [JobEvent("job-1", GangGone(1))]
-    assert not universe.contract_violations
+    universe.gangs.stop("job-1", 1, 0)
+    assert universe.timeline.take(None) == [JobEvent("job-1", GangGone(1))]
+    assert not universe.gangs.contract_violations
 
 
 def test_a_launch_on_nodes_that_still_fit_starts() -> None:
     universe = Universe(CLUSTER, lambda _id, _job: Script(work=1_000))
     universe.states["job-1"] = create_state("job-1", 1, JOB, now=0)
     universe.declare(replace(CLUSTER, queues=(Queue("default"), Queue("other"))))
-    universe.launch("job-1", 1, Placement({"worker": ("n1", "n2")}))
-    assert len(universe.take(None)) == 1
-    assert sorted(universe.gangs["job-1"].alive) == [0, 1]
+    universe.gangs.launch("job-1", 1, Placement({"worker": ("n1", "n2")}))
+    assert len(universe.timeline.take(None)) == 1
+    assert sorted(universe.gangs.by_job["job-1"].alive) == [0, 1]

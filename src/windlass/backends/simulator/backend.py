@@ -40,11 +40,11 @@ class SimulatorBackend:
 
     def now(self) -> int:
         """Returns the universe's time."""
-        return self.universe.now
+        return self.universe.timeline.now
 
     def recover(self) -> Recovery:
         """Returns the committed state; delivered and uncommitted events are repeated."""
-        self.universe.redeliver_all()
+        self.universe.timeline.redeliver_all()
         return Recovery(self.universe.machines.known(), tuple(self._known()))
 
     def _known(self) -> list[JobState]:
@@ -59,16 +59,16 @@ class SimulatorBackend:
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Advances virtual time. Raises Over if it would wait for ever."""
         self._watch()
-        if until is None and self.universe.over:
+        if until is None and self.universe.timeline.over:
             raise SimulationOver
-        return self.universe.take(until)
+        return self.universe.timeline.take(until)
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Keeps the state in memory; returns the jobs whose state is refused.
 
         Raises BackendError if the simulated disk is full.
         """
-        events = self._failed_commit[1] if self._failed_commit[0] is changes else self.universe.delivered
+        events = self._failed_commit[1] if self._failed_commit[0] is changes else self.universe.timeline.delivered
         if self._full():
             self._failed_commit = changes, events
             raise BackendError("no space left on the simulated disk")
@@ -77,7 +77,7 @@ class SimulatorBackend:
         for job_id in changes.forgotten:
             self.universe.states.pop(job_id, None)
         self._refused = (self._refused - {state.id for state in changes.states}) | refusals.keys()
-        self.universe.acknowledge(events, self._refused)
+        self.universe.timeline.acknowledge(events, self._refused)
         self._failed_commit = None, 0
         return refusals
 
@@ -86,8 +86,8 @@ class SimulatorBackend:
         for command in commands:
             match command:
                 case Launch(job_id, generation, placement):
-                    self.universe.launch(job_id, generation, placement)
+                    self.universe.gangs.launch(job_id, generation, placement)
                 case Stop(job_id, generation, grace):
-                    self.universe.stop(job_id, generation, grace)
+                    self.universe.gangs.stop(job_id, generation, grace)
                 case Forget(job_id):
-                    self.universe.forget(job_id)
+                    self.universe.gangs.forget(job_id)

@@ -64,7 +64,7 @@ def simulate(
     )
     for gang in gangs:
         job = trace.jobs[gang.number - 1]
-        universe.arrive(job.submit, JobArrived(id_of(gang.number), gang.number, job_of(job, sizes)))
+        universe.timeline.arrive(job.submit, JobArrived(id_of(gang.number), gang.number, job_of(job, sizes)))
     universe.schedule_faults(faults)
     # 2. run it
     drive(controlled(SimulatorBackend(universe)))
