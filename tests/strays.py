@@ -11,7 +11,7 @@ from pathlib import Path
 from windlass import wire
 from windlass.backends.local.supervisor import proc
 
-PATIENCE = 20.0
+TIMEOUT_S = 20.0
 """Timeout in seconds of every wait in tests; even a loaded machine is not that slow."""
 
 
@@ -40,7 +40,7 @@ def _belongs(pid: int, line: str, state: Path, marker: bytes) -> bool:
 
 def assert_none_left(states: list[Path]) -> None:
     """Waits until all processes have ended; kills and reports those that do not end."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_S
     while (
         left := {pid: line for state in states for pid, line in living_processes(state).items()}
     ) and time.monotonic() < until:

@@ -99,7 +99,7 @@ class ManualController:
 
     async def until(self, found: Callable[[list[Event]], Found]) -> Found:
         """Waits, without a commit, until the received events satisfy `found`."""
-        give_up = self.backend.now() + int(strays.PATIENCE * 1000)
+        give_up = self.backend.now() + int(strays.TIMEOUT_S * 1000)
         while not (answer := found(self.events)):
             assert self.backend.now() < give_up, f"received only {self.events}"
             events = await self.backend.wait(give_up)

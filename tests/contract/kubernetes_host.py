@@ -132,7 +132,7 @@ async def create_definitions(api: Api) -> None:
 
 async def until(found: Callable[[], T | None]) -> T:
     """Waits until `found` returns a value."""
-    async with asyncio.timeout(strays.PATIENCE):
+    async with asyncio.timeout(strays.TIMEOUT_S):
         while (answer := found()) is None:  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.005)
     return answer

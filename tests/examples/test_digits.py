@@ -85,10 +85,10 @@ def test_no_thread_of_the_process_group_is_left_to_abort_at_the_end():
 
 def test_a_checkpoint_half_written_is_never_read(tmp_path):
     command = [PYTHON, SCRIPT, "--epochs", "8", "--checkpoint-dir", tmp_path]
-    for patience in (0.0, 0.05):  # somewhere in the first save, and somewhere after it
+    for delay in (0.0, 0.05):  # somewhere in the first save, and somewhere after it
         process = subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.PIPE, text=True)
         next(line for line in process.stdout if line.startswith("epoch"))
-        time.sleep(patience)
+        time.sleep(delay)
         process.kill()
         process.communicate()
     ran = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True)

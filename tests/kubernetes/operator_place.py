@@ -74,7 +74,7 @@ class OperatorPlace:
         """The answer, once the condition holds."""
         found = None
         try:
-            async with asyncio.timeout(strays.PATIENCE):
+            async with asyncio.timeout(strays.TIMEOUT_S):
                 while True:
                     status, found = await self.ask(path)
                     if status == 200 and holds(found):
@@ -114,7 +114,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
             known = asyncio.Event()
             tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
             try:
-                await asyncio.wait_for(known.wait(), strays.PATIENCE)
+                await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
                 observed = endpoints.observe(world)
                 controller = Controller(observed.recover(), observed.finished, refuses=False)
                 endpoints.lead(controller, world, observed)

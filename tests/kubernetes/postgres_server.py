@@ -65,7 +65,7 @@ class PostgresServer:
                 cwd=self.folder,
                 **self._whose,
             )
-        until = time.monotonic() + strays.PATIENCE
+        until = time.monotonic() + strays.TIMEOUT_S
         while not self._answers():
             if time.monotonic() > until:
                 self.stop()

@@ -49,7 +49,7 @@ def move_aside(paths: StatePaths) -> Path:
 
 async def await_condition(condition: Callable[[], object], failure: str) -> None:
     """Waits for a condition; fails with this text after a timeout."""
-    until = time.monotonic() + strays.PATIENCE
+    until = time.monotonic() + strays.TIMEOUT_S
     while not condition():
         assert time.monotonic() < until, failure
         await asyncio.sleep(0.005)
@@ -78,7 +78,7 @@ class RunningController:
 
     async def until(self, job_id: str, wanted: Callable[[JobState], bool]) -> JobState:
         """Waits until a job satisfies `wanted`, and returns it."""
-        until = time.monotonic() + strays.PATIENCE
+        until = time.monotonic() + strays.TIMEOUT_S
         while (state := self.state(job_id)) is None or not wanted(state):
             assert time.monotonic() < until, f"still {state}"
             await asyncio.sleep(0.005)

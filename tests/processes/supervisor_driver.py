@@ -43,7 +43,7 @@ class SupervisorDriver:
         link = start_supervisor(self.paths)
         self.watchdog = link.watchdog or self.watchdog
         self.socket: socket.socket = link.socket
-        self.socket.settimeout(strays.PATIENCE)
+        self.socket.settimeout(strays.TIMEOUT_S)
         self.unread = b""
         self.send(do="hello", linger=self.linger, offset=0)
         self.hello = self.receive()
@@ -151,7 +151,7 @@ def drive_supervisor(state: Path, **options: Any) -> Iterator[SupervisorDriver]:
 
 def wait_until(condition: Callable[[], object], failure: str) -> None:
     """Waits for a condition; fails with this text after a timeout."""
-    until = time.monotonic() + strays.PATIENCE
+    until = time.monotonic() + strays.TIMEOUT_S
     while not condition():
         assert time.monotonic() < until, failure
         time.sleep(0.005)

@@ -60,7 +60,7 @@ def start(state: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
 
 def until(state: Path, condition: str, *words: str) -> Any:
     """Repeats a verb until a Python expression about its answer, `it`, is true."""
-    end = time.monotonic() + strays.PATIENCE
+    end = time.monotonic() + strays.TIMEOUT_S
     while True:
         ran = windlass(state, *words, "-o", "json")
         it = json.loads(ran.stdout) if ran.returncode == 0 else None
@@ -87,7 +87,7 @@ def crash(state: Path) -> None:
     """Kills the daemon with SIGKILL."""
     pid = facts(state, "status")["pid"]
     os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + strays.PATIENCE
+    end = time.monotonic() + strays.TIMEOUT_S
     while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -108,7 +108,7 @@ class Terminal:
 
     def expect(self, pattern: str) -> re.Match[str]:
         """Waits until a pattern is on the screen."""
-        end = time.monotonic() + strays.PATIENCE
+        end = time.monotonic() + strays.TIMEOUT_S
         while not (found := re.search(pattern, self.seen)):
             assert time.monotonic() < end, f"never saw {pattern!r} in\n{self.seen}"
             assert self._read(0.1), f"it ended without {pattern!r}:\n{self.seen}"
@@ -130,7 +130,7 @@ class Terminal:
 
     def wait(self) -> int:
         """Waits for the end; returns the exit code."""
-        end = time.monotonic() + strays.PATIENCE
+        end = time.monotonic() + strays.TIMEOUT_S
         while self.code is None:
             if self.master >= 0:
                 self._read(0.02)

@@ -126,7 +126,7 @@ def test_a_launch_that_a_later_controller_repeats_has_a_port(state: Path) -> Non
         async with run_controller(state, end=False) as local:
             local.backend.perform = die_with  # type: ignore[method-assign]
             await local.submit(job("sh", "-c", "echo $MASTER_PORT"))
-            await asyncio.sleep(strays.PATIENCE)
+            await asyncio.sleep(strays.TIMEOUT_S)
 
     async def scenario() -> None:
         async with run_controller(state) as local:

@@ -48,13 +48,13 @@ def test_an_interrupt_ends_all_runs_and_writes_nothing(tmp_path: Path, number: i
     command = [WINDLASS, "simulate", *ENDLESS, "--report", "out"]
     program = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        until = time.monotonic() + strays.PATIENCE
+        until = time.monotonic() + strays.TIMEOUT_S
         while len(children_of(program.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.02)
         runs = children_of(program.pid)
         assert len(runs) == 2
         (os.killpg if to_all else os.kill)(program.pid, number)
-        _, said = program.communicate(timeout=strays.PATIENCE)
+        _, said = program.communicate(timeout=strays.TIMEOUT_S)
     finally:
         if program.poll() is None:
             os.killpg(program.pid, signal.SIGKILL)

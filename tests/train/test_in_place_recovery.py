@@ -17,7 +17,7 @@ import pytest
 
 HERE = Path(__file__).parent
 STEPS, RANKS = 40, 3
-PATIENCE = 90.0
+TIMEOUT_S = 90.0
 
 
 class Training:
@@ -49,14 +49,14 @@ class Training:
         return len(self.ranks().get(pid, ()))
 
     def until(self, condition: Callable[[], object]) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < until, self.said
             time.sleep(0.005)
 
     def ends(self, *codes: int) -> float:
         """The final loss."""
-        assert [agent.wait(PATIENCE) for agent in self.agents] == list(codes), self.said
+        assert [agent.wait(TIMEOUT_S) for agent in self.agents] == list(codes), self.said
         return float(self.said.rpartition("in the end ")[2].split()[0])
 
     @property

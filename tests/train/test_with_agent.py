@@ -73,9 +73,9 @@ def start(place: Path, port: int, output: Path) -> subprocess.Popen[bytes]:
 def until(*where: object) -> None:
     """Wait until one of these files contains the text."""
     *files, text = where
-    patience = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while not any(str(text) in Path(str(file)).read_text() for file in files):
-        assert time.monotonic() < patience, [Path(str(file)).read_text() for file in files]
+        assert time.monotonic() < deadline, [Path(str(file)).read_text() for file in files]
         time.sleep(0.05)
 
 

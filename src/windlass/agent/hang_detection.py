@@ -117,14 +117,14 @@ def find_slowest_rank(heartbeats: HeartbeatTracker, limits: HangLimits, now: flo
 
 def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, str] | None:
     """(rank, reason) if the gang hangs, else None. The rank is -1 where only missing output indicates the hang."""
-    heard = list(nodes)
-    beating = [each for each in heard if each.rank >= 0]
+    reports = list(nodes)
+    beating = [each for each in reports if each.rank >= 0]
     if beating:
         last = min(beating, key=lambda each: (each.step, each.beat, each.waited))
         if last.waited > last.limit:
             return last.rank, _reason(last, beating)
-    elif heard and limits.silence and min(each.silent for each in heard) > limits.silence:
-        return -1, f"no rank has printed anything for {min(each.silent for each in heard):.0f} s"
+    elif reports and limits.silence and min(each.silent for each in reports) > limits.silence:
+        return -1, f"no rank has printed anything for {min(each.silent for each in reports):.0f} s"
     return None
 
 

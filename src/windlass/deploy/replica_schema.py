@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from windlass.deploy.pod_schema import template_schema
 from windlass.deploy.structural_schema import Rule, Schema, closed_object, integer, mapping, one_of, rule, with_rules
-from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, RESTARTS, ReplicaTypes
+from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, RESTARTS, ReplicaTypes
 
 _MAX_TYPES = 10
 """More than any kind has, so that a rule with a better message refuses an unknown type first."""
@@ -41,7 +41,7 @@ def is_type(kind: ReplicaTypes, name: str, known: str) -> str:
 
 
 def _count(kind: ReplicaTypes) -> Schema:
-    schema = integer(0, MOST_REPLICAS, "Number of pods of this type; default 1, but 0 for an MPIJob's workers.")
+    schema = integer(0, MAX_REPLICAS, "Number of pods of this type; default 1, but 0 for an MPIJob's workers.")
     if not kind.fewest or not all(kind.counts.get(name, 1) for name in kind.types):
         return schema
     return with_rules(schema, rule("self >= 1", "must be at least 1; leave the type out instead"))

@@ -34,10 +34,10 @@ def threads_of(role: Role, *, cpu_share: int, inherited: Mapping[str, str] | Non
         return Threads(None, f"{VARIABLE}={role.env[VARIABLE]} (set by the job)")
     if inherited and VARIABLE in inherited:
         return Threads(None, f"{VARIABLE}={inherited[VARIABLE]} (set in the environment)")
-    asked = role.resources.get(CPU, 0)
-    count = max(1, (asked or cpu_share) // 1000 // role.procs)
-    cores = f"{(asked or cpu_share) / 1000:g}"
+    requested = role.resources.get(CPU, 0)
+    count = max(1, (requested or cpu_share) // 1000 // role.procs)
+    cores = f"{(requested or cpu_share) / 1000:g}"
     cpus = f"{cores} CPU{'s' * (cores != '1')}"
-    source = cpus if asked else f"{cpus} as this replica's share of the node"
+    source = cpus if requested else f"{cpus} as this replica's share of the node"
     ranks = "1 rank" if role.procs == 1 else f"{role.procs} ranks"
     return Threads(count, f"{VARIABLE}={count} ({source} for {ranks})")

@@ -273,7 +273,7 @@ class Run:
         check = FiniteCheck(loss, () if measures else parameters_of(optimizer), self.world.device)
         takes = int(self._save_duration() * 1000)
         report = StepReport(
-            bool(self._requests.asked), self._wants_save(), not_finite=check.local_result, save_duration_ms=takes
+            bool(self._requests.signal_name), self._wants_save(), not_finite=check.local_result, save_duration_ms=takes
         )
         share = float(loss) if loss is not None and self._options.spike else 0.0
         self._consensus.begin(report if left is None else replace(report, time_left_ms=left), share)

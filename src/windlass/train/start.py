@@ -68,7 +68,7 @@ def init(  # noqa: PLR0913 - by name, and each with a default
     except RuntimeError as error:  # a faster rank may have been refused already, by a later check
         exit_if_peer_failed(error)
         raise
-    asked = RunOptions(
+    options = RunOptions(
         mesh or os.environ.get(wire.MESH, ""), ac, seed, not_finite, spike, report_every, flops, trackers
     )
-    return Run(world, connections, found, low, asked)
+    return Run(world, connections, found, low, options)

@@ -33,7 +33,7 @@ class Terminal:
 
     async def __call__(self, *words: str, given: bytes = b"") -> Ran:
         async with self.began(*words) as process:
-            out, err = await asyncio.wait_for(process.communicate(given), strays.PATIENCE * 2)
+            out, err = await asyncio.wait_for(process.communicate(given), strays.TIMEOUT_S * 2)
         assert process.returncode is not None
         return Ran(process.returncode, out.decode(), err.decode())
 
@@ -71,7 +71,7 @@ class Terminal:
 async def until_says(process: asyncio.subprocess.Process, words: str) -> str:
     """Waits for a line of stderr that contains these words, and returns it."""
     assert process.stderr is not None
-    async with asyncio.timeout(strays.PATIENCE * 2):
+    async with asyncio.timeout(strays.TIMEOUT_S * 2):
         while line := (await process.stderr.readline()).decode():
             if words in line:
                 return line

@@ -32,14 +32,14 @@ async def operator(kubeconfig: Path, lease: str) -> AsyncIterator[None]:
     assert process.stdout is not None
     said = []
     try:
-        async with asyncio.timeout(strays.PATIENCE * 3):
+        async with asyncio.timeout(strays.TIMEOUT_S * 3):
             while not said or not said[-1].startswith("leading"):
                 said.append((await process.stdout.readline()).decode())
                 assert said[-1], "".join(said)
         rest = asyncio.create_task(process.stdout.read())
         yield
         process.terminate()
-        await asyncio.wait_for(asyncio.gather(process.wait(), rest), strays.PATIENCE)
+        await asyncio.wait_for(asyncio.gather(process.wait(), rest), strays.TIMEOUT_S)
     finally:
         if process.returncode is None:
             process.kill()

@@ -35,7 +35,7 @@ def test_a_folder_is_shipped_run_and_inspected(real_nodes: RealCluster, tmp_path
 
     async def story() -> None:
         windlass = Terminal(plane.kubeconfig, tmp_path, f"default/{LEASE}")
-        async with asyncio.timeout(strays.PATIENCE * 15), plane.api() as api:
+        async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
             await create_definitions(api)
             try:
                 async with operator(plane.kubeconfig, LEASE):
@@ -63,7 +63,7 @@ async def it_is_run_over_a_restart_and_its_logs_are_kept(windlass: Terminal) -> 
 async def a_command_runs_inside_of_a_rank(windlass: Terminal) -> None:
     async with windlass.began("run", *IMAGE, "--name", "held", "--", "sh", "-c", "echo ready; sleep 300") as process:
         assert process.stdout is not None
-        await asyncio.wait_for(process.stdout.readline(), strays.PATIENCE * 3)
+        await asyncio.wait_for(process.stdout.readline(), strays.TIMEOUT_S * 3)
 
         ran = await windlass("exec", "held", "--", "sh", "-c", "echo rank $RANK; cat; exit 6", given=b"from here\n")
         missing = await windlass("exec", "held", "--rank", "7", "--", "true")
@@ -71,7 +71,7 @@ async def a_command_runs_inside_of_a_rank(windlass: Terminal) -> None:
         assert (ran.code, ran.out) == (6, "rank 0\nfrom here\n"), ran
         assert missing.code == 5
         await windlass.done("cancel", "held", "--now")
-        assert await asyncio.wait_for(process.wait(), strays.PATIENCE * 3) == 130
+        assert await asyncio.wait_for(process.wait(), strays.TIMEOUT_S * 3) == 130
 
 
 async def pods_are_held_for_a_command(windlass: Terminal) -> None:

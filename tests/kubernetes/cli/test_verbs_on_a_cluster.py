@@ -48,7 +48,7 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Story], None]:
     async def told(story: Story) -> None:
         folder = tmp_path / "project"
         folder.mkdir()
-        async with asyncio.timeout(strays.PATIENCE * 6), leading(apiserver, tmp_path) as place:
+        async with asyncio.timeout(strays.TIMEOUT_S * 6), leading(apiserver, tmp_path) as place:
             about = {"name": "told", "annotations": {"windlass.dev/address": f"http://127.0.0.1:{place.port}"}}
             await place.api.post(LEASES, {"metadata": about, "spec": {}})
             try:
@@ -122,7 +122,7 @@ def test_ctrl_c_detaches_from_a_job_on_the_cluster(tell):
             job_id = (await until_says(process, "admitted in")).split()[1]
             process.send_signal(signal.SIGINT)
             await until_says(process, f"detached from {job_id}, which keeps running")
-            assert await asyncio.wait_for(process.wait(), strays.PATIENCE) == 130
+            assert await asyncio.wait_for(process.wait(), strays.TIMEOUT_S) == 130
 
         assert (await place.get(f"/v1/jobs/{job_id}"))["phase"] in ("Admitted", "Running")
 

@@ -92,7 +92,7 @@ class Rig:
 
     async def until(self, found: Callable[[], Awaitable[T | None]]) -> T:
         """Wait until it is so; the scheduler must be alive meanwhile."""
-        give_up = time.monotonic() + strays.PATIENCE
+        give_up = time.monotonic() + strays.TIMEOUT_S
         while not (answer := await found()):
             for scheduler in self.schedulers:
                 if scheduler.running.done():
@@ -166,7 +166,7 @@ async def rig(plane: ControlPlane, nodes: int = 2, gpus: int = 4) -> AsyncIterat
 
 async def until_empty(api: Api) -> None:
     """Whoever makes pods of Jobs may have made some more."""
-    async with asyncio.timeout(strays.PATIENCE):
+    async with asyncio.timeout(strays.TIMEOUT_S):
         while (await api.get(PODS))["items"]:
             try:
                 await clear(api)

@@ -86,7 +86,7 @@ class Replicas:
 
     async def leader(self) -> Replica:
         """Wait until one of them leads."""
-        give_up = time.monotonic() + 2 * strays.PATIENCE
+        give_up = time.monotonic() + 2 * strays.TIMEOUT_S
         while not (leading := [each for each in self.living if each.leads]):
             for each in self.living:
                 assert each.task is not None

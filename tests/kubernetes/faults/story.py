@@ -23,7 +23,7 @@ from .witness import Witness
 
 T = TypeVar("T")
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-PATIENCE = 3 * strays.PATIENCE
+TIMEOUT_S = 3 * strays.TIMEOUT_S
 AWAY = (ApiError, aiohttp.ClientError, OSError)
 """What a request meets while the server is away."""
 
@@ -45,7 +45,7 @@ class Story:
 
     async def surely(self, work: Callable[[], Awaitable[T]]) -> T:
         """As a user who tries again."""
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 return await work()
@@ -65,7 +65,7 @@ class Story:
             each["metadata"]["name"]: (each.get("status") or {}).get("windlass", {}).get("phase", "") for each in listed
         }
 
-    async def until(self, so: Callable[[], Awaitable[object]], what: str, patience: float = PATIENCE) -> None:
+    async def until(self, so: Callable[[], Awaitable[object]], what: str, patience: float = TIMEOUT_S) -> None:
         give_up = time.monotonic() + patience
         while True:
             try:
@@ -84,7 +84,7 @@ class Story:
 
         await self.until(so, f"{phase} of {', '.join(names)}")
 
-    async def until_all_ended(self, phase: str = "Succeeded", patience: float = PATIENCE) -> None:
+    async def until_all_ended(self, phase: str = "Succeeded", patience: float = TIMEOUT_S) -> None:
         """Every job of ours, and every pod of a group."""
 
         async def so() -> bool:

@@ -19,7 +19,7 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[Operato
 
     def run(story: Callable[[OperatorPlace], Awaitable[None]]) -> None:
         async def told() -> None:
-            async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
+            async with asyncio.timeout(strays.TIMEOUT_S * 4), leading(apiserver, tmp_path) as place:
                 await story(place)
 
         asyncio.run(told())

@@ -44,14 +44,14 @@ class Agent:
 
     async def hears(self, what: str) -> dict[str, Any]:
         """The next message of this kind."""
-        async with asyncio.timeout(strays.PATIENCE):
+        async with asyncio.timeout(strays.TIMEOUT_S):
             while line := await self.reader.readline():
                 if (said := json.loads(line))["type"] == what:
                     return said
         raise AssertionError(f"hung up before {what}")
 
     async def is_hung_up_on(self) -> bool:
-        async with asyncio.timeout(strays.PATIENCE):
+        async with asyncio.timeout(strays.TIMEOUT_S):
             return await self.reader.read() == b""
 
     async def stops(self, generation: int) -> None:
@@ -83,7 +83,7 @@ async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]
     """The job's status, once the condition holds."""
     found: dict[str, Any] = {}
     try:
-        async with asyncio.timeout(strays.PATIENCE * 2):
+        async with asyncio.timeout(strays.TIMEOUT_S * 2):
             while True:
                 found = (await place.api.get(f"{namespaced(JOBS)}/digits")).get("status") or {}
                 if holds(found):
@@ -95,7 +95,7 @@ async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]
 
 async def events(place: OperatorPlace, reason: str) -> list[str]:
     """The event with this reason, once it exists."""
-    async with asyncio.timeout(strays.PATIENCE):
+    async with asyncio.timeout(strays.TIMEOUT_S):
         while True:
             items = (await place.api.get(EVENTS))["items"]
             if found := [each["note"] for each in items if each["reason"] == reason]:

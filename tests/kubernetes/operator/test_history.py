@@ -74,7 +74,7 @@ def run(url: str, story: Callable[[JobHistory], object], **how: object) -> list[
     troubles: list[str] = []
 
     async def told_within() -> None:
-        async with asyncio.timeout(strays.PATIENCE * 3), JobHistory(url, lambda: NOON, troubles.append, **how) as kept:
+        async with asyncio.timeout(strays.TIMEOUT_S * 3), JobHistory(url, lambda: NOON, troubles.append, **how) as kept:
             await story(kept)
 
     asyncio.run(told_within())
@@ -216,7 +216,7 @@ def test_tables_are_prepared_while_another_process_deletes_jobs(postgres):
 
     def forgotten() -> Iterator[databases.Write]:
         yield "DELETE FROM windlass_transitions WHERE job_id = ?", [("gone",)]
-        until = time.monotonic() + strays.PATIENCE
+        until = time.monotonic() + strays.TIMEOUT_S
         while not looks.rows(waits)[0][0]:  # for the lock of the table with deleted rows
             assert time.monotonic() < until
             time.sleep(0.005)
@@ -280,7 +280,7 @@ def test_a_missing_server_delays_nothing_and_all_is_written_when_it_is_back(post
             await until(lambda: not kept.waiting)
             assert await kept.job(states[2].id) == states[2]
 
-    asyncio.run(asyncio.wait_for(story(), strays.PATIENCE * 3))
+    asyncio.run(asyncio.wait_for(story(), strays.TIMEOUT_S * 3))
     assert len(troubles) == 2
     assert "secret" not in troubles[0]
     assert troubles[1] == "history is written again"
@@ -302,7 +302,7 @@ def test_entries_beyond_the_queue_are_counted_and_dropped(monkeypatch, tmp_path)
             await until(lambda: not kept.waiting)
             assert len(await kept.names()) == 3
 
-    asyncio.run(asyncio.wait_for(story(), strays.PATIENCE))
+    asyncio.run(asyncio.wait_for(story(), strays.TIMEOUT_S))
     assert len(troubles) == 2
     assert troubles[1] == "history is written again, without 2 entries"
 

@@ -55,7 +55,7 @@ def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane,
     async def told() -> None:
         asked: list[str] = []
         async with (
-            asyncio.timeout(strays.PATIENCE * 4),
+            asyncio.timeout(strays.TIMEOUT_S * 4),
             leading(apiserver, tmp_path) as place,
             logs_of_nodes(apiserver, place, asked),
         ):
@@ -84,7 +84,7 @@ def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane,
 
 def test_an_unread_log_has_a_reason(apiserver: ControlPlane, tmp_path: Path):
     async def told() -> None:
-        async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
+        async with asyncio.timeout(strays.TIMEOUT_S * 4), leading(apiserver, tmp_path) as place:
             await place.api.patch("/api/v1/nodes/n1/status", _closed_address())
             await place.api.patch("/api/v1/nodes/n2/status", _closed_address())
             await place.submit("digits", Behaviour.SUCCEED)

@@ -34,7 +34,7 @@ def test_an_mpijob_v1_starts_where_its_launcher_has_a_service_account_of_its_own
     async def story(place: OperatorPlace) -> None:
         try:
             await place.api.post(MINE, mpi_job())
-            give_up = time.monotonic() + strays.PATIENCE
+            give_up = time.monotonic() + strays.TIMEOUT_S
             while len(phases := await running(place)) < 3:
                 await asyncio.sleep(0.05)
                 assert time.monotonic() < give_up, (

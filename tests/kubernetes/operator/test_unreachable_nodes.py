@@ -35,6 +35,6 @@ async def uids(place: OperatorPlace) -> set[str]:
 
 
 async def until_closed(place: OperatorPlace, *, closed: bool) -> None:
-    async with asyncio.timeout(strays.PATIENCE):
+    async with asyncio.timeout(strays.TIMEOUT_S):
         while place.world.monitor.is_closed("n1") is not closed:  # noqa: ASYNC110 - a watch brings it
             await asyncio.sleep(0.02)

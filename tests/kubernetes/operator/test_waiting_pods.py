@@ -17,7 +17,7 @@ pytestmark = pytest.mark.apiserver
 
 async def pods_of(place: OperatorPlace, job: str, count: int) -> list[dict]:
     """The job's pods, once their number is this."""
-    async with asyncio.timeout(strays.PATIENCE):
+    async with asyncio.timeout(strays.TIMEOUT_S):
         while True:
             listed = await place.api.get(namespaced(PODS), labelSelector=f"windlass.dev/job-name={job}")
             if len(listed["items"]) == count:

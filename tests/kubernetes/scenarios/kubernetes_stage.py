@@ -103,7 +103,7 @@ class KubernetesStage(Stage):
         self.world = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0, settling=0))
         known = asyncio.Event()
         self.watching = asyncio.create_task(watch_all(self.world, await served_kinds(self.connection), known.set))
-        await asyncio.wait_for(known.wait(), strays.PATIENCE)
+        await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
         return Controller(self.world.recover(), self.world.finished)
 
     async def _leave(self) -> None:
@@ -281,7 +281,7 @@ class KubernetesStage(Stage):
     async def _until_so(self, so: Callable[[], Coroutine[Any, Any, bool]], what: str) -> None:
         assert self.world is not None
         try:
-            async with asyncio.timeout(strays.PATIENCE):
+            async with asyncio.timeout(strays.TIMEOUT_S):
                 while True:
                     self.heard += await self.world.wait(self.now)
                     if await so():

@@ -43,7 +43,7 @@ class Agent:
     def ends(self) -> int:
         """Its exit code."""
         try:
-            return self.process.wait(strays.PATIENCE * 2)
+            return self.process.wait(strays.TIMEOUT_S * 2)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it does not end:\n{self.said}") from None
 
@@ -54,7 +54,7 @@ class Agent:
 
 
 def await_that(condition: Callable[[], object], what: Callable[[], str]) -> None:
-    until = time.monotonic() + strays.PATIENCE * 2
+    until = time.monotonic() + strays.TIMEOUT_S * 2
     while not condition():
         assert time.monotonic() < until, what()
         time.sleep(0.01)
@@ -78,7 +78,7 @@ def mark() -> Iterator[str]:
     """In the environment of whatever the test starts; nothing that has it is left afterwards."""
     name = uuid.uuid4().hex
     yield name
-    until = time.monotonic() + strays.PATIENCE
+    until = time.monotonic() + strays.TIMEOUT_S
     while (left := marked(name)) and time.monotonic() < until:
         time.sleep(0.01)
     for pid in left:

@@ -16,7 +16,7 @@ import torch
 import torch._dynamo  # DTensors import it at their first use, which takes seconds on each rank
 import torch.distributed as dist
 
-PATIENCE = 120.0
+TIMEOUT_S = 120.0
 KILLED = -signal.SIGKILL
 
 torch.set_num_threads(1)  # a process that has used several threads must not be forked
@@ -46,7 +46,7 @@ def ended(ranks: list[Rank], *, fail: bool = False) -> list[tuple[Any, int]]:
 
     No process is left running.
     """
-    codes = [_reaped(rank.pid, time.monotonic() + PATIENCE) for rank in ranks]
+    codes = [_reaped(rank.pid, time.monotonic() + TIMEOUT_S) for rank in ranks]
     outcomes = []
     for rank, code in zip(ranks, codes, strict=True):
         said = rank.said.read_bytes() if rank.said.exists() else b""

@@ -43,7 +43,7 @@ def test_the_newest_good_checkpoint_is_loaded_after_a_kill_at_any_instant(tmp_pa
 
 def _a_save_later(place, before):
     """Wait until a save newer than `before` is committed; return its step."""
-    until = time.monotonic() + ranks.PATIENCE
+    until = time.monotonic() + ranks.TIMEOUT_S
     while time.monotonic() < until:
         if (newest := max((each.step or 0 for each in list_checkpoints(open_storage(str(place)))), default=0)) > before:
             return newest

@@ -123,7 +123,7 @@ def test_ranks_killed_at_any_instant_have_one_step_in_common(nodes, tmp_path):
 
 def _copied(nodes):
     """Wait until a first step is stored on both nodes."""
-    until = time.monotonic() + ranks.PATIENCE
+    until = time.monotonic() + ranks.TIMEOUT_S
     while (
         min(
             len([path for path in node.iterdir() if replica_placement.parse_file_name(path.name)])

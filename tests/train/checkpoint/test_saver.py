@@ -40,7 +40,7 @@ def slow(monkeypatch):
     go, really = threading.Event(), state_writer.save
 
     def later(*given, **named):
-        assert go.wait(ranks.PATIENCE)
+        assert go.wait(ranks.TIMEOUT_S)
         return really(*given, **named)
 
     monkeypatch.setattr(state_writer, "save", later)

@@ -116,7 +116,7 @@ def test_a_stale_placement_costs_no_restart_and_adds_to_the_backoff() -> None:
     stale = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n1 is gone")
     placement = Placement({"main": ("n1",)})
     job = Job("j", (Role("main"),), restart=RestartPolicy(infrastructure_limit=0))
-    state = JobState("j", 1, job, Status(Phase.ADMITTED, generation=1, placement=placement, gone=False))
+    state = JobState("j", 1, job, Status(Phase.ADMITTED, generation=1, placement=placement, is_gone=False))
     for turn in (1, 2, 3):
         state, _ = step(state, MemberExited(state.status.generation, 0, stale), 1)
         state, _ = step(state, GangGone(state.status.generation), 1)

@@ -19,7 +19,7 @@ _TORCH = frozenset(
 )
 """Modules whose import implies an import of torch."""
 _OURS = "windlass.train"
-_MOST_FILES = 200
+_MAX_FILES = 200
 _LARGEST = 1 << 20
 
 
@@ -59,7 +59,7 @@ def imported_modules(script: Path, root: Path) -> frozenset[str]:
     """Returns the modules imported by a script and by modules below `root` that it imports. Executes nothing."""
     names: set[str] = set()
     todo, seen = [script], {script}
-    while todo and len(seen) < _MOST_FILES:
+    while todo and len(seen) < _MAX_FILES:
         file = todo.pop()
         own = set(_imports(file, root))
         names |= own

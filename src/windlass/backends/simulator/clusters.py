@@ -16,7 +16,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.resources import CPU, GPU, GPU_TYPE, MEMORY
 from windlass.jobs.cluster.cluster_file import Cluster, load_cluster
 
-_MOST_NODES = 100_000
+_MAX_NODES = 100_000
 
 
 def cluster_of(nodes: int, gpus: int = 8, *, cpus: int = 0, memory: int = 0, queues: Iterable[Queue] = ()) -> Cluster:
@@ -70,7 +70,7 @@ def _openb(cells: Mapping[str, str]) -> list[Node]:
 
 def _muri(cells: Mapping[str, str]) -> list[Node]:
     """Parses Muri's cluster without processors and memory: no job of its traces requests any."""
-    count = c.whole(cells["num_node_p_switch"], "num_node_p_switch", _MOST_NODES)
+    count = c.whole(cells["num_node_p_switch"], "num_node_p_switch", _MAX_NODES)
     gpus = c.gpus(cells["num_gpu_p_node"], "num_gpu_p_node")
     return [Node(f"n{number}", {GPU: gpus}) for number in range(1, count + 1)]
 

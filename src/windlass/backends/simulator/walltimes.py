@@ -27,14 +27,14 @@ ROUND = (
 _NEAR_EXACT = 0.15
 _LEAST_NEAR = 0.95
 """Minimum accuracy of a near-exact estimate."""
-_MOST = 30 * _DAY
+_MAX_ESTIMATE_MS = 30 * _DAY
 """Maximum estimate in ms, unless the job runs longer."""
 
 
 def estimate(duration: int, rng: Random) -> int:
     """Draws a user's estimate for a job of `duration` ms; never less than that."""
     accuracy = rng.uniform(_LEAST_NEAR, 1.0) if rng.random() < _NEAR_EXACT else 1.0 - rng.random()
-    return max(rounded_up(duration), min(rounded_up(int(duration / accuracy)), _MOST))
+    return max(rounded_up(duration), min(rounded_up(int(duration / accuracy)), _MAX_ESTIMATE_MS))
 
 
 def rounded_up(ms: int) -> int:

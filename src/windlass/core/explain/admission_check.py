@@ -104,15 +104,15 @@ def _quota_fault(empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> 
 
 def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...], role: str) -> str:
     """Describes the largest request that fits: fewer replicas of one role, or else smaller ones."""
-    asked = next(demand for demand in demands if demand.role == role)
-    step = max(asked.topology.slice, 1) if asked.topology else 1
-    shrunk = _largest_replica(table, empty.tree, queue, asked)
-    for size in (asked, shrunk) if any(shrunk.resources.values()) else (asked,):
+    requested = next(demand for demand in demands if demand.role == role)
+    step = max(requested.topology.slice, 1) if requested.topology else 1
+    shrunk = _largest_replica(table, empty.tree, queue, requested)
+    for size in (requested, shrunk) if any(shrunk.resources.values()) else (requested,):
 
         def too_many(count: int, size: Demand = size) -> bool:
             return not _is_possible(table, empty, queue, _with_role(demands, replace(size, count=count)))
 
-        if most := step * bisect_left(range(step, asked.count + 1, step), x=True, key=too_many):
+        if most := step * bisect_left(range(step, requested.count + 1, step), x=True, key=too_many):
             replicas = f"{most} replica{'' if most == 1 else 's'}"
             of_role = f" of {role}" if len(demands) > 1 else ""
             return f"largest gang that fits: {replicas}{of_role} of {format_amounts(size.resources)}"

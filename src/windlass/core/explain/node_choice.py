@@ -51,8 +51,8 @@ def role_choices(
     seen: Amounts | None, table: NodeTable, demands: Sequence[Demand], placement: Placement, policy: Policy
 ) -> tuple[RoleChoice, ...]:
     """Explains a gang's placement by role. `seen` (int64[N, R]): capacity free for it; None: not recorded."""
-    asked = demands_as_placed(tuple(demands), placement)
-    free = seen if len(asked) == 1 and asked[0].topology is None else None
+    requested = demands_as_placed(tuple(demands), placement)
+    free = seen if len(requested) == 1 and requested[0].topology is None else None
     return tuple(
         RoleChoice(
             role=demand.role,
@@ -61,7 +61,7 @@ def role_choices(
             if free is None
             else node_candidates(free, table, _with_placed_model(table, demand, placement), policy),
         )
-        for demand in asked
+        for demand in requested
     )
 
 

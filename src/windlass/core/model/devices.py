@@ -62,10 +62,10 @@ def gpus_of(node: Node) -> int:
 
 def names_of_shared(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
     """Returns the resources that sharing adds to a table's axis: those that jobs request, and the device columns."""
-    asked = {GPU_MILLI for node in nodes if node.sharing == MILLI}
+    requested = {GPU_MILLI for node in nodes if node.sharing == MILLI}
     for geometry in _geometries(nodes):
-        asked |= {PREFIX + profile.name for profile in geometry.profiles}
-    return asked, tuple(f"{_MARK}{number}" for number in range(max(map(gpus_of, nodes), default=0)))
+        requested |= {PREFIX + profile.name for profile in geometry.profiles}
+    return requested, tuple(f"{_MARK}{number}" for number in range(max(map(gpus_of, nodes), default=0)))
 
 
 def device_layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:

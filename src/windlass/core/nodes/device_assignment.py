@@ -28,9 +28,9 @@ def asks_for_gpus(resources: Mapping[str, int]) -> bool:
     return resources.get(GPU, 0) > 0 or gpu_part_of(resources) != ""
 
 
-def tightest_gpu(left: Sequence[int], asked: int) -> int:
+def tightest_gpu(left: Sequence[int], requested: int) -> int:
     """Returns the GPU with the least left that suffices; the lowest number of equals."""
-    return min((amount, number) for number, amount in enumerate(left) if amount >= asked)[1]
+    return min((amount, number) for number, amount in enumerate(left) if amount >= requested)[1]
 
 
 def assign_devices(

@@ -235,8 +235,8 @@ def with_all_nodes_up(table: NodeTable) -> NodeTable:
 
 def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
     """Returns the request by column, without resources that no node can have, by name or by amount."""
-    asked = [(column, resources.get(name, 0)) for column, name in enumerate(table.axis)]
-    return tuple([part for part in asked if 0 < part[1] <= MAX_AMOUNT])
+    requested = [(column, resources.get(name, 0)) for column, name in enumerate(table.axis)]
+    return tuple([part for part in requested if 0 < part[1] <= MAX_AMOUNT])
 
 
 def node_sizes(table: NodeTable) -> NodeSizes:

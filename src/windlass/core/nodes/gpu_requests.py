@@ -69,11 +69,11 @@ def _missing_parts(table: NodeTable, demand: Demand) -> str:
 
 def _missing_model(table: NodeTable, demands: Sequence[Demand]) -> str:
     """Returns the fault if no node has any of the requested models, or ""."""
-    asked = demands[0].gpu_types
+    requested = demands[0].gpu_types
     models = sorted({node.labels[GPU_TYPE] for node in table.nodes if GPU_TYPE in node.labels})
-    if not asked or set(asked) & set(models):
+    if not requested or set(requested) & set(models):
         return ""
-    return f"no node has the GPU {_listed(asked)}; {_hint(asked[0], models)}"
+    return f"no node has the GPU {_listed(requested)}; {_hint(requested[0], models)}"
 
 
 def _most(table: NodeTable, resource: str) -> int:
@@ -81,9 +81,9 @@ def _most(table: NodeTable, resource: str) -> int:
     return 0 if column is None else int(table.capacity[:, column].max(initial=0))
 
 
-def _hint(asked: str, known: Iterable[str]) -> str:
+def _hint(requested: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    near = get_close_matches(asked, names, n=1)
+    near = get_close_matches(requested, names, n=1)
     if near:
         return f"did you mean {near[0].removeprefix(PREFIX)}?"
     return f"there are {_listed(names, ', ')}" if names else "no node says which it has (label gpu-type)"

@@ -61,8 +61,8 @@ class Shares:
         place = path.index(level) + 1
         drawn, quota = self.usage.charged(level), self.tree.quota[level]
         for name in self.tree.disputed[path[place]]:
-            asked = charge(request, name)
-            if asked > 0 and drawn.get(name, 0) + increase_along(self.usage, path[:place], name, asked) > quota.get(
+            requested = charge(request, name)
+            if requested > 0 and drawn.get(name, 0) + increase_along(self.usage, path[:place], name, requested) > quota.get(
                 name, 0
             ):
                 return False
@@ -71,8 +71,8 @@ class Shares:
     def own_within(self, queue: str, request: Amounts) -> bool:
         """Tells the same for the own jobs of a queue that has children."""
         own, nominal = self.usage.own(queue), self.tree.queues[queue].nominal
-        asked = {name: charge(request, name) for name in self.tree.disputed[queue]}
-        return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
+        requested = {name: charge(request, name) for name in self.tree.disputed[queue]}
+        return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in requested.items() if more > 0)
 
     def borrows(self, level: str, resource: str) -> bool:
         """Tells whether a queue and all below it hold more of a resource than their quota."""

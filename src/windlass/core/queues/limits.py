@@ -43,21 +43,21 @@ def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
 def _limits_of(usage: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
     rules = usage.tree.queues[level]
     for name, most in sorted(rules.user_limits.items()):
-        asked, allowed = charge(request, name), charge({name: most}, name)
-        if asked > allowed:
+        requested, allowed = charge(request, name), charge({name: most}, name)
+        if requested > allowed:
             text = (
-                f"asks for {format_amount(name, asked)} {name}, "
+                f"asks for {format_amount(name, requested)} {name}, "
                 f"a user may hold {format_amount(name, allowed)} in queue {level}"
             )
-            yield resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
+            yield resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, name, requested)
         held = usage.user_usage(level, user).amounts.get(name, 0)
-        if asked > 0 and held + asked > allowed:
+        if requested > 0 and held + requested > allowed:
             text = (
-                f"needs {format_amount(name, asked)} {name}: "
+                f"needs {format_amount(name, requested)} {name}: "
                 f"{user or 'its user'} holds {format_amount(name, held)} of the "
                 f"{format_amount(name, allowed)} {name} that a user may hold in queue {level}"
             )
-            yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
+            yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, requested, max(allowed - held, 0))
     if jobs:
         yield from _job_limits(usage, level, user)
 

@@ -45,13 +45,13 @@ def maximum(tree: Tree, queue: str, resource: str) -> int | None:
 def exceeds_available(usage: QueueUsage, queue: str, request: Amounts) -> str:
     """Returns the first resource, by name, of which the request exceeds what the queue may take now, or ""."""
     wanted = _limited_request(usage.tree, queue, request)
-    return next((name for name, asked in wanted if asked > (available(usage, queue, name) or 0)), "")
+    return next((name for name, requested in wanted if requested > (available(usage, queue, name) or 0)), "")
 
 
 def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
     """Returns the first resource, by name, of which the request exceeds what the queue may ever hold, or ""."""
     wanted = _limited_request(tree, queue, request)
-    return next((name for name, asked in wanted if asked > (maximum(tree, queue, name) or 0)), "")
+    return next((name for name, requested in wanted if requested > (maximum(tree, queue, name) or 0)), "")
 
 
 def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) -> str:
@@ -62,7 +62,7 @@ def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) 
     it.
     """
     wanted = _limited_request(reserved_usage.tree, queue, request)
-    return next((name for name, asked in wanted if not _fits_own_quota(reserved_usage, queue, name, asked)), "")
+    return next((name for name, requested in wanted if not _fits_own_quota(reserved_usage, queue, name, requested)), "")
 
 
 def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
@@ -75,7 +75,7 @@ def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
     if len(path) == 1:
         return path[0]
     wanted = list(_limited_request(tree, queue, request))
-    enough = (name for name in path if all(asked <= tree.quota[name].get(r, 0) for r, asked in wanted))
+    enough = (name for name in path if all(requested <= tree.quota[name].get(r, 0) for r, requested in wanted))
     return next(enough, path[-1])
 
 
@@ -99,8 +99,8 @@ def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | 
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
     if resource := exceeds_maximum(tree, queue, request):
         most = maximum(tree, queue, resource) or 0
-        asked = _amount(resource, charge(request, resource))
-        text = f"asks for {asked}, queue {queue} may hold {format_amount(resource, most)}"
+        requested = _amount(resource, charge(request, resource))
+        text = f"asks for {requested}, queue {queue} may hold {format_amount(resource, most)}"
         if most > tree.quota[queue].get(resource, 0):
             text += ", all that it could borrow included"
         return resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
@@ -192,8 +192,8 @@ def _fits_own_quota(reserved_usage: QueueUsage, queue: str, resource: str, amoun
 def _limited_request(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]]:
     """Yields the limited resources of a request and their amounts, by name."""
     for name in sorted(tree.limited.get(queue, _NO_LIMIT)):
-        if (asked := charge(request, name)) > 0:
-            yield name, asked
+        if (requested := charge(request, name)) > 0:
+            yield name, requested
 
 
 def resource_verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:

@@ -172,15 +172,15 @@ def _divide(
     """Divides a total among siblings; `own` names their parent, whose own jobs take part with a weight of 1."""
     claims = [_claim(tree, name, resource, wanted.total.get(name, NOTHING).get(resource, 0)) for name in queues]
     if own:
-        asked = wanted.own.get(own, NOTHING).get(resource, 0)
-        claims.append(Claim(1, min(charge(tree.queues[own].nominal, resource), asked), asked))
+        requested = wanted.own.get(own, NOTHING).get(resource, 0)
+        claims.append(Claim(1, min(charge(tree.queues[own].nominal, resource), requested), requested))
     for name, target in zip(queues, water_fill(total, claims), strict=False):
         targets[name][resource] = target
 
 
-def _claim(tree: Tree, name: str, resource: str, asked: int) -> Claim:
+def _claim(tree: Tree, name: str, resource: str, requested: int) -> Claim:
     most = maximum(tree, name, resource)
-    cap = asked if most is None else min(asked, most)
+    cap = requested if most is None else min(requested, most)
     return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
 
 

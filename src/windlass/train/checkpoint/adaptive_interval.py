@@ -84,11 +84,11 @@ class AdaptiveInterval:
         self._report(f"checkpoints are saved every {format_span(found.seconds)} from now on: {found.why}")
 
     def _warn(self, found: IntervalSuggestion) -> None:
-        asked = self.every.seconds or self._seconds_between()
-        if asked and not 1 / _WARNING_FACTOR <= found.seconds / asked <= _WARNING_FACTOR:
+        current_s = self.every.seconds or self._seconds_between()
+        if current_s and not 1 / _WARNING_FACTOR <= found.seconds / current_s <= _WARNING_FACTOR:
             self._has_warned = True
             self._report(
-                f"checkpoints are saved every {format_span(asked)}, and "
+                f"checkpoints are saved every {format_span(current_s)}, and "
                 f'every="{format_span(found.seconds)}" (or "{AUTO}") would lose less: {found.why}'
             )
 

@@ -18,7 +18,7 @@ class StopRequests:
     """Signal handlers that record a stop request, installed until `close`."""
 
     def __init__(self) -> None:
-        self.asked: str = ""
+        self.signal_name: str = ""
         """Name of the signal; "" without a request."""
         self._until = float("inf")
         self._before: dict[int, object] = {}
@@ -28,7 +28,7 @@ class StopRequests:
 
     def time_left(self) -> int | None:
         """Milliseconds until this process is killed; None without a request."""
-        return None if not self.asked else max(0, int((self._until - time.monotonic()) * 1000))
+        return None if not self.signal_name else max(0, int((self._until - time.monotonic()) * 1000))
 
     def close(self) -> None:
         """Restore the previous signal handlers."""
@@ -37,6 +37,6 @@ class StopRequests:
         self._before.clear()
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if not self.asked:
-            self.asked = signal.Signals(number).name
+        if not self.signal_name:
+            self.signal_name = signal.Signals(number).name
             self._until = time.monotonic() + float(os.environ.get(wire.GRACE, _DEFAULT_GRACE_S))

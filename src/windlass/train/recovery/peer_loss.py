@@ -65,7 +65,7 @@ class PeerLossGuard:
         """Whether a new membership arrives in time."""
         until = time.monotonic() + _MEMBERSHIP_TIMEOUT_S
         while self._heartbeat.next_membership(_POLL_S) is None:
-            if self._requests.asked:
+            if self._requests.signal_name:
                 self._exit_for_restart()
             if time.monotonic() > until:
                 return False

@@ -144,13 +144,13 @@ class HeartbeatSender:
         )
 
     def _send(
-        self, message: wire.Message, patience: float = 0.0, beside: Sequence[tuple[int, int, array.array[int]]] = ()
+        self, message: wire.Message, timeout_s: float = 0.0, beside: Sequence[tuple[int, int, array.array[int]]] = ()
     ) -> bool:
         """Send a message; return whether it was sent.
 
-        A full socket is retried for `patience` seconds, other errors are not.
+        A full socket is retried for `timeout_s` seconds, other errors are not.
         """
-        until = time.monotonic() + patience
+        until = time.monotonic() + timeout_s
         while self._socket is not None:
             try:  # socket.send_fds of Python 3.11 takes no address
                 self._socket.sendmsg([wire.encode(message)], beside, socket.MSG_DONTWAIT, self._agent)

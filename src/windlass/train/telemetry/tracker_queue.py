@@ -20,36 +20,36 @@ class TrackerQueue:
     """The queue before the trackers of one run, on its first rank; without trackers it does nothing."""
 
     def __init__(
-        self, asked: Sequence[TrackerSpec], name: str, open_one: Callable[[TrackerSpec, str], Tracker] = open_tracker
+        self, specs: Sequence[TrackerSpec], name: str, open_one: Callable[[TrackerSpec, str], Tracker] = open_tracker
     ) -> None:
-        self._asked, self._name, self._open = asked, name, open_one
+        self._specs, self._name, self._open = specs, name, open_one
         self._waiting: queue.Queue[_Report | None] = queue.Queue(_MAX_QUEUED)
         self._left_out = 0
         self._thread = threading.Thread(target=self._work, name="trackers", daemon=True)
-        if asked:
+        if specs:
             self._thread.start()
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Queue values by name after step `step`, without waiting."""
-        if self._asked:
+        if self._specs:
             try:
                 self._waiting.put_nowait((dict(values), step))
             except queue.Full:
                 self._left_out += 1
 
-    def close(self, patience: float) -> None:
-        """Wait until all reports are sent, for `patience` seconds at most."""
+    def close(self, timeout_s: float) -> None:
+        """Wait until all reports are sent, for `timeout_s` seconds at most."""
         if not self._thread.is_alive():
             return
         with contextlib.suppress(queue.Full):
-            self._waiting.put(None, timeout=patience)
-        self._thread.join(patience)
+            self._waiting.put(None, timeout=timeout_s)
+        self._thread.join(timeout_s)
         lost = self._left_out + (self._waiting.qsize() if self._thread.is_alive() else 0)
         if lost:
-            _say(f"{lost} reports were not sent: {', '.join(each.name for each in self._asked)} was too slow")
+            _say(f"{lost} reports were not sent: {', '.join(each.name for each in self._specs)} was too slow")
 
     def _work(self) -> None:
-        trackers = {asked.name: tracker for asked in self._asked if (tracker := self._opened(asked))}
+        trackers = {spec.name: tracker for spec in self._specs if (tracker := self._opened(spec))}
         while (report := self._waiting.get()) is not None:
             for name in list(trackers):
                 if not _try(name, lambda name=name, report=report: trackers[name].log(*report)):  # type: ignore[misc]
@@ -57,9 +57,9 @@ class TrackerQueue:
         for name, tracker in trackers.items():
             _try(name, tracker.close)
 
-    def _opened(self, asked: TrackerSpec) -> Tracker | None:
+    def _opened(self, spec: TrackerSpec) -> Tracker | None:
         found: list[Tracker] = []
-        _try(asked.name, lambda: found.append(self._open(asked, self._name)))
+        _try(spec.name, lambda: found.append(self._open(spec, self._name)))
         return found[0] if found else None
 
 

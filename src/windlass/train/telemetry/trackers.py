@@ -68,14 +68,14 @@ def run_name(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(wire.JOB_NAME) or Path(sys.argv[0]).stem or "run"
 
 
-def open_tracker(asked: TrackerSpec, name: str) -> Tracker:
+def open_tracker(spec: TrackerSpec, name: str) -> Tracker:
     """Open a new or existing run of that name."""
     kinds: Mapping[str, Callable[[str, str], Tracker]] = {
         "tensorboard": _TensorBoard,
         "mlflow": _MLflow,
         "wandb": _Wandb,
     }
-    return kinds[asked.name](asked.where, name)
+    return kinds[spec.name](spec.where, name)
 
 
 def _check_installed(name: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from cluster_objects import claim, volume
 
 from windlass.backends.kubernetes.cluster.volumes import (
-    MOST_TERMS,
+    MAX_TERMS,
     Stock,
     Storage,
     both,
@@ -117,4 +117,4 @@ def test_too_many_terms_are_refused():
     others = tuple((Match("b", "In", (str(number),)),) for number in range(20))
     with pytest.raises(ValueError, match="allow 400 places together; give them fewer terms"):
         both(many, others)
-    assert MOST_TERMS < 400
+    assert MAX_TERMS < 400

@@ -22,7 +22,7 @@ Terms: TypeAlias = tuple[tuple[Match, ...], ...]
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """Annotation of a claim that tells its provisioner the node for the volume."""
-MOST_TERMS = 256
+MAX_TERMS = 256
 """Maximum number of terms after multiplying those of several volumes."""
 _WAITS = "WaitForFirstConsumer"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -100,7 +100,7 @@ def storage(names: Iterable[str], namespace: str, stock: Stock) -> Storage:
 
 
 def both(*all_terms: Terms) -> Terms:
-    """Returns terms that hold where all of these do. Raises ValueError beyond MOST_TERMS."""
+    """Returns terms that hold where all of these do. Raises ValueError beyond MAX_TERMS."""
     return reduce(_both, [terms for terms in all_terms if terms], ())
 
 
@@ -108,7 +108,7 @@ def _both(left: Terms, right: Terms) -> Terms:
     if not left or left == right:
         return right
     joined = tuple(dict.fromkeys(_joined(one, other) for one, other in product(left, right)))
-    if len(joined) > MOST_TERMS:
+    if len(joined) > MAX_TERMS:
         raise ValueError(f"its volumes and its affinity allow {len(joined)} places together; give them fewer terms")
     return joined
 

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import EVENTS
 from windlass.backends.port import BackendError
 
-_MOST = 1_000
+_MAX_QUEUED_EVENTS = 1_000
 """Maximum of events that wait to be written; more are dropped, since they only inform users."""
 _AT_ONCE = 4
 _BEHIND = 0.5
@@ -43,7 +43,7 @@ class EventRecorder:
 
     def __init__(self, connection: Connection, urgent: PriorityLimiter, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
-        self._news: asyncio.Queue[News] = asyncio.Queue(_MOST)
+        self._news: asyncio.Queue[News] = asyncio.Queue(_MAX_QUEUED_EVENTS)
         self._workers: list[asyncio.Task[None]] = []
 
     def tell(self, news: News) -> None:

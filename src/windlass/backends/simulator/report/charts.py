@@ -22,7 +22,7 @@ INTERVALS = 320
 """Number of points of a line over time."""
 _MARKS = 240
 """Number of points of a distribution."""
-MOST_QUEUES = 16
+MAX_QUEUES = 16
 NOUNS = {"gpu": "GPUs", "cpu": "cores"}
 
 
@@ -191,7 +191,7 @@ def _by_queue(runs: Sequence[PolicyRun], drawn: Drawn) -> Chart:
             ],
         },
     ]
-    more = f" The {MOST_QUEUES} largest queues." if len(queues) == MOST_QUEUES else ""
+    more = f" The {MAX_QUEUES} largest queues." if len(queues) == MAX_QUEUES else ""
     return {
         "id": "fairness",
         "kind": "bars",
@@ -242,7 +242,7 @@ def _largest_queues(runs: Sequence[PolicyRun]) -> list[str]:
     for run in runs:
         for name, group in run.metrics.by_queue.items():
             held[name] = held.get(name, 0.0) + group.held
-    return sorted(sorted(held, key=lambda name: (-held[name], name))[:MOST_QUEUES])
+    return sorted(sorted(held, key=lambda name: (-held[name], name))[:MAX_QUEUES])
 
 
 def _ends(text: str, names: Sequence[str], series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:

@@ -18,7 +18,7 @@ from windlass.backends.simulator.report.number_format import format_count, forma
 
 MAX_BARS = 4_000
 """Maximum number of bars per policy: more can neither be distinguished nor redrawn during a drag."""
-MOST_NODES = 128
+MAX_NODES = 128
 _PARTS = 4_096
 """The window is at least the whole time divided by this."""
 
@@ -67,7 +67,7 @@ def _window(outcomes: list[Outcome]) -> Window:
     """Returns the whole time if its bars fit; else a window around the longest queue, halved until they fit."""
     begin = min(int(outcome.submit[0]) for outcome in outcomes)
     end = max(int(outcome.end.max()) for outcome in outcomes if len(outcome.end))
-    nodes = min(MOST_NODES, len(outcomes[0].nodes))
+    nodes = min(MAX_NODES, len(outcomes[0].nodes))
     window, width, least = Window(begin, end, nodes), end - begin, (end - begin) // _PARTS
     centre = _busiest(outcomes[0], begin, end)
     while width > least and any(len(window.seats(outcome)) > MAX_BARS for outcome in outcomes):

@@ -13,7 +13,7 @@ from windlass.backends.simulator.study.synthetic_trace import SyntheticTrace
 from windlass.core.model.policy import Policy
 from windlass.jobs.cluster.cluster_file import Cluster
 
-MOST_SEEDS = 10_000
+MAX_SEEDS = 10_000
 _SEEDS = re.compile(r"^(?:(\d+)-(\d+)|(\d+))$")
 
 
@@ -63,6 +63,6 @@ def read_seeds(text: str) -> tuple[int, ...]:
     if match is None:
         raise SimulationError(f"seeds expects a count such as 5 or a range such as 42-51, not {text!r}")
     low, high = (1, int(match[3])) if match[3] else (int(match[1]), int(match[2]))
-    if not 0 <= high - low < MOST_SEEDS:
-        raise SimulationError(f"seeds are {low} to {high}; give at least one, at most {MOST_SEEDS:,}")
+    if not 0 <= high - low < MAX_SEEDS:
+        raise SimulationError(f"seeds are {low} to {high}; give at least one, at most {MAX_SEEDS:,}")
     return tuple(range(low, high + 1))

@@ -15,7 +15,7 @@ LONGEST_S = 10 * 365 * 86_400
 """Ten years, in seconds: a longer run or walltime is an error of unit."""
 LATEST_S = 250 * 365 * 86_400
 """The year 2220, in seconds since 1970."""
-MOST_GPUS = MAX_MEMBERS
+MAX_GPUS = MAX_MEMBERS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_IN_UTC = datetime(1970, 1, 1)  # noqa: DTZ001 - for times that do not name their zone
@@ -56,7 +56,7 @@ def duration(text: str, name: str) -> int:
 @lru_cache(maxsize=1024)
 def gpus(text: str, name: str) -> int:
     """Parses a count of GPUs; cached, because traces have few different counts."""
-    return whole(text, name, MOST_GPUS)
+    return whole(text, name, MAX_GPUS)
 
 
 def seconds(text: str, name: str) -> int:

@@ -58,7 +58,7 @@ def job_of(text: str, row: int) -> TraceJob:
     except msgspec.DecodeError as error:
         raise RowError("not a line of JSON", f"{error}") from None
     if line.replicas is not None:
-        _between(line.replicas, "replicas", c.MOST_GPUS)
+        _between(line.replicas, "replicas", c.MAX_GPUS)
         if line.replicas == 0:
             raise RowError("value out of range", "replicas is 0; a gang has one at least")
     each = line.request if line.request is not None else {}
@@ -67,7 +67,7 @@ def job_of(text: str, row: int) -> TraceJob:
         id=line.id or f"line-{row}",
         submit=_submit(line),
         duration=_duration(line),
-        gpus=_between(each.get(GPU, line.gpus * share) // share, "gpus", c.MOST_GPUS),
+        gpus=_between(each.get(GPU, line.gpus * share) // share, "gpus", c.MAX_GPUS),
         replicas=line.replicas,
         cpu=_between(each.get(CPU, line.cpu * share) // share, "cpu", MAX_AMOUNT),
         memory=_between(each.get(MEMORY, line.memory * share) // share, "memory", MAX_AMOUNT),

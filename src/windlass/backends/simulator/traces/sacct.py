@@ -86,7 +86,7 @@ def _limit(text: str) -> int | None:
 def _asked(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int, int, int, tuple[str, ...]]:
     """Returns (nodes, GPUs, milli-cores, bytes, models) over all nodes. Uneven shares are rounded down to even ones."""
     tres = _tres(cell(cells, at.get("AllocTRES")) or cell(cells, at.get("ReqTRES")))
-    nodes = max(1, c.whole(tres.get("node") or cell(cells, at.get("NNodes")) or "1", "nodes", c.MOST_GPUS))
+    nodes = max(1, c.whole(tres.get("node") or cell(cells, at.get("NNodes")) or "1", "nodes", c.MAX_GPUS))
     cores = c.whole(tres.get("cpu") or cell(cells, at.get("NCPUS")) or "0", "cpu", 10**7)
     typed = {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
     plain = tres.get("gres/gpu")

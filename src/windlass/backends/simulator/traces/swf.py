@@ -27,7 +27,7 @@ def job_of(cells: Sequence[str], row: int) -> TraceJob:
     number, submit, _wait, run, used, _cpu, memory, asked, limit, asked_memory, status, user = cells[:12]
     if run == _UNKNOWN:
         raise RowError(NEVER_STARTED, "the run time (4th field) is -1: the job never ran")
-    processors = c.whole(asked if _known(asked) else used, "processors (8th or 5th field)", c.MOST_GPUS)
+    processors = c.whole(asked if _known(asked) else used, "processors (8th or 5th field)", c.MAX_GPUS)
     if processors == 0:
         raise RowError("value out of range", "the job ran on 0 processors (5th and 8th field)")
     each = asked_memory if _known(asked_memory) else memory

@@ -15,7 +15,7 @@ from windlass.jobs.kubernetes.parsed_job import WORKER, Replicas
 from windlass.jobs.syntax.names import did_you_mean
 
 RESTARTS = ("OnFailure", "Never", "Always", "ExitCode")
-MOST_REPLICAS = 100_000
+MAX_REPLICAS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _type(name: str, entry: ManifestField, kind: ReplicaTypes) -> str:
 
 def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
     default = kind.counts.get(name, 1)
-    count = entry["replicas"].integer(0, MOST_REPLICAS)
+    count = entry["replicas"].integer(0, MAX_REPLICAS)
     count = default if count is None else count
     if name in kind.single and count != 1:
         entry["replicas"].refuse(f"must be 1: a job has one {name}")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, check_template
+from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, check_template
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Replicas
 from windlass.jobs.kubernetes.pods.strategic_merge import merge
@@ -98,9 +98,9 @@ def _replicas(manifest: ManifestField, job: ManifestField, ml: ManifestField, tr
 
 def _count(manifest: ManifestField, job: ManifestField, ml: ManifestField, trains: ManifestField) -> int:
     """Returns the number of pods of a job; MPI's launcher may be counted among the nodes."""
-    parallelism = job["template"]["spec"]["parallelism"].integer(0, MOST_REPLICAS)
+    parallelism = job["template"]["spec"]["parallelism"].integer(0, MAX_REPLICAS)
     own = 1 if parallelism is None else parallelism
-    asked = manifest["spec"]["trainer"]["numNodes"].integer(0, MOST_REPLICAS)
+    asked = manifest["spec"]["trainer"]["numNodes"].integer(0, MAX_REPLICAS)
     name = job["name"].text()
     if ml["mpi"].value is not None:
         spare = 1 if ml["mpi"]["runLauncherAsNode"].flag() else 0
@@ -109,7 +109,7 @@ def _count(manifest: ManifestField, job: ManifestField, ml: ManifestField, train
         return own
     if asked is not None:
         return asked
-    return (ml["numNodes"].integer(0, MOST_REPLICAS) or 1) if ml.mapping() else own
+    return (ml["numNodes"].integer(0, MAX_REPLICAS) or 1) if ml.mapping() else own
 
 
 def _laid_over(manifest: ManifestField, name: str, template: ManifestField) -> Manifest:

@@ -43,8 +43,8 @@ class ObjectStorage:
             store, root = url_to_fs(text, use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
             missing = error.name or package or str(error)
-            asked = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
-            raise StorageUnusableError(f"{text}: {missing} is not installed\npip install {asked}") from None
+            requirement = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
+            raise StorageUnusableError(f"{text}: {missing} is not installed\npip install {requirement}") from None
         except ValueError as error:
             raise StorageUnusableError(
                 f"{text}: {error}\nlocations are folders, s3://bucket/run, gs://… or abfs://…"
