@@ -163,7 +163,7 @@ def rendezvous_rules(options: Options, budget: wire.RestartBudget | None) -> Ren
         max_restarts=options.max_restarts,
         last_call=rendezvous.last_call,
         join_timeout=rendezvous.join_timeout,
-        # a follower that is alive connects again within the silence that loses it; the run waits for no agent longer
+        # followers of a lost leader reconnect within this time: after a longer silence they are lost themselves
         settle=min(rendezvous.interval * rendezvous.attempts, rendezvous.join_timeout),
     )
     if budget is None:

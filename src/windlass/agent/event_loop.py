@@ -63,7 +63,7 @@ class EventLoop:
         """Handles events until `end`."""
         while not self._ended:
             for key, _ in self._selector.select(self._time_left()):
-                if key.fd in self._selector.get_map():  # else an earlier call of this turn has forgotten it
+                if key.fd in self._selector.get_map():  # else an earlier call of this round has removed it
                     key.data()
             self._call_due_timers()
 

@@ -130,6 +130,41 @@ class LocalTarget:
         return str(self._paths.job_logs(job_id))
 
 
+class _JobOutput:
+    """Output of the ranks of followed jobs."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._sources: dict[str, LogSource] = {}
+        self._nodes: dict[str, dict[tuple[int, int], str]] = {}
+        """For each job the node of each (generation, rank)."""
+
+    def add(self, job_id: str, nodes: dict[tuple[int, int], str], open_source: Callable[[str], LogSource]) -> None:
+        """Prints the output of a job from now on; for a job that has started again, updates its nodes."""
+        self._nodes[job_id] = nodes
+        if job_id not in self._sources:
+            self._sources[job_id] = open_source(job_id)
+
+    def print_new(self) -> bool:
+        """Prints the new lines of all ranks; returns whether there were any."""
+        printed = [self._print(job_id, source.poll()) for job_id, source in self._sources.items()]
+        if any(printed):
+            self._screen.flush()
+        return any(printed)
+
+    def finish(self, job_id: str) -> None:
+        """Prints the remaining lines of a job that has ended."""
+        source = self._sources.pop(job_id, None)
+        self._print(job_id, source.finish() if source else ())
+        self._screen.flush()
+
+    def _print(self, job_id: str, lines: Sequence[LogLine]) -> bool:
+        label = job_id if len(self._sources) > 1 else ""
+        for line in lines:
+            self._screen.rank(line, self._nodes.get(job_id, {}), label)
+        return bool(lines)
+
+
 class JobFollower:
     """One foreground `run`. Finds or becomes the controller, and does so again when that controller stops."""
 
@@ -143,8 +178,7 @@ class JobFollower:
         self._handled_interrupts = 0
         self._after = 0
         self._generation: dict[str, int] = {}
-        self._nodes: dict[str, dict[tuple[int, int], str]] = {}
-        self._logs: dict[str, LogSource] = {}
+        self._output = _JobOutput(screen)
         self._ended: dict[str, Json] = {}
 
     def run(self, submissions: Sequence[Any], interrupts: Interrupts) -> int:
@@ -203,7 +237,7 @@ class JobFollower:
                 self._after = stream.after
                 for event in events:
                     self._handle_event(event)
-                pause = _MIN_POLL_S if self._print_output() or events else min(pause * 1.5, _MAX_POLL_S)
+                pause = _MIN_POLL_S if self._output.print_new() or events else min(pause * 1.5, _MAX_POLL_S)
                 if any(event["type"] == "all ended" for event in events):
                     return self._finish()
                 if self._screen.reader_left and not self._noted_broken_pipe:
@@ -231,10 +265,10 @@ class JobFollower:
         if after == "Admitted" and event["before"] != "Admitted":
             self._report_start(job_id, event["at"])
         elif after == "Restarting" and event["before"] != "Restarting":
-            self._print_output()
+            self._output.print_new()
             self._screen.say(job_messages.restart_line(job_id, self._generation.get(job_id, 1), event["message"]))
         elif event.get("event") == "Recovered":
-            self._print_output()
+            self._output.print_new()
             self._screen.say(job_messages.recovery_line(job_id, event["message"]))
         elif after == "Suspended":
             self._screen.state(f"job {job_id} is suspended: {event['message']}")
@@ -243,12 +277,11 @@ class JobFollower:
         """Prints the nodes of a started job and its environment notes. The job may be in a later state already."""
         details = self.connection.job(job_id)
         generation = self._generation[job_id] = self._generation.get(job_id, 0) + 1
-        self._nodes[job_id] = nodes_of_ranks(details)
-        nodes = [node for (number, _), node in self._nodes[job_id].items() if node and number == generation]
+        nodes_by_rank = nodes_of_ranks(details)
+        nodes = [node for (number, _), node in nodes_by_rank.items() if node and number == generation]
         if not nodes and details["attempts"] == generation:  # its pods are not bound yet
             nodes = details["nodes"]
-        if job_id not in self._logs:
-            self._logs[job_id] = self._target.log_source(job_id)
+        self._output.add(job_id, nodes_by_rank, self._target.log_source)
         self._screen.say(job_messages.admission_line(job_id, generation, at - details["created_at"], nodes))
         if generation == 1:
             for line in details["rank_resources"]:
@@ -256,27 +289,10 @@ class JobFollower:
 
     def _finish(self) -> int:
         for job_id, job in sorted(self._ended.items(), key=lambda item: item[1]["number"]):
-            source = self._logs.pop(job_id, None)
-            for line in source.finish() if source else ():
-                self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
-            self._screen.flush()
+            self._output.finish(job_id)
             for text in job_messages.end_lines(job, self._target.log_location(job_id), self._target.option):
                 self._screen.say(text)
         return job_messages.exit_code_of(self._ended.values())
-
-    def _print_output(self) -> bool:
-        """Prints the new lines of all ranks; returns whether there were any."""
-        printed = False
-        for job_id, source in self._logs.items():
-            for line in source.poll():
-                printed = True
-                self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
-        if printed:
-            self._screen.flush()
-        return printed
-
-    def _label(self, job_id: str) -> str:
-        return job_id if len(self._logs) > 1 else ""
 
     # --- interrupts and lost controllers -------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 import random
 
 from windlass.train.health.loss_spike import MIN_STEPS, WINDOW_STEPS, LossWindow, detect_spike
-from windlass.train.run_checkpoints import RollbackHistory
+from windlass.train.run_rollback import RollbackHistory
 
 CHANCE = random.Random(1)  # noqa: S311 - a dice
 NOISE = [3.0 + CHANCE.gauss(0, 0.1) for _ in range(WINDOW_STEPS)]

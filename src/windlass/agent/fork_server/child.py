@@ -75,7 +75,7 @@ def _execute(words: list[str]) -> None:
 
 
 def _seed_numpy() -> None:
-    """Seeds numpy anew: its state from the import is the same in all ranks. The module `random` does so itself."""
+    """Seeds numpy again: its state from the import is the same in all ranks. The module `random` does so itself."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 

@@ -53,7 +53,7 @@ class HeartbeatReceiver:
                     self._socket.sendto(wire.encode(message), self._addresses[rank])
 
     def forget(self) -> None:
-        """Drops all ranks: a generation is over. Ranks that go on greet again, and send their rings with that."""
+        """Drops all ranks: a generation is over. Survivors send another `Hello`, and their rings with it."""
         self._addresses.clear()
         for ring in self._rings.values():
             ring.memory.close()

@@ -76,7 +76,7 @@ class NodeRanks:
         self._start.start(membership, listener, survivors=False)
 
     def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
-        """Gives running ranks a new membership, and starts those that are lost anew."""
+        """Sends running ranks a new membership, and starts a new rank for each lost one."""
         self._start.reform(membership, listener, why)
 
     def halt(self, generation: int, why: str, *, planned: bool = False, number: int = signal.SIGTERM) -> None:

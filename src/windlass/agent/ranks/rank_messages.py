@@ -56,7 +56,7 @@ class RankMessages:
         self.telemetry = None
 
     def forget_channels(self) -> None:
-        """Drops the addresses and rings of all ranks: those that go on greet again."""
+        """Drops the addresses and rings of all ranks: survivors send another `Hello`."""
         self._receiver.forget()
 
     def slowest_rank(self, limits: hang_detection.HangLimits, now: float, silent: float) -> hang_detection.SlowestRank:

@@ -50,7 +50,7 @@ class RankStart:
         self._waiting = self._parts.table.membership = None
 
     def reform(self, membership: Membership, listener: socket.socket | None, why: str) -> None:
-        """Gives running ranks a new membership, and starts those that are lost anew."""
+        """Sends running ranks a new membership, and starts a new rank for each lost one."""
         table, messages = self._parts.table, self._parts.messages
         self._late_survivors.cancel()
         if not table.ranks:

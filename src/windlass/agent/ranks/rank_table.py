@@ -18,7 +18,7 @@ class NodeRank:
         self.ready = False
         """The rank can take a new membership, so it has entered the current one."""
         self.survives = False
-        """The rank is older than this generation and is to go on with it."""
+        """The rank is older than this generation and continues in it."""
         self.replaced = False
         """The rank was killed because it did not enter the current membership."""
 

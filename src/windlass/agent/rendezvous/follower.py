@@ -71,7 +71,7 @@ class Follower:
     # --- search ------------------------------------------------------------------------------------------
 
     def _ask_to_join(self, link: socket.socket | None) -> None:
-        """Asks the agent that answers to be taken in; leads itself when it is this agent's turn (no `link`)."""
+        """Asks the agent that answers to accept this one; leads if this agent is next in the roster (no `link`)."""
         roster = self._roster
         if link is None:
             lost = roster.peers[0].id if roster.peers else ""

@@ -25,7 +25,7 @@ class Endpoint(NamedTuple):
 
 
 class LeaderSearch:
-    """Calls `ask` with a connection, or with None when it is this agent's turn to lead.
+    """Calls `ask` with a connection, or with None when this agent is next in the roster and leads.
 
     Calls `nobody_answers` after each round without an answer, and `gave_up` once, `timeout` seconds after the start.
     """

@@ -2,7 +2,7 @@
 
 The first agent that can listen at the endpoint leads. It sends the roster to all: the agents in order, with addresses.
 When the leader is lost, each follower stops its ranks and calls the agents before it in the roster; one that reaches
-none of them leads. A leader that is not at the endpoint calls there every few seconds, and tells a newcomer who leads.
+none of them leads. A leader that cannot listen at the endpoint announces itself there, so that new agents find it.
 
 This module switches between the two roles: `leader_server` and `leader` lead, `follower` follows.
 """

@@ -1,4 +1,4 @@
-"""The agents of a run, as one of them knows them. The leading agent sends it to its followers (`leader_server`)."""
+"""The list of the agents of a run, which the leading agent sends to its followers (`leader_server`, `follower`)."""
 
 from __future__ import annotations
 

@@ -72,20 +72,20 @@ def has_exited_by_itself(exit: Exit) -> bool:
 
 
 def fail(found: EndClass, message: str, now: int) -> Failure:
-    """The failure of a class that no member's exit tells of."""
+    """A failure of a class that no exit of a member has, such as an exceeded walltime."""
     return Failure(FailureClass(found.kind), found.reason, message, now)
 
 
 def gives_nodes_back(failure: Failure) -> bool:
-    """Whether the gang needs other nodes: its own are gone, wanted by others, or at fault."""
+    """Whether the gang releases its nodes: they are lost, needed for a preemption, or faulty."""
     return failure.kind is FailureClass.PREEMPTION or failure.reason in _GIVES_NODES_BACK
 
 
 def describe_exhausted_limit(status: Status, failure: Failure, policy: RestartPolicy) -> str:
     """The limit that the failures counted so far, `failure` included, have passed, in words; "" if none.
 
-    Leaving for a preemption costs nothing, but a program that leaves again and again without ever having run for
-    long is bounded like a machine that fails.
+    A preemption counts against no limit, except that a program that leaves repeatedly after short runs is limited like
+    failures of infrastructure.
     """
     if failure.kind is FailureClass.USER and status.user_failures > policy.user_limit:
         return f"{_failures(status.user_failures)} of the program, {policy.user_limit} allowed (restarts)"

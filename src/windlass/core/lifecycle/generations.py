@@ -92,7 +92,7 @@ def stop_command(state: JobState) -> Stop:
 
 
 def become_target(state: JobState, now: int) -> Outcome:
-    """The state that was decided on when the generation was stopped, now that its last process is gone."""
+    """The state after a stop, as decided when it began (`Status.target`); the last process has ended."""
     status = state.status
     match status.target:
         case Target.SUCCEED:

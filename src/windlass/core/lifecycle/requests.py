@@ -1,4 +1,4 @@
-"""Handlers of what users ask for: suspend, resume, cancel, kill."""
+"""Handlers of users' requests: suspend, resume, cancel, kill. `state_machine` has the table that calls them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The state machine of a job: one table of transitions, and `step`, which applies an event.
 
-Rule: a handler stays in its phase or leads to one its row declares, a terminal phase is never left, and
-every (phase, event) pair has a row or is a declared no-op. `core.lifecycle.diagram` draws the documentation's
-picture from this same table. The handlers are in `transitions` (what happens to a job), `requests` (what users ask
-for) and `timers`; what they share is in `generations`.
+Rules: a handler keeps the phase or changes it to one that its row declares; a terminal phase never changes; every
+(phase, event) pair has a row or is a declared no-op. `core.lifecycle.diagram` draws the documentation's
+picture from this same table. The handlers are in `transitions` (observed events), `requests` (users' requests) and
+`timers`; `generations` has their common part.
 
 Sources: the conditions of kubeflow's training operator v1 (Created, Running, Restarting, Succeeded,
-Failed, Suspended) with coordinated restart: one lost member ends the generation, the gang starts again whole.
+Failed, Suspended) with coordinated restart: one lost member ends the generation, the whole gang starts again.
 """
 
 from __future__ import annotations

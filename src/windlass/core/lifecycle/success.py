@@ -1,23 +1,23 @@
-"""Success of a job by its members (`SuccessPolicy`)."""
+"""Decides whether a job has succeeded, from the members that have (`core.model.job.SuccessPolicy`)."""
 
 from __future__ import annotations
 
 from windlass.core.model.job import Job, SuccessRule
 
 
-def has_succeeded(job: Job, done: int) -> bool:
+def has_succeeded(job: Job, succeeded: int) -> bool:
     """Whether the members that succeeded, a bit set, make the job succeed. `job`: in the size in which it runs."""
     policy = job.success
     named = [bits for role, bits in _bits_by_role(job) if role in policy.roles]
     deciding = named or [bits for _, bits in _bits_by_role(job)]
     everything = sum(deciding)
-    if done & everything == everything:
+    if succeeded & everything == everything:
         return True
     match policy.rule:
         case SuccessRule.ANY:
-            return bool(done & everything)
+            return bool(succeeded & everything)
         case SuccessRule.FIRST:
-            return bool(done & deciding[0] & -deciding[0])
+            return bool(succeeded & deciding[0] & -deciding[0])
     return False
 
 

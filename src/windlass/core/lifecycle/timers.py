@@ -1,4 +1,4 @@
-"""Handlers of time: deadline, walltime, the end of a backoff, time to live."""
+"""Handlers of elapsed times: deadline, walltime, start timeout, backoff, time to live. `state_machine` calls them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Handlers of what happens to a job: submission, admission, starts, ends, lost nodes, preemption.
+"""Handlers of the events of a job: submission, admission, starts, ends, lost nodes, preemption.
 
-Each takes (state, event, now) and returns the state after it with the commands it causes.
+Each takes (state, event, now) and returns the new state and the commands. `state_machine` has the table that calls
+them; users' requests are in `requests`, limits of time in `timers`.
 """
 
 from __future__ import annotations

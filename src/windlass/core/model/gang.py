@@ -89,7 +89,7 @@ class PendingGang:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EquivalenceClass:
-    """Waiting gangs that the scheduler cannot tell apart (equal `class_key_of`), sorted by turn. Never empty."""
+    """Waiting gangs with an equal `class_key_of`, in the order of the queue: one decision is for all. Never empty."""
 
     gangs: tuple[PendingGang, ...]
     turns: tuple[Turn, ...]
@@ -201,7 +201,7 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
 
 
 def class_key_of(gang: PendingGang) -> ClassKey:
-    """Returns the key of a gang's equivalence class: every input of the decision except its turn."""
+    """Returns the key of a gang's equivalence class: every input of the decision except its position."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
     return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before
 

@@ -1,4 +1,4 @@
-"""The obstacle that keeps a waiting gang from starting."""
+"""The check of a scheduling cycle that kept a gang from starting. `core.model.reasons` has the reason for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler's decisions, as data."""
+"""A plan: the decisions of one scheduling cycle as data. `core.cycle` makes it, `controller` carries it out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The immutable state of the cluster that a plan is made on."""
+"""The immutable snapshot of the cluster that a plan is made on: nodes as arrays, gangs, queues and policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants: the amounts that a gang takes from its nodes."""
+"""Allocation: the amounts that a gang takes from its nodes under a placement (`core.model.snapshot.Grant`)."""
 
 from __future__ import annotations
 

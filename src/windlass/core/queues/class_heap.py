@@ -1,4 +1,4 @@
-"""Heap of the next gangs of several equivalence classes, by turn."""
+"""Heap of equivalence classes, sorted by their next gang. `queue_order` takes the next gang of a queue from it."""
 
 from __future__ import annotations
 

@@ -62,9 +62,8 @@ class Shares:
         drawn, quota = self.usage.charged(level), self.tree.quota[level]
         for name in self.tree.disputed[path[place]]:
             requested = charge(request, name)
-            if requested > 0 and drawn.get(name, 0) + increase_along(self.usage, path[:place], name, requested) > quota.get(
-                name, 0
-            ):
+            more = increase_along(self.usage, path[:place], name, requested)
+            if requested > 0 and drawn.get(name, 0) + more > quota.get(name, 0):
                 return False
         return True
 

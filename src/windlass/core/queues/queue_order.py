@@ -15,7 +15,7 @@ from windlass.core.queues.usage import QueueUsage
 
 
 class QueueOrder:
-    """Yields gangs by turn until every class is exhausted: all gangs of a queue, not only the first.
+    """Yields gangs in the order in which they are considered, until every class is exhausted.
 
     A class that is dropped yields no more, because equal gangs get the same answer: a thousand equal gangs cost as much
     as one. With `shares`, the tree of queues selects the next gang (`core.queues.fair_share_tree`). `priority_first`: a

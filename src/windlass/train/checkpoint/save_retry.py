@@ -1,7 +1,7 @@
 """Retries failed saves: a failure is reported and retried, and only repeated failures end the run.
 
 The clock of rank 0 decides when. All ranks know that a save has failed once they have waited for it, so its
-consequences are the same on all of them.
+consequences are the same on all of them. `saver` carries out one save, `save_report` prints results.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 from windlass.train.checkpoint.adaptive_interval import AdaptiveInterval
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_first
 from windlass.train.checkpoint.save_interval import elapsed_intervals, is_due
-from windlass.train.checkpoint.saver import CheckpointSaver, SaveCost
+from windlass.train.checkpoint.save_report import SaveReport, describe_newest, retry_pause
+from windlass.train.checkpoint.saver import CheckpointSaver
 from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError, StorageUnusableError, is_retryable
 
-Report = Callable[[str], None]
 Begin = Callable[[bool], None]
 """Starts a save; with True it waits until the save is complete."""
 _FINAL_SAVE_TIMEOUT_S = 150.0
@@ -34,17 +34,21 @@ class RetryingSaver:
     """Starts saves with a saver, and counts failures."""
 
     def __init__(
-        self, saver: CheckpointSaver, interval: AdaptiveInterval, ranks: RankGroup, report: Report, *, begun: int | None
+        self,
+        saver: CheckpointSaver,
+        interval: AdaptiveInterval,
+        ranks: RankGroup,
+        report: Callable[[str], None],
+        *,
+        begun: int | None,
     ) -> None:
         """`begun`: the loaded step. `report`: receives messages for people; that of rank 0 prints them."""
         self.saver, self.interval = saver, interval
-        self._ranks, self._report = ranks, report
+        self._ranks, self._report = ranks, SaveReport(report)
         self._newest_good = self._last_begun = StepTime(begun or 0, time.monotonic())
         """The newest good checkpoint, or the start; and the last save that was started."""
         self._has_succeeded = False
         self._failures = 0
-        self._reported = False
-        """Whether the result of the last save is reported."""
         self._retry_at = float("inf")
 
     def is_save_due(self, step: int) -> bool:
@@ -86,11 +90,11 @@ class RetryingSaver:
         try:
             self.saver.wait()
         except CheckpointError as error:
-            self._report_failure(error, step)
+            self._report.print_failure(error, step, self._failures, self.newest_good)
             self._count_failure(error)
             self._give_up_if_hopeless(error)
         else:
-            self._report_success(step)
+            self._report.print_success(step, self._failures, self.saver.ended or self.saver.cost)
             self._note_success(self._last_begun)
             assert self.saver.cost is not None  # noqa: S101 - a good save has a cost
             self.interval.note_cost(step, self.saver.cost)
@@ -120,44 +124,29 @@ class RetryingSaver:
             rest, ended = retry_pause(self._failures), time.monotonic()
             if not is_retryable(error) or run_on_first(self._ranks, lambda: ended + rest + (ended - begun) > until):
                 raise
-            self._report(f"{_failure_text(step, error)}\ntrying again in {rest:.0f} s")
+            self._report.print_retry(error, step, rest)
             return False
-        self._report_success(step)
+        self._report.print_success(step, self._failures, self.saver.ended or self.saver.cost)
         self._note_success(self._last_begun)
         return True
 
     def _start(self, begin: Begin, step: int, *, blocking: bool) -> None:
         self._last_begun = StepTime(step, time.monotonic())
-        self._retry_at, self._reported = float("inf"), False
+        self._retry_at = float("inf")
+        self._report.begin()
         self.interval.note_start()
         begin(blocking)
 
     def _check_in_flight(self, now: float) -> None:
         """Report the result of a save on rank 0, before other ranks know it."""
         step, ended = self.saver.in_flight, self.saver.ended
-        if step is None or self._reported:
+        if step is None or self._report.is_done:
             return
         if isinstance(ended, CheckpointError):
             self._retry_at = now + retry_pause(self._failures + 1)
-            self._report_failure(ended, step)
+            self._report.print_failure(ended, step, self._failures, self.newest_good)
         elif ended is not None:
-            self._report_success(step)
-
-    def _report_failure(self, error: CheckpointError, step: int) -> None:
-        if not self._reported and not isinstance(error, RankGoneError):
-            next_one = f"the next try is in {retry_pause(self._failures + 1):.0f} s, or when it is due"
-            self._report(f"{_failure_text(step, error)}\ntraining continues: {self._describe_good()}; {next_one}")
-        self._reported = True
-
-    def _report_success(self, step: int) -> None:
-        if self._reported:
-            return
-        self._reported = True
-        if self._failures:
-            self._report(f"the checkpoint of step {step} is good; {self._failures} before it had failed")
-        ended = self.saver.ended or self.saver.cost
-        if isinstance(ended, SaveCost) and ended.cleanup_error:
-            self._report(f"the checkpoint of step {step} is good; but {ended.cleanup_error}")
+            self._report.print_success(step, self._failures, self.saver.ended or self.saver.cost)
 
     def _count_failure(self, error: CheckpointError) -> None:
         if isinstance(error, RankGoneError):
@@ -176,31 +165,14 @@ class RetryingSaver:
         never = isinstance(error, StorageUnusableError) and not self._has_succeeded
         if never or is_hopeless(self._failures, passed):
             raise type(error)(
-                f"{error}\n{self._failures} saves in a row have failed; {self._describe_good()}"
+                f"{error}\n{self._failures} saves in a row have failed; {describe_newest(self.newest_good)}"
             ) from error
-
-    def _describe_good(self) -> str:
-        return (
-            f"the newest good checkpoint is of step {self.newest_good}"
-            if self.newest_good
-            else "there is no good checkpoint yet"
-        )
-
-
-def _failure_text(step: int, error: BaseException) -> str:
-    return f"the checkpoint of step {step} could not be saved: {error}"
 
 
 MAX_FAILURES = 5
 """Minimum number of failures in a row before a run ends."""
 MAX_INTERVALS = 3
 """Minimum number of intervals without a good checkpoint before a run ends."""
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 10.0, 300.0
-
-
-def retry_pause(failures: int) -> float:
-    """Return seconds from a failure to the next try. `failures`: number of failures in a row."""
-    return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (min(failures, 20) - 1))
 
 
 def is_hopeless(failures: int, intervals: float) -> bool:

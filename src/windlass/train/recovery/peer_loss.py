@@ -1,4 +1,4 @@
-"""Detects the loss of other ranks: the current step is aborted, and the agent's membership says how to continue."""
+"""Detects the loss of other ranks: the current step is aborted, and `in_place` waits for the next membership."""
 
 from __future__ import annotations
 

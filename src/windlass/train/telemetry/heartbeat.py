@@ -196,6 +196,6 @@ def _ignore() -> None:
 def _write_flight_record(folder: Path, rank: int) -> None:
     """Write torch's flight record of the last collectives; nothing where it is off."""
     with contextlib.suppress(Exception):
-        trace = _distributed_c10d._dump_fr_trace()  # type: ignore[attr-defined] # noqa: SLF001 - there is no public door
+        trace = _distributed_c10d._dump_fr_trace()  # type: ignore[attr-defined] # noqa: SLF001 - there is no public function
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"flight-recorder-rank{rank}.pickle").write_bytes(trace)

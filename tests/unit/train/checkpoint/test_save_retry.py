@@ -1,7 +1,8 @@
 import pytest
 
 from windlass.train.checkpoint.save_interval import SaveInterval, elapsed_intervals
-from windlass.train.checkpoint.save_retry import is_hopeless, retry_pause
+from windlass.train.checkpoint.save_report import retry_pause
+from windlass.train.checkpoint.save_retry import is_hopeless
 
 
 def test_pauses_double_up_to_five_minutes():
