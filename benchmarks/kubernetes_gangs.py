@@ -300,12 +300,13 @@ def theirs(plane: ControlPlane) -> list[str]:
 
 async def schedule(kubeconfig: str) -> None:
     """Run the backend and its controller like the operator."""
-    from windlass import controller  # noqa: PLC0415 - only here: the measuring process stays small
-    from windlass.backends.kubernetes.backend import KubernetesBackend  # noqa: PLC0415
+    from windlass.backends.kubernetes.backend import KubernetesBackend  # noqa: PLC0415 - the measuring process stays small
     from windlass.backends.kubernetes.client.access import from_kubeconfig  # noqa: PLC0415
     from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415
     from windlass.backends.kubernetes.served_kinds import served_kinds  # noqa: PLC0415
     from windlass.backends.kubernetes.watches import watch_all  # noqa: PLC0415
+    from windlass.controller.controller import Controller  # noqa: PLC0415
+    from windlass.controller.loop import run  # noqa: PLC0415
 
     async with Connection(from_kubeconfig(kubeconfig)) as connection:
         backend = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=print)
@@ -314,7 +315,7 @@ async def schedule(kubeconfig: str) -> None:
         await asyncio.wait([watching, asyncio.create_task(ready.wait())], return_when="FIRST_COMPLETED")
         if watching.done():
             watching.result()
-        await controller.run(controller.Controller(backend.recover(), backend.finished), backend, on_trouble=print)
+        await run(Controller(backend.recover(), backend.finished), backend, on_trouble=print)
 
 
 if __name__ == "__main__":
