@@ -17,13 +17,11 @@ from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
 from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import ObjectCache
-from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import JOBS, Resource
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
 from windlass.backends.kubernetes.event_router import EventRouter
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs, Outlet
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
-from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_commits import JobCommits
@@ -72,7 +70,7 @@ class KubernetesBackend:
         # 1. what is known of the cluster
         self.monitor = ClusterMonitor(settings.settle, self.now, self._inbox.wake, self.inject)
         self.cluster = self.monitor.state
-        self.pods = PodStore(self._see_pod)
+        self.pods = PodStore(lambda pod, there: self.router.see_pod(pod, there=there))
         self.launchers = LauncherJobs(self.pods)
         self.job_objects: defaultdict[Resource, ObjectCache[dict[str, Any]]] = defaultdict(ObjectCache)
         """Job objects by kind, batch Jobs included."""
@@ -84,7 +82,7 @@ class KubernetesBackend:
             settings.at_once,
             self.monitor,
             self.changed.mark,
-            self._see_created_job,
+            lambda job: self.router.see_jobs(self.job_objects[JOBS].put(job)),
             on_trouble,
         )
         self._executor.deletion.patience = settings.eviction_patience
@@ -94,7 +92,7 @@ class KubernetesBackend:
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs
-        self._standby = StandbyPods(self.pods, self._executor)
+        self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
         reports = JobReports(self.inject, self._refusals.tell, self.jobs.next_number)
         self.job_specs = JobSpecs(
@@ -102,14 +100,14 @@ class KubernetesBackend:
             reports,
             lambda parsed: fit_job(parsed, self.monitor.lookups.of(parsed.namespace)),
             self.inject,
-            self._discard_stale_pods,
+            lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
         )
         self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds)
         gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout)
         parts = BackendParts(gang_pods, self.monitor, self.inject, settings.settling)
-        runs = RunControl(self.changed, self._executor, parts, self._report)
-        self.gangs = GangController(self.jobs, self._standby, runs)
         self._statuses = StatusWriter(connection, urgent, self.now)
+        runs = RunControl(self.changed, self._executor, parts, self._statuses.look)
+        self.gangs = GangController(self.jobs, self._standby, runs)
         self._commits = JobCommits(
             connection,
             self.jobs,
@@ -127,7 +125,16 @@ class KubernetesBackend:
         """Agents in pods, which report to the leader."""
         # 4. external gangs
         self.external = self._external_gangs()
-        self.router = EventRouter(self.monitor, self.jobs, self.gangs, self.launchers, self.external, self._executor)
+        self.router = EventRouter(
+            self.monitor,
+            self.jobs,
+            self.gangs,
+            gang_pods,
+            self.changed,
+            self.launchers,
+            self.external,
+            self._executor.deletion,
+        )
 
     def _external_gangs(self) -> ExternalGangs:
         outlet = Outlet(
@@ -158,7 +165,7 @@ class KubernetesBackend:
         self.monitor.begin()
         self.gangs.recover()
         for pod in self.pods.all():
-            self.router.count(pod)
+            self.router.recount(pod)
         return Recovery(self.cluster.changed(), tuple(states), remembered(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
@@ -181,12 +188,15 @@ class KubernetesBackend:
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Writes every state into its object. Returns the jobs whose write failed. Raises BackendError."""
-        jobs = [state.id for state in changes.states] + list(changes.forgotten)
-        writes = [self._write(state) for state in changes.states]
+        own = [(gang, state) for state in changes.states if (gang := self.jobs.get(state.id)) is not None]
+        jobs = [gang.id for gang, _ in own] + list(changes.forgotten)
+        writes = [self._commits.write(gang, state) for gang, state in own]
         writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
         with self._executor.binding.at_once.with_priority():
             errors = await asyncio.gather(*writes, return_exceptions=True)
         failures = failures_of_jobs(list(zip(jobs, errors, strict=True)))
+        for state in changes.states:
+            self.external.commit(state)
         self._usage.note(changes.past)
         self._commits.record([each for each in changes.transitions if each.job_id not in failures], self._events)
         self._commits.record_failures(failures, self._events)
@@ -217,7 +227,7 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Stops all work in the background; the cluster stays as it is."""
-        for part in (self.external, self.pending, self._executor, self._refusals, self._events):
+        for part in (self.external, self.pending, self._standby, self._executor, self._refusals, self._events):
             await part.close()
         await self._usage.close()
         await self._statuses.close()
@@ -238,30 +248,5 @@ class KubernetesBackend:
         self.external.look()
         self.gangs.look(self.now())
 
-    def _see_pod(self, pod: Pod, there: bool) -> None:  # noqa: FBT001 - a callback
-        self.router.see_pod(pod, there=there)
-
-    def _see_created_job(self, job: dict[str, Any]) -> None:
-        self.router.see_jobs(self.job_objects[JOBS].put(job))
-
-    def _report(self, gang: Gang) -> None:
-        self._statuses.look(gang)
-
     def _recount(self, pod: Pod) -> None:
-        self.router.count(pod)
-        self.monitor.check()
-
-    async def _write(self, state: JobState) -> None:
-        if (gang := self.jobs.get(state.id)) is not None:
-            await self._commits.write(gang, state)
-        else:
-            self.external.commit(state)
-
-    def _discard_stale_pods(self, gang: Gang) -> None:
-        """Deletes standby pods of a gang that was changed, and all pods of one whose object is gone."""
-        if gang.run is None or gang.version.gone:  # the pods of a run are being bound
-            self._standby.discard(gang)
-        if gang.version.gone:
-            self._executor.deletion.delete(self.pods.owned(gang.home.uid), 0)
-        else:
-            self.changed.mark(gang)
+        self.router.recount(pod)

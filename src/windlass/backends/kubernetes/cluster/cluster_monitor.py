@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
 from windlass.backends.kubernetes.cluster.nodes import is_dead, is_ready
@@ -64,10 +63,6 @@ class ClusterMonitor:
         self._since, changed, self._lookups_changed = None, self._lookups_changed, False
         self.report()
         return Settled.LOOKUPS if changed or self.lookups.has_other_levels() else Settled.CLUSTER
-
-    def count(self, pod: Pod, *, ours: bool) -> None:
-        """Counts the resources of a pod on its node. `ours`: the controller accounts for it itself."""
-        self.state.see_pod(pod, ours=ours)
 
     def is_closed(self, node: str) -> bool:
         """Tells whether no pod may be started on a node."""

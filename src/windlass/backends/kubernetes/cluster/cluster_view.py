@@ -54,11 +54,12 @@ class ClusterView:
         """
         on = pod.spec.node_name
         amounts = takes(pod) if on and not ours else {}
-        return self._taken(self.others.put(pod.metadata.uid, on, amounts) if amounts else self._freed(pod))
+        uid = pod.metadata.uid
+        return self._taken(self.others.put(uid, on, amounts) if amounts else self.others.drop(uid))
 
     def drop_pod(self, pod: Pod) -> bool:
         """Removes a pod."""
-        return self._taken(self._freed(pod))
+        return self._taken(self.others.drop(pod.metadata.uid))
 
     def list_levels(self, levels: Sequence[Level]) -> bool:
         """Sets an explicit list of topology levels; empty: labels define them."""
@@ -86,9 +87,6 @@ class ClusterView:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, as `by_name` has them."""
         return tuple(self.by_name.values())
-
-    def _freed(self, pod: Pod) -> tuple[str, ...]:
-        return self.others.drop(pod.metadata.uid)
 
     def _taken(self, names: Iterable[str]) -> bool:
         """Marks nodes whose use has changed; pods may be seen before their nodes."""

@@ -39,12 +39,6 @@ class GangController:
                 gang.run = self._recovered(gang)
             self._changed.mark(gang)
 
-    def see_pod(self, gang: Gang, pod: Pod, *, there: bool) -> None:
-        """Records a pod of a gang, as it is now or was when it was deleted."""
-        if gang.run is not None:
-            self._parts.gang_pods.see(gang, gang.run, pod, there=there)
-        self._changed.mark(gang)
-
     def see_dead_nodes(self, nodes: Collection[str]) -> None:
         """Records that nothing can run on these nodes any more."""
         for gang in self._store if nodes else ():
@@ -57,6 +51,15 @@ class GangController:
         if gang.run is not None:
             self._parts.gang_pods.see_launcher(gang, gang.run)
         self._changed.mark(gang)
+
+    def see_changed_job(self, gang: Gang) -> None:
+        """Deletes standby pods of a gang that was changed, and all pods of one whose object is gone."""
+        if gang.run is None or gang.version.gone:  # the pods of a run are being bound
+            self._standby.discard(gang)
+        if gang.version.gone:
+            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.home.uid), 0)
+        else:
+            self._changed.mark(gang)
 
     def owner(self, pod: Pod) -> Gang | None:
         """Returns the gang that a pod belongs to."""

@@ -63,22 +63,18 @@ class RunControl:
         self._set_alarm(gang, run, changed, now)
 
     def _keep_running(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> None:
-        """Binds late pods, and maintains the rest of a run that has been launched."""
-        if run.ordered:
+        """Binds late pods; deletes pods of earlier generations; creates dependent objects; restarts single pods."""
+        if run.ordered and run.made_by_others:
             self.executor.bind(gang, run, _to_be_bound(gang, run, changed))
-        if run.launched:
-            self._keep_whole(gang, run)
-        for number, exit in run.failed.items():
-            run.tracker.fail(number, exit)
-
-    def _keep_whole(self, gang: Gang, run: Run) -> None:
-        """Deletes pods of earlier generations, creates dependent objects, restarts single pods."""
-        if run.strays and not run.busy:
+        if run.launched and run.strays and not run.busy:
             self.executor.deletion.delete(run.strays.values(), run.grace)
             run.strays.clear()
-        self.executor.accompany(gang, run)
-        if run.alone:
+        if run.launched:
+            self.executor.accompany(gang, run)
+        if run.launched and run.alone:
             self._restart_members(gang, run)
+        for number, exit in run.failed.items():
+            run.tracker.fail(number, exit)
 
     def _restart_members(self, gang: Gang, run: Run) -> None:
         """Deletes replaced pods and those beyond the replicas; creates the next ones on the same nodes."""

@@ -20,7 +20,7 @@ from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
-from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, bind_gang
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding, bind_gang
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
@@ -28,10 +28,10 @@ from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
 from windlass.jobs.kubernetes.parsed_job import Member
 
-_BEHIND = 3.0
+_MAX_DELAY_S = 3.0
 """Seconds that dependent objects may be delayed after pods while other gangs start."""
-_LATER = 30.0
-"""Seconds before the creation of pods or dependent objects that the API server has refused is repeated."""
+_RETRY_S = 30.0
+"""Seconds before the creation of dependent objects that the API server has refused is repeated."""
 
 
 class PodExecutor:
@@ -51,18 +51,13 @@ class PodExecutor:
         on_trouble: Callable[[str], None],
     ) -> None:
         self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, monitor.is_dead)
-        """Shared with the binding of external gangs, as is `deletion`."""
+        """Shared with the binding of external gangs, as is `deletion`. Standby pods use `dependents` too."""
         self.deletion = PodDeletion(self.binding, on_trouble)
-        self._dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
+        self.dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
         self._placements = monitor.placements
         self._mark, self._on_trouble = concern, on_trouble
         self._tasks = BackgroundTasks(on_trouble)
         self._leaving = self.binding.leaving
-
-    def prepare(self, gang: Gang, generation: int) -> None:
-        """Creates the pods of a generation that waits for nodes, unbound."""
-        gang.standby.creating = gang.standby.discards
-        self._tasks.start(self._prepare(gang, generation, gang.standby.discards))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Creates the missing pods of a run and binds all of them."""
@@ -96,14 +91,14 @@ class PodExecutor:
             about = job["metadata"]
             if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
                 self._leaving.add(about["uid"])
-                self._tasks.start(request_until_answered(partial(self._dependents.end_job, about)))
+                self._tasks.start(request_until_answered(partial(self.dependents.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """Deletes the services of pods that were removed."""
         names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
         if names:
             self._tasks.start(
-                request_until_answered(partial(self._dependents.remove_services, gang.home.namespace, names))
+                request_until_answered(partial(self.dependents.remove_services, gang.home.namespace, names))
             )
 
     async def close(self) -> None:
@@ -111,50 +106,12 @@ class PodExecutor:
         await self._tasks.close()
         await self.deletion.close()
 
-    async def _prepare(self, gang: Gang, generation: int, put_away: int) -> None:
-        troubles = await self._prepare_pods(gang, generation, put_away)
-        before = gang.notes.trouble
-        gang.notes.trouble = f"its pods cannot be created: {troubles[0]}" if troubles else ""
-        gang.notes.stale |= before != gang.notes.trouble
-        self._mark(gang)
-        if troubles:
-            await asyncio.sleep(_LATER)
-        if gang.standby.creating == put_away:
-            gang.standby.creating = None
-            gang.standby.generation = 0 if troubles else gang.standby.generation  # the next look retries
-            self._mark(gang)
-
-    async def _prepare_pods(self, gang: Gang, generation: int, put_away: int) -> Sequence[BaseException]:
-        """Creates the objects that pods refer to, then the pods. Returns the errors."""
-        wanted = Wanted(generation, gang.sizes, lambda: gang.standby.discards == put_away)
-        try:
-            await request_until_answered(partial(self._dependents.make_required, gang, wanted))
-        except ApiError as error:
-            return [error]
-        members = gang.members(generation, gang.sizes)
-        made = [
-            request_until_answered(partial(self._ready, gang, member, generation, put_away))
-            for member in members.values()
-        ]
-        return [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
-
-    async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
-        """Creates one standby pod; deletes it again if standby pods were discarded in the meantime."""
-        try:
-            pod = await self.binding.make(member, generation, wanted=lambda: gang.standby.discards == put_away)
-        except NotWantedError:
-            return
-        launched = gang.run is not None and gang.run.generation == generation
-        wanted_again = gang.standby.creating == gang.standby.discards
-        if gang.standby.discards != put_away and not (launched or wanted_again):
-            self.deletion.delete([pod], 0)
-
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
         try:
             members, numbers = gang.members(run.generation, run.sizes), gang.pod_names(run)
             wanted = members.keys() if names is None else members.keys() & names
             places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
-            await request_until_answered(partial(self._dependents.make_required, gang, _wanted_by(run)))
+            await request_until_answered(partial(self.dependents.make_required, gang, _wanted_by(run)))
             if self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
             claims = tuple(_nodes_of_claims(gang, places))
@@ -180,8 +137,8 @@ class PodExecutor:
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
-            await self.binding.at_once.wait_until_idle(_BEHIND)
-            await request_until_answered(lambda: self._dependents.make(gang, _wanted_by(run), running))
+            await self.binding.at_once.wait_until_idle(_MAX_DELAY_S)
+            await request_until_answered(lambda: self.dependents.make(gang, _wanted_by(run), running))
         except ApiError as error:
             gang.notes.trouble, gang.notes.stale = f"its dependent objects cannot be created: {error}", True
             self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
@@ -195,7 +152,7 @@ class PodExecutor:
 
     async def _accompany_later(self, gang: Gang) -> None:
         failed = gang.dependents.made_for
-        await asyncio.sleep(_LATER)
+        await asyncio.sleep(_RETRY_S)
         if gang.dependents.made_for == failed:
             gang.dependents.made_for = (0, 0)  # the next look creates them again
             self._mark(gang)

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
+from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.pods.dependent_objects import Wanted
+from windlass.backends.kubernetes.pods.pod_binding import NotWantedError
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.model.status import Phase
+from windlass.jobs.kubernetes.parsed_job import Member
+
+_RETRY_S = 30.0
+"""Seconds before the creation of pods that the API server has refused is repeated."""
 
 
 class StandbyPods:
-    """Pods without a node. They are bound when the gang starts, and discarded when it is changed or suspended."""
+    """Pods without a node. They are bound when the gang starts, and discarded when it is changed or suspended.
 
-    def __init__(self, pods: PodStore, executor: PodExecutor) -> None:
-        self._pods, self._executor = pods, executor
+    `mark` is called with each gang whose pods were created, or could not be.
+    """
+
+    def __init__(
+        self,
+        pods: PodStore,
+        executor: PodExecutor,
+        mark: Callable[[Gang], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._pods, self._mark = pods, mark
+        self._binding, self._deletion, self._dependents = executor.binding, executor.deletion, executor.dependents
+        self._tasks = BackgroundTasks(on_trouble)
 
     def prepare(self, gang: Gang) -> None:
         """Creates the pods of a queued gang that are missing. The size of an elastic gang is not known yet."""
@@ -24,11 +48,53 @@ class StandbyPods:
         members = gang.members(generation, gang.sizes)
         there = [self._pods.get(gang.home.namespace, name) for name in members]
         if standby.generation != generation or None in there:
-            standby.generation = generation
-            self._executor.prepare(gang, generation)
+            standby.generation, standby.creating = generation, standby.discards
+            self._tasks.start(self._create(gang, generation, standby.discards))
 
     def discard(self, gang: Gang) -> None:
         """Deletes the pods of a gang that are on no node."""
         gang.standby.generation = 0
         gang.standby.discards += 1
-        self._executor.deletion.delete((pod for pod in self._pods.owned(gang.home.uid) if not pod.spec.node_name), 0)
+        self._deletion.delete((pod for pod in self._pods.owned(gang.home.uid) if not pod.spec.node_name), 0)
+
+    async def close(self) -> None:
+        """Stops all work in the background; the pods stay as they are."""
+        await self._tasks.close()
+
+    async def _create(self, gang: Gang, generation: int, discards: int) -> None:
+        troubles = await self._create_pods(gang, generation, discards)
+        before = gang.notes.trouble
+        gang.notes.trouble = f"its pods cannot be created: {troubles[0]}" if troubles else ""
+        gang.notes.stale |= before != gang.notes.trouble
+        self._mark(gang)
+        if troubles:
+            await asyncio.sleep(_RETRY_S)
+        if gang.standby.creating == discards:
+            gang.standby.creating = None
+            gang.standby.generation = 0 if troubles else gang.standby.generation  # the next look retries
+            self._mark(gang)
+
+    async def _create_pods(self, gang: Gang, generation: int, discards: int) -> Sequence[BaseException]:
+        """Creates the objects that pods refer to, then the pods. Returns the errors."""
+        wanted = Wanted(generation, gang.sizes, lambda: gang.standby.discards == discards)
+        try:
+            await request_until_answered(partial(self._dependents.make_required, gang, wanted))
+        except ApiError as error:
+            return [error]
+        members = gang.members(generation, gang.sizes)
+        made = [
+            request_until_answered(partial(self._create_pod, gang, member, generation, discards))
+            for member in members.values()
+        ]
+        return [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
+
+    async def _create_pod(self, gang: Gang, member: Member, generation: int, discards: int) -> None:
+        """Creates one standby pod; deletes it again if standby pods were discarded in the meantime."""
+        try:
+            pod = await self._binding.make(member, generation, wanted=lambda: gang.standby.discards == discards)
+        except NotWantedError:
+            return
+        launched = gang.run is not None and gang.run.generation == generation
+        wanted_again = gang.standby.creating == gang.standby.discards
+        if gang.standby.discards != discards and not (launched or wanted_again):
+            self._deletion.delete([pod], 0)
