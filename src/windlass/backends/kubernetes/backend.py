@@ -17,10 +17,12 @@ from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
 from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import ObjectCache
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import JOBS, Resource
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
 from windlass.backends.kubernetes.event_router import EventRouter
-from windlass.backends.kubernetes.external.external_gangs import ExternalGangs, Outlet
+from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
+from windlass.backends.kubernetes.external.gang_control import BackendCallbacks
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
@@ -137,19 +139,19 @@ class KubernetesBackend:
         )
 
     def _external_gangs(self) -> ExternalGangs:
-        outlet = Outlet(
-            tell=self.inject,
-            number=self.jobs.next_number,
+        callbacks = BackendCallbacks(
+            inject=self.inject,
+            next_number=self.jobs.next_number,
             recount=self._recount,
-            tell_nodes=self.monitor.report,
+            report_cluster=self.monitor.report,
             wake=self._inbox.wake,
             placements=self.monitor.placements,
-            usable=lambda node: not self.monitor.is_closed(node),
+            is_usable=lambda node: not self.monitor.is_closed(node),
             around=self.monitor.lookups.of,
             now=self.now,
-            trouble=self.on_trouble,
+            on_trouble=self.on_trouble,
         )
-        return ExternalGangs(self._executor.binding, self._executor.deletion, self.pending, outlet)
+        return ExternalGangs(self._executor.binding, self._executor.deletion, self.pending, callbacks)
 
     # --- the port ------------------------------------------------------------------------------------
 
@@ -205,12 +207,12 @@ class KubernetesBackend:
     def perform(self, commands: Sequence[Command]) -> None:
         """Binds or deletes pods in the background. A `Forget` needs nothing: its object was deleted by the commit."""
         for command in commands:
-            external = self.external.get(command.job_id) is not None
+            gangs = self.gangs if self.external.get(command.job_id) is None else self.external.control
             match command:
                 case Launch(job_id, generation, placement):
-                    (self.external if external else self.gangs).launch(job_id, generation, placement)
+                    gangs.launch(job_id, generation, placement)
                 case Stop(job_id, generation, grace):
-                    (self.external if external else self.gangs).stop(job_id, generation, grace)
+                    gangs.stop(job_id, generation, grace)
                 case RestartMember(job_id, generation, member):
                     self.gangs.restart_member(job_id, generation, member)
 

@@ -1,0 +1,141 @@
+"""Carries out the controller's commands for external gangs, and reports what becomes of their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
+from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
+from windlass.backends.kubernetes.external.external_binder import ExternalBinder
+from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of, placement_of
+from windlass.backends.kubernetes.external.gang_gathering import GangGathering
+from windlass.backends.kubernetes.external.gang_index import GangIndex
+from windlass.backends.kubernetes.external.pending_messages import PendingMessages
+from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
+from windlass.backends.port import BackendEvent, JobEvent
+from windlass.core.lifecycle.events import Cancel, GangGone, PreemptionRefused
+from windlass.core.model.status import FailureClass, Placement, Target
+
+_LEFT_ALONE = ("NodeLost",)
+"""Reasons to end a gang for the controller only: its owner handles its living pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCallbacks:
+    """The parts of the backend that external gangs use."""
+
+    inject: Callable[[BackendEvent], None]
+    next_number: Callable[[], int]
+    """Returns the next job number."""
+    recount: Callable[[Pod], None]
+    """Called for a pod when the controller begins or ceases to account for it."""
+    report_cluster: Callable[[], None]
+    """Reports the cluster to the controller before the events that follow."""
+    wake: Callable[[], None]
+    """Schedules a call of `look`."""
+    placements: PlacementCheck
+    is_usable: Callable[[str], bool]
+    """Tells whether a pod may be bound to the node of this name."""
+    around: Callable[[str], Surroundings]
+    """Returns the lookups for a pod of this namespace."""
+    now: Callable[[], int]
+    on_trouble: Callable[[str], None]
+
+
+class ExternalGangControl:
+    """Binds and evicts the pods of one gang at a time. `mark` is called with each gang that is to be looked at."""
+
+    def __init__(
+        self,
+        index: GangIndex,
+        binder: ExternalBinder,
+        deletion: PodDeletion,
+        gathering: GangGathering,
+        messages: PendingMessages,
+        callbacks: BackendCallbacks,
+        mark: Callable[[ExternalGang], None],
+    ) -> None:
+        self._index, self._binder, self._deletion = index, binder, deletion
+        self._gathering, self._messages, self._callbacks = gathering, messages, callbacks
+        self._mark = mark
+        deletion.on_refused = self._take_back_stop
+
+    def launch(self, job_id: str, generation: int, placement: Placement) -> None:
+        """Binds all pods of a gang."""
+        gang = self._index.get(job_id)
+        if gang is None or (gang.allocation is not None and gang.allocation.busy):
+            return
+        if gang.allocation is None:
+            gang.allocation = Allocation(generation, nodes_of(gang.job, placement))
+            self.hold(gang, gang.allocation)
+        self._messages.clear(job_id)
+        self._binder.launch(gang, gang.allocation)
+
+    def stop(self, job_id: str, generation: int, _grace: int) -> None:
+        """Evicts a gang; deletes the pods of one that is not whole."""
+        gang = self._index.get(job_id)
+        if gang is None or gang.allocation is None:
+            self._callbacks.inject(JobEvent(job_id, GangGone(generation)))
+            self._callbacks.inject(JobEvent(job_id, Cancel("the end of its pods")))
+            return
+        gang.allocation.tracker.stopping = True
+        gang.allocation.left_alone = gang.allocation.whole and gang.status.reason in _LEFT_ALONE
+        self._mark(gang)
+
+    def _take_back_stop(self, pod: Pod, why: str) -> None:
+        """Cancels the preemption of a gang if a disruption budget has forbidden the eviction of all of its pods."""
+        gang = self._index.of_pod(pod.metadata.uid)
+        allocation = gang.allocation if gang is not None else None
+        if gang is None or allocation is None or not (allocation.stopping and _is_preempted(gang)):
+            return
+        living = list(gang.living())
+        if len(living) < len(gang.pods) or any(each.metadata.deletion_timestamp for each in living):
+            return  # some pods were evicted: the other evictions must follow
+        allocation.tracker.stopping = False
+        allocation.emptied = False
+        self._deletion.cancel_evictions(living)
+        self._callbacks.inject(
+            JobEvent(gang.id, PreemptionRefused(allocation.generation, f"{pod.metadata.name}: {why}"))
+        )
+
+    def hold(self, gang: ExternalGang, allocation: Allocation) -> None:
+        """Records that a gang holds its nodes."""
+        placement = placement_of(gang.job, allocation.nodes)
+        self._callbacks.placements.hold(gang.id, gang.job, placement, lambda: allocation.is_held)
+
+    def look(self, gang: ExternalGang) -> None:
+        """Reports what has happened to a gang since the last call, and deletes its pods if it is being stopped."""
+        allocation, changed, gang.changed = gang.allocation, gang.changed, set()
+        if allocation is not None:
+            self._settle(gang, allocation)
+        for event in gang.take_events():
+            self._callbacks.inject(JobEvent(gang.id, event))
+        if allocation is None or allocation.busy or allocation.gone or allocation.left_alone:
+            return
+        if allocation.stopping:
+            # no disruption budget covers a part of a gang
+            remove = self._deletion.evict if allocation.whole else self._deletion.delete
+            living = gang.living(sorted(changed) if allocation.emptied else None)
+            remove(pod for pod in living if not pod.metadata.deletion_timestamp)
+            allocation.emptied = True
+
+    def _settle(self, gang: ExternalGang, allocation: Allocation) -> None:
+        """Processes what the binder has done, and hands over the pods of a gang that is left alone."""
+        while allocation.given_up:
+            self._gathering.let_go(gang, allocation.given_up.pop())
+        while allocation.rebound and not allocation.busy:
+            number = allocation.rebound.pop()
+            allocation.observe(number, gang.now[number])
+        if allocation.left_alone and not (allocation.handed_over or allocation.busy):
+            allocation.handed_over = True
+            for pod in gang.living():
+                self._callbacks.recount(pod)
+            self._callbacks.report_cluster()  # before the controller assigns these resources to another gang
+
+
+def _is_preempted(gang: ExternalGang) -> bool:
+    """Tells whether a gang is being stopped for the sake of another one."""
+    failure = gang.status.last_failure
+    return gang.status.target is Target.REQUEUE and failure is not None and failure.kind is FailureClass.PREEMPTION
