@@ -14,13 +14,14 @@ from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
 
 import strays
-from windlass import controller
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
+from windlass.controller.controller import Controller
+from windlass.controller.loop import run
 
 from .other_kinds import COSCHEDULING_GROUPS, JOB_SETS, JOBS, NATIVE_GROUPS, PODS, VOLCANO_GROUPS
 
@@ -49,8 +50,8 @@ class Scheduler:
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait([watching, waiting], return_when="FIRST_COMPLETED")
         assert waiting.done(), watching.exception()
-        self.controller = controller.Controller(self.world.recover(), self.world.finished)
-        self.running = asyncio.create_task(controller.run(self.controller, self.world, on_trouble=self.troubles.append))
+        self.controller = Controller(self.world.recover(), self.world.finished)
+        self.running = asyncio.create_task(run(self.controller, self.world, on_trouble=self.troubles.append))
         self._stack.push_async_callback(ended, self.running)
         return self
 
