@@ -79,15 +79,10 @@ class KubernetesBackend:
         # 2. how pods and objects are written
         self.changed = ChangedGangs(self._inbox.wake)
         self._executor = PodExecutor(
-            connection,
-            self.pods,
-            settings.at_once,
-            self.monitor,
-            self.changed.mark,
-            lambda job: self.router.see_jobs(self.job_objects[JOBS].put(job)),
-            on_trouble,
+            connection, self.pods, settings.at_once, self.monitor, self.changed.mark, self._see_created_job, on_trouble
         )
-        self._executor.deletion.patience = settings.eviction_patience
+        deletion = self._executor.deletion
+        deletion.patience = settings.eviction_patience
         urgent = self._executor.binding.at_once
         self._events = EventRecorder(connection, urgent, on_trouble)
         self._refusals = Refusals(connection, self.now, on_trouble)
@@ -128,14 +123,7 @@ class KubernetesBackend:
         # 4. external gangs
         self.external = self._external_gangs()
         self.router = EventRouter(
-            self.monitor,
-            self.jobs,
-            self.gangs,
-            gang_pods,
-            self.changed,
-            self.launchers,
-            self.external,
-            self._executor.deletion,
+            self.monitor, self.jobs, self.gangs, gang_pods, self.changed, self.launchers, self.external, deletion
         )
 
     def _external_gangs(self) -> ExternalGangs:
@@ -249,6 +237,9 @@ class KubernetesBackend:
             self.external.resolve_again(changed)
         self.external.look()
         self.gangs.look(self.now())
+
+    def _see_created_job(self, job: dict[str, Any]) -> None:
+        self.router.see_jobs(self.job_objects[JOBS].put(job))
 
     def _recount(self, pod: Pod) -> None:
         self.router.recount(pod)
