@@ -20,16 +20,7 @@ from check_sizes import python_files
 CHECKED = ("src/", "tests/", "benchmarks/", "examples/", "tools/")
 
 # Folders and files that are not checked yet. Remove a line when `--package` finds nothing there any more.
-NOT_YET = {
-    "tests/kubernetes/client",
-    "tests/kubernetes/e2e",
-    "tests/kubernetes/external",
-    "tests/kubernetes/faults",
-    "tests/kubernetes/jobs",
-    "tests/kubernetes/scenarios",
-    "tests/unit/jobs",
-    "tests/unit/kubernetes",
-}
+NOT_YET = {}
 
 HEADLESS = "who|whoever|what|whatever|whose|where|how|that|those|nobody|somebody"
 PERSONAL = "he|him|his|himself|whoever|nobody|somebody"

@@ -79,7 +79,7 @@ async def remove(api: Api, *names: str) -> None:
         await until_gone(api, name)
 
 
-def test_torchrun_meets_across_nodes_by_the_name_of_a_service(real_nodes: RealCluster) -> None:
+def test_torchrun_ranks_meet_across_nodes_by_the_name_of_a_service(real_nodes: RealCluster) -> None:
     async def story() -> None:
         async with real_nodes.plane.api() as api:
             await api.post(f"{CORE}/configmaps", {"metadata": {"name": "script"}, "data": {"sum.py": SUM}})
@@ -136,7 +136,7 @@ def ssh_keys() -> dict[str, str]:
     return {name: base64.b64encode(content).decode() for name, content in files.items()}
 
 
-def test_a_container_that_takes_too_much_memory_is_killed(real_nodes: RealCluster) -> None:
+def test_a_container_that_exceeds_its_memory_limit_is_killed(real_nodes: RealCluster) -> None:
     async def story() -> None:
         async with real_nodes.plane.api() as api:
             limits = {"limits": {"memory": "64Mi"}}
@@ -149,7 +149,7 @@ def test_a_container_that_takes_too_much_memory_is_killed(real_nodes: RealCluste
     asyncio.run(story())
 
 
-def test_an_image_has_every_name_that_was_told_and_no_other(real_nodes: RealCluster) -> None:
+def test_an_image_has_every_given_name_and_no_other(real_nodes: RealCluster) -> None:
     async def story() -> None:
         real_nodes.know_images("kubeflow/pytorch-mnist:v1")
         async with real_nodes.plane.api() as api:
@@ -163,7 +163,7 @@ def test_an_image_has_every_name_that_was_told_and_no_other(real_nodes: RealClus
     asyncio.run(story())
 
 
-def test_on_a_silent_node_a_deleted_pod_runs_on(real_nodes: RealCluster) -> None:
+def test_a_deleted_pod_runs_on_while_its_node_is_silent(real_nodes: RealCluster) -> None:
     async def story() -> None:
         node = real_nodes.nodes[1]
         async with real_nodes.plane.api() as api:

@@ -1,4 +1,4 @@
-"""A fake API server with faults: each request is answered by the next one."""
+"""A fake API server with faults: each request gets the next prepared answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Seen:
 
 @dataclass
 class FakeApi:
-    """`tricks` are used up in order; after the last, `usual` answers."""
+    """Prepared answers are used in order; after the last, `usual` answers."""
 
     url: str = ""
     tricks: list[Trick] = field(default_factory=list)
@@ -40,7 +40,7 @@ class FakeApi:
         body = await request.read()
         self.seen.append(Seen(request.method, request.path, dict(request.query), dict(request.headers), body))
         trick = self.tricks.pop(0) if self.tricks else self.usual
-        assert trick is not None, f"nobody said what {request.method} {request.path} is answered with"
+        assert trick is not None, f"no answer is prepared for {request.method} {request.path} is answered with"
         return await trick(request)
 
 
@@ -78,7 +78,7 @@ def refuses(status: int, reason: str = "", message: str = "", *, details=None, *
 
 
 async def hangs_up(request: web.Request) -> web.StreamResponse:
-    """The request has been read, and the connection ends without a word."""
+    """Reads the request and closes the connection without an answer."""
     assert request.transport is not None
     request.transport.close()
     return web.Response()

@@ -27,7 +27,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server_tls(authority, tmp_path_factory):
-    """A server that asks for a certificate and takes what our authority has signed."""
+    """A server that requires a client certificate signed by our authority."""
     pair = authority.server(tmp_path_factory.mktemp("server"), "api", ["127.0.0.1", "api.example"])
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.pair.certificate))
     tls.load_cert_chain(pair.certificate, pair.key)
@@ -72,7 +72,7 @@ async def connected(api, folder, user, **cluster):
 
 
 async def knows(request):
-    """Answers with who one is."""
+    """Answers with the identity of the request."""
     ours = request.transport.get_extra_info("peercert")
     names = dict(part[0] for part in ours["subject"]) if ours else {}
     seen = {"who": request.headers.get("Authorization"), "certificate": names.get("commonName")}
@@ -104,7 +104,7 @@ def test_certificates_are_taken_from_files_and_from_the_text(authority, server_t
     asyncio.run(story())
 
 
-def test_a_server_with_another_authority_is_told_at_once(server_tls, tmp_path):
+def test_a_server_with_another_authority_is_reported_at_once(server_tls, tmp_path):
     async def story():
         async with fake_api(usual=knows, tls=server_tls) as api, connected(api, tmp_path, {"token": "t"}) as connection:
             with pytest.raises(Unreachable, match="is not who the configuration says"):
@@ -113,7 +113,7 @@ def test_a_server_with_another_authority_is_told_at_once(server_tls, tmp_path):
     asyncio.run(story())
 
 
-def test_a_server_is_held_to_the_name_that_is_given_or_to_none(authority, server_tls, tmp_path):
+def test_a_server_certificate_is_verified_against_the_given_name(authority, server_tls, tmp_path):
     async def story():
         async with fake_api(usual=knows, tls=server_tls) as api:
             ours = {"certificate-authority": str(authority.pair.certificate)}
@@ -128,7 +128,7 @@ def test_a_server_is_held_to_the_name_that_is_given_or_to_none(authority, server
     asyncio.run(story())
 
 
-def test_a_plugin_is_run_once_and_again_when_the_token_is_refused(tmp_path):
+def test_a_plugin_runs_again_when_the_token_is_refused(tmp_path):
     async def answer(request):
         good = request.headers["Authorization"] == "Bearer t2"
         return await (knows(request) if good else refuses(401, "Unauthorized")(request))
@@ -143,7 +143,7 @@ def test_a_plugin_is_run_once_and_again_when_the_token_is_refused(tmp_path):
     asyncio.run(story())
 
 
-def test_a_plugin_is_run_again_before_its_token_expires(tmp_path, monkeypatch):
+def test_a_plugin_runs_again_before_its_token_expires(tmp_path, monkeypatch):
     async def story():
         count = tmp_path / "count"
         for ends, runs in ((timedelta(hours=1), 1), (timedelta(seconds=-1), 2)):
@@ -169,7 +169,7 @@ def test_a_plugin_gets_its_arguments_and_environment(tmp_path):
     asyncio.run(story())
 
 
-def test_a_plugin_may_give_a_certificate(authority, server_tls, tmp_path):
+def test_a_plugin_may_return_a_certificate(authority, server_tls, tmp_path):
     async def story():
         mine = authority.client(tmp_path, "plugged")
         status = {"clientCertificateData": mine.certificate.read_text(), "clientKeyData": mine.key.read_text()}
@@ -191,7 +191,7 @@ def test_a_plugin_may_give_a_certificate(authority, server_tls, tmp_path):
         ("echo '{}'", "missing key"),
     ],
 )
-def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, capfd, script, why):
+def test_a_failed_plugin_is_reported_in_one_line(tmp_path, capfd, script, why):
     async def story():
         async with fake_api() as api, connected(api, tmp_path, plugin(tmp_path, script)) as connection:
             with pytest.raises(AccessError, match=why) as told:
@@ -202,7 +202,7 @@ def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, capfd, script, why):
     assert capfd.readouterr().err == ""
 
 
-def test_a_plugin_that_is_not_installed_is_told_with_its_hint(tmp_path):
+def test_a_missing_plugin_is_reported_with_its_hint(tmp_path):
     async def story():
         user = plugin(tmp_path, "", command="no-such-plugin", installHint="pip install it")
         async with fake_api() as api, connected(api, tmp_path, user) as connection:
@@ -212,7 +212,7 @@ def test_a_plugin_that_is_not_installed_is_told_with_its_hint(tmp_path):
     asyncio.run(story())
 
 
-def test_inside_a_cluster_the_token_is_read_again_when_it_rotates(authority, server_tls, tmp_path):
+def test_a_rotated_token_of_a_service_account_is_read_again(authority, server_tls, tmp_path):
     for name, text in (("token", "one\n"), ("namespace", "mine"), ("ca.crt", authority.pair.certificate.read_text())):
         (tmp_path / name).write_text(text)
 
@@ -236,7 +236,7 @@ def test_inside_a_cluster_the_token_is_read_again_when_it_rotates(authority, ser
     asyncio.run(story())
 
 
-def test_the_library_is_loaded_without_its_client_and_stays_whole_for_others():
+def test_the_library_is_loaded_without_its_client_and_stays_complete_for_others():
     program = (
         "import sys; from windlass.backends.kubernetes.client.config_library import load_library\n"
         "found = load_library()\n"

@@ -23,7 +23,7 @@ async def against(*tricks, usual=None, **options):
         yield api, connection
 
 
-def test_an_object_is_got_with_the_token():
+def test_an_object_is_requested_with_the_token():
     async def story():
         async with against(says(pod())) as (api, connection):
             assert (await connection.get(PODS, "ns", "p"))["metadata"]["name"] == "p"
@@ -33,7 +33,7 @@ def test_an_object_is_got_with_the_token():
     asyncio.run(story())
 
 
-def test_every_verb_asks_what_the_api_server_expects():
+def test_every_verb_sends_the_expected_request():
     async def story():
         async with against(usual=says(CONFIG_MAP)) as (api, connection):
             await connection.create(CONFIG_MAPS, CONFIG_MAP)
@@ -75,7 +75,7 @@ def test_every_verb_asks_what_the_api_server_expects():
     asyncio.run(story())
 
 
-def test_a_request_that_was_turned_away_is_sent_again_whatever_it_is():
+def test_a_rejected_request_of_any_verb_is_repeated():
     async def story():
         nameless = {"metadata": {"generateName": "c-", "namespace": "ns"}}
         async with against(ANOTHER_TIME, ANOTHER_TIME, says(CONFIG_MAP)) as (api, connection):
@@ -85,7 +85,7 @@ def test_a_request_that_was_turned_away_is_sent_again_whatever_it_is():
     asyncio.run(story())
 
 
-def test_nothing_is_sent_before_the_server_wants_it():
+def test_a_request_is_not_repeated_before_the_delay_of_the_server():
     async def story():
         async with against(refuses(503, **{"Retry-After": "1"}), says(pod())) as (_, connection):
             clock = asyncio.get_running_loop().time
@@ -107,7 +107,7 @@ def test_a_delay_beyond_the_limit_is_reported_at_once():
     asyncio.run(story())
 
 
-def test_a_create_whose_reply_was_lost_comes_back_as_there_already():
+def test_a_create_whose_reply_was_lost_ends_with_already_exists():
     async def story():
         async with against(hangs_up, refuses(409, "AlreadyExists")) as (api, connection):
             with pytest.raises(ApiError) as told:
@@ -131,7 +131,7 @@ def test_a_create_without_a_name_is_not_sent_twice():
 
 
 @pytest.mark.parametrize(("uid", "times"), [(None, 1), ("u", 2)])
-def test_a_deletion_is_sent_again_only_if_it_says_which_object_is_meant(uid, times):
+def test_a_deletion_is_repeated_only_with_preconditions(uid, times):
     async def story():
         async with against(says(pod()), hangs_up, usual=refuses(404, "NotFound")) as (api, connection):
             await connection.get(PODS, "ns", "p")
@@ -143,7 +143,7 @@ def test_a_deletion_is_sent_again_only_if_it_says_which_object_is_meant(uid, tim
     asyncio.run(story())
 
 
-def test_an_answer_that_takes_too_long_is_asked_for_again():
+def test_a_request_without_a_timely_answer_is_repeated():
     async def story():
         async def sleeps(_request):
             await asyncio.sleep(30)
@@ -155,7 +155,7 @@ def test_an_answer_that_takes_too_long_is_asked_for_again():
     asyncio.run(story())
 
 
-def test_a_server_that_is_not_there_is_unreachable_when_the_time_is_over():
+def test_a_missing_server_is_unreachable_after_the_timeout():
     async def story():
         async with fake_api() as api:
             pass
@@ -166,7 +166,7 @@ def test_a_server_that_is_not_there_is_unreachable_when_the_time_is_over():
     asyncio.run(story())
 
 
-def test_a_bind_whose_reply_was_lost_counts_if_the_pod_is_there():
+def test_a_bind_whose_reply_was_lost_counts_if_the_pod_is_bound():
     async def story():
         conflict = refuses(409, "Conflict", 'pod p is already assigned to node "n1"')
         async with against(hangs_up, conflict, says(pod(node="n1")), conflict) as (api, connection):
@@ -180,7 +180,7 @@ def test_a_bind_whose_reply_was_lost_counts_if_the_pod_is_there():
     asyncio.run(story())
 
 
-def test_an_eviction_that_a_budget_forbids_is_told_at_once():
+def test_an_eviction_that_a_budget_forbids_is_reported_at_once():
     async def story():
         details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}]}
         async with against(refuses(429, "TooManyRequests", details=details)) as (_, connection):
@@ -227,7 +227,7 @@ def test_a_lease_that_is_lost_while_others_hold_every_connection_stops_the_write
     asyncio.run(story())
 
 
-def test_credentials_are_renewed_once_for_all_who_were_turned_away():
+def test_credentials_are_renewed_once_for_all_rejected_requests():
     async def story():
         renewals = 0
 
@@ -251,7 +251,7 @@ def test_credentials_are_renewed_once_for_all_who_were_turned_away():
     asyncio.run(story())
 
 
-def test_credentials_that_stay_refused_are_told():
+def test_credentials_that_stay_refused_are_reported():
     async def story():
         async with against(usual=refuses(401, "Unauthorized")) as (api, connection):
             with pytest.raises(ApiError) as told:
@@ -274,7 +274,7 @@ def test_a_list_is_read_in_pages():
     asyncio.run(story())
 
 
-def test_a_list_whose_continuation_grew_too_old_starts_over_without_pages():
+def test_a_list_with_an_expired_continuation_starts_over_without_pages():
     async def story():
         tricks = [page(pod("a"), rest="t"), refuses(410, "Expired"), page(pod("b"), pod("c"))]
         async with against(*tricks) as (api, connection):
@@ -285,7 +285,7 @@ def test_a_list_whose_continuation_grew_too_old_starts_over_without_pages():
     asyncio.run(story())
 
 
-def test_a_page_of_a_proxy_is_told_as_it_is():
+def test_the_page_of_a_proxy_is_shown_in_the_error():
     async def story():
         async def proxy(_request):
             return await says("<html>Blocked</html>", 403)(_request)

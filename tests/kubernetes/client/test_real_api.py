@@ -26,7 +26,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture
 def name():
-    """One that no other test has used."""
+    """A name that no other test has used."""
     return f"client-{next(NUMBERS)}"
 
 
@@ -72,7 +72,7 @@ async def refused(request):
     return told.value
 
 
-def test_objects_are_made_changed_and_deleted(apiserver, name):
+def test_objects_are_created_changed_and_deleted(apiserver, name):
     async def story():
         async with connected(apiserver) as connection:
             first = await connection.create(CONFIG_MAPS, config_map(name, a="1"))
@@ -97,7 +97,7 @@ def test_objects_are_made_changed_and_deleted(apiserver, name):
     asyncio.run(story())
 
 
-def test_refusals_are_told_apart(apiserver, name):
+def test_refusals_are_distinguished(apiserver, name):
     async def story():
         async with connected(apiserver) as connection:
             bad = await refused(connection.create(CONFIG_MAPS, config_map("Not A Name")))
@@ -114,7 +114,7 @@ def test_refusals_are_told_apart(apiserver, name):
     asyncio.run(story())
 
 
-def test_a_pod_is_bound_once_and_only_the_one_that_is_meant(apiserver, name):
+def test_a_pod_is_bound_once_and_only_with_its_uid(apiserver, name):
     async def story():
         async with connected(apiserver) as connection, with_nodes(apiserver, "n1", "n2"):
             uid = (await connection.create(PODS, pod(name)))["metadata"]["uid"]
@@ -127,7 +127,7 @@ def test_a_pod_is_bound_once_and_only_the_one_that_is_meant(apiserver, name):
     asyncio.run(story())
 
 
-def test_writes_whose_replies_are_lost_are_known_to_be_done(apiserver, name):
+def test_writes_whose_replies_are_lost_count_as_done(apiserver, name):
     async def story():
         lost = [Rule(0, "POST", performed=True, times=1), Rule(503, "POST", "/binding", performed=True, times=1)]
         async with (
@@ -156,7 +156,7 @@ def test_a_busy_server_gets_every_write_once(apiserver, name):
     asyncio.run(story())
 
 
-def test_a_budget_forbids_an_eviction_and_without_it_the_pod_goes(apiserver, name):
+def test_a_budget_forbids_an_eviction_until_it_is_deleted(apiserver, name):
     async def story():
         async with connected(apiserver) as connection, with_nodes(apiserver, "n1"):
             uid = (await connection.create(PODS, pod(name, app=name)))["metadata"]["uid"]
@@ -173,7 +173,7 @@ def test_a_budget_forbids_an_eviction_and_without_it_the_pod_goes(apiserver, nam
     asyncio.run(story())
 
 
-def test_a_long_list_comes_whole(apiserver, name):
+def test_a_long_list_is_read_completely(apiserver, name):
     async def story():
         async with connected(apiserver) as connection:
             maps = [config_map(f"{name}-{number}") for number in range(1100)]
@@ -187,7 +187,7 @@ def test_a_long_list_comes_whole(apiserver, name):
 
 
 class Kept:
-    """The objects that follow from a reflector's changes, for comparison with the server."""
+    """The objects that result from a reflector's changes, for comparison with the server."""
 
     def __init__(self, scope):
         self.objects, self.counts, self.fresh = {}, {}, ObjectCache()
@@ -219,7 +219,7 @@ class Kept:
         )
 
     async def until_it_is(self, connection):
-        """Wait until what is kept is what is there."""
+        """Waits until the kept objects equal those of the server."""
         async with asyncio.timeout(60):
             while True:
                 truth = {
@@ -247,7 +247,7 @@ async def kept(connection, scope):
 
 
 async def life_of(connection, name, scope):
-    """One config map is made, changed three times, and every other one is deleted."""
+    """Creates a config map, changes it three times, and deletes every second one."""
     made = config_map(name)
     made["metadata"]["labels"] = {"of": scope}
     await connection.create(CONFIG_MAPS, made)
@@ -257,7 +257,7 @@ async def life_of(connection, name, scope):
         await connection.delete(CONFIG_MAPS, NS, name)
 
 
-def test_the_cache_equals_the_server_though_the_connection_breaks_all_the_time(apiserver, name):
+def test_the_cache_equals_the_server_although_the_connection_breaks_often(apiserver, name):
     async def story():
         async with (
             TcpProxy(apiserver.url) as wire,
@@ -274,7 +274,7 @@ def test_the_cache_equals_the_server_though_the_connection_breaks_all_the_time(a
     asyncio.run(story())
 
 
-def test_events_lost_by_a_silent_connection_arrive_after_all(apiserver, name):
+def test_events_lost_by_a_silent_connection_arrive_later(apiserver, name):
     async def story():
         async with (
             TcpProxy(apiserver.url) as wire,
@@ -293,7 +293,7 @@ def test_events_lost_by_a_silent_connection_arrive_after_all(apiserver, name):
     asyncio.run(story())
 
 
-def test_a_server_that_is_killed_and_comes_back_loses_nothing(apiserver, name):
+def test_a_killed_and_restarted_server_loses_no_events(apiserver, name):
     async def story():
         async with connected(apiserver) as connection, kept(connection, f"of={name}") as following:
             await asyncio.gather(*(life_of(connection, f"{name}-a{number}", name) for number in range(10)))
@@ -344,7 +344,7 @@ def test_pods_and_nodes_of_a_real_server_are_read(apiserver, name):
     asyncio.run(story())
 
 
-def test_a_server_that_is_gone_is_unreachable(apiserver):
+def test_a_stopped_server_is_unreachable(apiserver):
     async def story():
         async with TcpProxy(apiserver.url) as wire, connected(apiserver, wire.url) as connection:
             wire.refuses = True

@@ -52,7 +52,7 @@ class Heard:
 
 @contextlib.asynccontextmanager
 async def reflected(*tricks, usual=None, decode=orjson.loads, **options):
-    """A reflector against these tricks; the last says nothing more."""
+    """A reflector against prepared answers; the last one stays silent."""
     heard = Heard()
     async with fake_api(*tricks, usual=usual or streams()) as api, Connection(constant_access(api.url)) as connection:
         running = asyncio.create_task(
@@ -77,7 +77,7 @@ def watched_from(api):
     return [int(seen.query["resourceVersion"]) for seen in api.seen if "watch" in seen.query]
 
 
-def test_a_list_and_then_what_happens():
+def test_a_list_is_followed_by_events():
     async def story():
         watch = streams(
             event("ADDED", pod("b", 101)), event("MODIFIED", pod("a", 102)), event("DELETED", pod("b", 103))
@@ -118,7 +118,7 @@ def test_events_that_arrive_together_are_applied_together():
     asyncio.run(story())
 
 
-def test_a_line_that_comes_in_pieces_is_one_event():
+def test_a_line_received_in_pieces_is_one_event():
     async def story():
         line = event("ADDED", pod("a", 101))
         async with reflected(page(), streams(*(line[at : at + 1] for at in range(len(line))))) as (_, heard):
@@ -145,7 +145,7 @@ def test_a_watch_that_ends_or_breaks_is_resumed_from_the_last_event(then):
     asyncio.run(story())
 
 
-def test_a_watch_that_is_cut_in_the_middle_of_a_line_loses_nothing():
+def test_a_watch_that_breaks_within_a_line_loses_nothing():
     async def story():
         begun = event("ADDED", pod("b", 102))[:-10]
         again = streams(event("ADDED", pod("b", 102)))
@@ -156,7 +156,7 @@ def test_a_watch_that_is_cut_in_the_middle_of_a_line_loses_nothing():
     asyncio.run(story())
 
 
-def test_a_silent_watch_is_cut_by_us_and_resumed():
+def test_a_silent_watch_is_closed_and_resumed():
     async def story():
         tricks = [page(), streams(event("ADDED", pod("a", 101))), streams(event("ADDED", pod("b", 102)))]
         async with reflected(*tricks, silence=0.3) as (api, heard):
@@ -167,7 +167,7 @@ def test_a_silent_watch_is_cut_by_us_and_resumed():
     asyncio.run(story())
 
 
-def test_a_server_that_takes_the_request_and_says_nothing_is_trouble_long_before_a_silent_watch_is(monkeypatch):
+def test_a_server_that_does_not_start_a_watch_is_reported_before_a_silent_watch(monkeypatch):
     monkeypatch.setattr(transport, "WATCH_START_TIMEOUT_S", 0.3)
 
     async def story():
@@ -182,7 +182,7 @@ def test_a_server_that_takes_the_request_and_says_nothing_is_trouble_long_before
 
 
 @pytest.mark.parametrize("how", ["an event", "an answer"])
-def test_a_version_that_is_too_old_is_listed_again_and_the_difference_told(how):
+def test_an_expired_version_is_listed_again_and_the_difference_reported(how):
     async def story():
         gone = streams(GONE) if how == "an event" else refuses(410, "Expired")
         tricks = [
@@ -210,7 +210,7 @@ def test_events_before_an_error_in_the_same_batch_count():
     asyncio.run(story())
 
 
-def test_trouble_is_told_and_so_is_its_end():
+def test_an_error_and_its_end_are_reported():
     async def story():
         forbidden = refuses(403, "Forbidden")
         tricks = [forbidden, hangs_up, forbidden, page(), refuses(500), streams(event("ADDED", pod("a", 101)))]
@@ -221,7 +221,7 @@ def test_trouble_is_told_and_so_is_its_end():
     asyncio.run(story())
 
 
-def test_malformed_objects_are_told_by_name_and_left_out():
+def test_malformed_objects_are_reported_by_name_and_left_out():
     async def story():
         def decode(body):
             objects.pod(body)
@@ -266,7 +266,7 @@ def test_a_writer_reads_its_own_write_and_the_watch_does_not_undo_it():
     asyncio.run(story())
 
 
-def test_watches_that_are_cut_after_every_event_lose_none():
+def test_watches_that_break_after_every_event_lose_none():
     async def story():
         versions = range(101, 141)
         tricks = [streams(event("ADDED", pod("p", version, uid=f"u{version}")), then="cut") for version in versions]

@@ -97,7 +97,7 @@ def test_a_dry_run_changes_nothing(windlass, api):
     assert api(lambda client: client.get(DEFINITION))["items"] == []
 
 
-def test_an_installation_brings_everything_and_a_second_one_changes_nothing(windlass):
+def test_an_installation_creates_everything_and_a_second_one_changes_nothing(windlass):
     code, out, _ = windlass("install", "--wait", "0")
     assert (code, out.count("created")) == (0, len(installation_objects(Setup(IMAGE))))
     code, out, _ = windlass("install", "--wait", "0")
@@ -225,7 +225,7 @@ def test_kustomize_builds_every_overlay(overlay):
     assert kinds.count("Deployment") == 1
 
 
-def test_kustomize_brings_what_the_command_brings():
+def test_kustomize_installs_the_same_objects_as_the_command():
     """All objects but the default queue, which kubectl cannot apply together with its kind."""
     wanted = [each for each in installation_objects(Setup(IMAGE)) if each["kind"] != "Queue"]
     assert by_name(kustomized("default")) == by_name(wanted)
@@ -316,7 +316,7 @@ def jobs_of_every_kind():
     }
 
 
-def test_the_operator_does_its_work_with_exactly_its_permissions_and_the_next_one_goes_on(plane, api, tmp_path):
+def test_the_operator_works_with_exactly_its_permissions_and_the_next_one_continues(plane, api, tmp_path):
     jobs = list(jobs_of_every_kind())
     log = tmp_path / "operator.log"
 

@@ -1,1 +1,1 @@
-"""Whole jobs on two real nodes, as people start them: kubectl, the windlass command line, and the operator between."""
+"""Whole jobs on two real nodes, started as users start them: by kubectl or windlass, with the operator."""

@@ -1,4 +1,4 @@
-"""The operator for these tests: as the deployment that people install, or as a process beside the cluster."""
+"""The operator for these tests: as the installed deployment, or as a process outside the cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INSIDE = ("Deployment", "PodDisruptionBudget", "Service")
 
 @contextmanager
 def deployed(real: RealCluster) -> Iterator[None]:
-    """Its deployment runs on the nodes: with its own account and role, in a restricted namespace, probed."""
+    """Runs the deployment on the nodes: with its service account and role, in a restricted namespace, with probes."""
     real.know_images(*IMAGES)
     admin = User(real.plane.kubeconfig, NAMESPACE)
     admin.windlass("operator", "install", "--image", OPERATOR, "--replicas", "1", "--wait", "240")
@@ -38,7 +38,7 @@ def deployed(real: RealCluster) -> Iterator[None]:
 
 @contextmanager
 def beside(real: RealCluster, folder: Path) -> Iterator[Path]:
-    """It outlives every node, and has the same permissions. Yields its log."""
+    """Runs the operator in a process that outlives every node, with the same permissions. Yields its log."""
     real.know_images(*IMAGES)
     log = folder / "operator.log"
     server = Server("operator", asyncio.run(_command(real, folder)), log)

@@ -1,4 +1,4 @@
-"""Agents that were brought into pods whose image lacks Windlass, led by the operator, on two real nodes."""
+"""Agents injected into pods whose image lacks Windlass, led by the operator, on two real nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for step in range(100_000 if generation < 3 else 10):
 
 
 def beats() -> dict[str, Any]:
-    """Two pods of two ranks, one on each node. Their user is nobody, and what their image holds is read-only."""
+    """Two pods of two ranks, one on each node. They run as the user `nobody`, and their image is read-only."""
     safe = {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False}
     main = {"name": "main", "securityContext": safe, "volumeMounts": [{"name": "script", "mountPath": "/code"}]}
     pod = {
@@ -61,7 +61,7 @@ def beats() -> dict[str, Any]:
 
 
 def runs(user: User, pod: int, rank: int, generation: int) -> bool:
-    """Whether a rank of a pod has come so far."""
+    """Whether a rank of a pod has printed this."""
     return f"rank {rank} of 4 generation {generation}" in user.kubectl("logs", f"beats-worker-{pod}")
 
 
@@ -74,7 +74,7 @@ def recoveries(user: User) -> int:
     return int(user.status("trainingjob/beats").get("recoveries", 0))
 
 
-def test_a_rank_that_is_killed_or_hangs_comes_back_in_the_pods_that_there_are(user: User, tmp_path: Path) -> None:
+def test_a_killed_or_hanging_rank_restarts_in_the_same_pods(user: User, tmp_path: Path) -> None:
     (tmp_path / "beats.py").write_text(BEATS)
     user.kubectl("create", "configmap", "script", f"--from-file={tmp_path / 'beats.py'}")
     user.apply(beats())
@@ -98,7 +98,7 @@ def test_a_rank_that_is_killed_or_hangs_comes_back_in_the_pods_that_there_are(us
     node = pods[1]["spec"]["nodeName"]
     assert f"beats-worker-1 on node {node}: rank 3 is in forward of step 40 for" in told
 
-    # 3. and all is well, in the same pods
+    # 3. the job succeeds in the same pods
     until("the job to succeed", lambda: user.ended("trainingjob/beats"))
     status = user.status("trainingjob/beats")
     assert (status["attempts"], status["recoveries"]) == (1, 2)

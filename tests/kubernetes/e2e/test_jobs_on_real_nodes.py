@@ -1,4 +1,4 @@
-"""Jobs of three kinds run to their ends on two real nodes, and come back when a pod is lost."""
+"""Jobs of three kinds run to their ends on two real nodes, and restart when a pod is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "meets at", os
 
 
 def two_pods(name: str, script: str) -> dict[str, Any]:
-    """A PyTorchJob of two workers, each told its generation."""
+    """A PyTorchJob of two workers; each has its generation in its environment."""
     generation = {"fieldRef": {"fieldPath": "metadata.labels['windlass.dev/generation']"}}
     container = {
         "name": "pytorch",
@@ -37,7 +37,7 @@ def two_pods(name: str, script: str) -> dict[str, Any]:
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec}
 
 
-def test_digits_lose_a_process_and_end_as_if_nothing_had_happened(user: User, tmp_path: Path) -> None:
+def test_digits_training_that_loses_a_process_ends_with_the_same_result(user: User, tmp_path: Path) -> None:
     provide_checkpoints(user, tmp_path / "checkpoints")
     user.kubectl("create", "configmap", "digits", f"--from-file={ROOT / 'examples/digits/train.py'}")
     user.kubectl("apply", "-f", str(EXAMPLES / "digits.yaml"))
@@ -53,7 +53,7 @@ def test_digits_lose_a_process_and_end_as_if_nothing_had_happened(user: User, tm
     until("the job to succeed", lambda: user.ended("pytorchjob/digits"))
 
     assert re.search(r"resumed after epoch [1-9]", said), said
-    assert "test accuracy 0.9889" in said, said  # as on a laptop, undisturbed
+    assert "test accuracy 0.9889" in said, said  # as on the local backend without a fault
     status = user.status("pytorchjob/digits")
     assert (status["attempts"], status["failures"]) == (2, {"user": 0, "infrastructure": 1, "preemption": 0})
     assert "digits-worker-0" in status["lastFailure"]["message"]
@@ -62,7 +62,7 @@ def test_digits_lose_a_process_and_end_as_if_nothing_had_happened(user: User, tm
     assert not [pod for generation in (1, 3) for pod in user.pods(generation)]
 
 
-def test_a_deleted_pod_restarts_its_gang_and_is_told_of_in_words(user: User) -> None:
+def test_a_deleted_pod_restarts_its_gang_and_is_reported(user: User) -> None:
     user.apply(two_pods("pair", '[ "$GENERATION" = 2 ] || sleep 600'))
     until("both pods to run", lambda: user.running(1, 2))
     first = {pod["metadata"]["uid"] for pod in user.pods(1)}
@@ -82,7 +82,7 @@ def test_a_deleted_pod_restarts_its_gang_and_is_told_of_in_words(user: User) -> 
     )
 
 
-def test_a_job_made_anew_at_once_is_not_taken_for_the_one_before(user: User) -> None:
+def test_a_job_recreated_at_once_is_a_new_job(user: User) -> None:
     job = two_pods("again", 'trap "sleep 2; exit 0" TERM; sleep 6 & wait')
     user.apply(job)
     until("both pods to run", lambda: user.running(1, 2))
@@ -111,7 +111,7 @@ def test_an_mpijob_reaches_its_workers_and_leaves_its_launchers_log(user: User) 
     )
 
 
-def test_an_mpijob_that_restarts_as_a_gang_comes_back_when_a_worker_goes_quietly(user: User) -> None:
+def test_an_mpijob_with_gang_restart_restarts_when_a_worker_is_deleted(user: User) -> None:
     user.kubectl("create", "configmap", "pi", f"--from-file={EXAMPLES / 'pi.py'}")
     written = (EXAMPLES / "pi.yaml").read_text()
     gang = written.replace("runPolicy: {", "runPolicy: {restartMode: gang, ")
@@ -119,7 +119,7 @@ def test_an_mpijob_that_restarts_as_a_gang_comes_back_when_a_worker_goes_quietly
     user.kubectl("apply", "-f", "-", stdin=gang.replace("[mpirun,", "[sh, -c, 'sleep 3; exec \"$@\"', sh, mpirun,"))
     until("launcher and workers to run", lambda: user.running(1, 3))
 
-    user.kubectl("delete", "pod", "pi-worker-1", "--wait=false")  # whose sshd ends with 0 when it is told to go
+    user.kubectl("delete", "pod", "pi-worker-1", "--wait=false")  # its sshd exits with 0 on SIGTERM
     until("the job to succeed", lambda: user.ended("mpijob/pi"))
 
     status = user.status("mpijob/pi")

@@ -1,4 +1,4 @@
-"""A node that nobody hears any more, and whose containers still run: nothing starts beside them."""
+"""A node that is silent while its containers run: no pod of the next generation starts beside them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK_FOR = 12.0
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """One of its own, since it loses a node."""
+    """A cluster of its own, because it loses a node."""
     yield from serve_nodes(request)
 
 
@@ -33,7 +33,7 @@ def one_or_two_nodes() -> dict[str, Any]:
     return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "split"}, "spec": spec}
 
 
-def test_a_generation_starts_only_when_nothing_of_the_one_before_can_be_alive(
+def test_a_generation_starts_only_when_no_process_of_the_last_one_can_be_alive(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
     with beside(cluster, tmp_path), inside(cluster, "team") as user:

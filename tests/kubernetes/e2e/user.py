@@ -1,4 +1,4 @@
-"""Somebody who works in one namespace of a cluster, with kubectl and windlass."""
+"""A user of one namespace of a cluster, with kubectl and windlass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from controlplane.build import find
 from controlplane.real_nodes import RealCluster
 
 T = TypeVar("T")
-PATIENCE = 240.0
+TIMEOUT_S = 240.0
 """Seconds: two processes that import torch take ten on an idle machine."""
 IMAGE = "windlass-examples:1"
 WINDLASS = Path(sys.executable).with_name("windlass")
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class User:
-    """Commands end well, or the test fails with what they said."""
+    """Commands must succeed; the test fails with their output otherwise."""
 
     kubeconfig: Path
     namespace: str
@@ -48,7 +48,7 @@ class User:
         return self.read(what).get("status") or {}
 
     def pods(self, generation: int) -> list[dict[str, Any]]:
-        """By name: of the one job that is in this namespace."""
+        """Pods by name, of the only job in this namespace."""
         return list(self.read("pods", "-l", f"windlass.dev/generation={generation}")["items"])
 
     def running(self, generation: int, count: int) -> bool:
@@ -56,20 +56,20 @@ class User:
         return [pod["status"]["phase"] for pod in self.pods(generation)] == ["Running"] * count
 
     def ended(self, what: str, kind: str = "Succeeded") -> bool:
-        """Whether a job has come to this; another end fails the test."""
+        """Whether a job has reached this phase; another end fails the test."""
         true = true_conditions(self.status(what))
         assert not (true.keys() & {"Succeeded", "Failed"}) - {kind}, true
         return kind in true
 
     def events(self, what: str) -> list[tuple[str, str]]:
-        """Reasons and words of what happened to a job, in order."""
+        """Reasons and messages of the events of a job, in order."""
         kind, _, name = what.partition("/")
         items = self.read("events.events.k8s.io", f"--field-selector=regarding.kind={kind},regarding.name={name}")
         found = sorted(items["items"], key=lambda each: each["eventTime"])
         return [(each["reason"], each["note"]) for each in found]
 
     def follow(self, pod: str) -> Iterator[str]:
-        """The lines of a pod, as they come."""
+        """Lines of the log of a pod, as they are written."""
         command = [str(find("kubectl")), "-n", self.namespace, "logs", "-f", pod]
         with subprocess.Popen(command, env=self._env(), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -92,7 +92,7 @@ class User:
 
 @contextmanager
 def inside(real: RealCluster, namespace: str) -> Iterator[User]:
-    """A namespace of one's own, which goes with all that is in it."""
+    """A new namespace, deleted afterwards with all its objects."""
     user = User(real.plane.kubeconfig, namespace)
     user.kubectl("create", "namespace", namespace)
     try:
@@ -101,11 +101,11 @@ def inside(real: RealCluster, namespace: str) -> Iterator[User]:
         user.kubectl("delete", "namespace", namespace, "--timeout=120s")
 
 
-def until(what: str, found: Callable[[], T], patience: float = PATIENCE) -> T:
-    """Look until it is found; fail after `patience` seconds."""
-    give_up = time.monotonic() + patience
+def until(what: str, found: Callable[[], T], timeout: float = TIMEOUT_S) -> T:
+    """Polls until `found` returns a value; fails after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while not (result := found()):
-        assert time.monotonic() < give_up, f"still waiting for {what}"
+        assert time.monotonic() < deadline, f"still waiting for {what}"
         time.sleep(0.2)
     return result
 
@@ -116,7 +116,7 @@ def true_conditions(status: Mapping[str, Any]) -> dict[str, str]:
 
 
 def processes_of(pod: Mapping[str, Any]) -> list[int]:
-    """What runs in a pod's containers, as this machine knows it: by the cgroups that bear the containers' ids."""
+    """Process ids of a pod's containers on this machine, by the cgroups named after the containers' ids."""
     ids = [each["containerID"].rpartition("/")[2] for each in pod["status"]["containerStatuses"]]
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -127,7 +127,7 @@ def processes_of(pod: Mapping[str, Any]) -> list[int]:
 
 
 def provide_checkpoints(user: User, folder: Path) -> None:
-    """A claim of that name, as an administrator would provide it, and a volume that both nodes have."""
+    """Creates a claim of that name, and a volume that both nodes have."""
     size = {"storage": "1Gi"}
     shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     volume = {

@@ -1,4 +1,4 @@
-"""A cluster on which others bring gangs of every dialect: the API server knows their kinds, and makes pods of Jobs."""
+"""A cluster with the kinds of every dialect of external gangs, and with the Job controller."""
 
 from __future__ import annotations
 

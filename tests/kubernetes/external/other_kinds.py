@@ -1,4 +1,4 @@
-"""Kinds of other projects, as far as their gangs need them, and objects of theirs."""
+"""Kinds of other projects with the fields that their gangs use, and objects of these kinds."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def batch_job(name: str, parallelism: int, completions: int | None = None, **ann
 
 
 def job_set(name: str, **sizes: int) -> dict[str, Any]:
-    """Of replicated jobs by name, each of one Job of so many pods."""
+    """A JobSet of replicated jobs by name, each with one Job of this number of pods."""
     jobs = [
         {"name": job, "replicas": 1, "template": {"spec": {"parallelism": size, "completions": size}}}
         for job, size in sizes.items()
@@ -126,7 +126,7 @@ def priority_class(name: str, value: int) -> dict[str, Any]:
 
 
 def budget(name: str, app: str) -> dict[str, Any]:
-    """Of pods labelled so, all are to stay."""
+    """A disruption budget that protects all pods with these labels."""
     return _object(
         "policy/v1", "PodDisruptionBudget", name, {"minAvailable": "100%", "selector": {"matchLabels": {"app": app}}}
     )

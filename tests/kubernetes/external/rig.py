@@ -1,4 +1,4 @@
-"""A scheduler on a real API server, with fake nodes: opened, watched, killed and opened again."""
+"""A scheduler on a real API server with fake nodes, which can be killed and started again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def ended(task: asyncio.Task[Any]) -> None:
 
 
 class Rig:
-    """What a story uses."""
+    """The cluster of a test: objects, fake nodes and schedulers."""
 
     def __init__(self, plane: ControlPlane, api: Api, nodes: FakeKubelets) -> None:
         self.plane, self.api, self.nodes = plane, api, nodes
@@ -88,17 +88,17 @@ class Rig:
         return {each["metadata"]["name"]: each for each in (await self.api.get(PODS))["items"]}
 
     async def places(self) -> dict[str, str]:
-        """The nodes of those that have one, by name."""
+        """Nodes of the bound pods, by pod name."""
         return {name: on for name, pod in (await self.pods()).items() if (on := pod["spec"].get("nodeName"))}
 
     async def until(self, found: Callable[[], Awaitable[T | None]]) -> T:
-        """Wait until it is so; the scheduler must be alive meanwhile."""
-        give_up = time.monotonic() + strays.TIMEOUT_S
+        """Waits until the condition holds; the scheduler must be alive meanwhile."""
+        deadline = time.monotonic() + strays.TIMEOUT_S
         while not (answer := await found()):
             for scheduler in self.schedulers:
                 if scheduler.running.done():
                     scheduler.running.result()
-            assert time.monotonic() < give_up, await self.told()
+            assert time.monotonic() < deadline, await self.describe()
             await asyncio.sleep(0.02)
         return answer
 
@@ -117,7 +117,7 @@ class Rig:
         return await self.until(running)
 
     async def until_forgotten(self, scheduler: Scheduler) -> None:
-        """Until the controller holds no gang any more."""
+        """Waits until the controller holds no gang."""
 
         async def nothing() -> bool:
             return not scheduler.controller.states
@@ -125,7 +125,7 @@ class Rig:
         await self.until(nothing)
 
     async def why(self, name: str) -> str:
-        """What a pod is told of why it waits, once it is."""
+        """The pending reason in the conditions of a pod, once it is there."""
 
         async def told() -> str | None:
             self.give_reasons()
@@ -135,13 +135,13 @@ class Rig:
         return await self.until(told)
 
     def give_reasons(self) -> None:
-        """What the operator does now and then: hand the scheduler's verdicts on."""
+        """Passes the scheduler's verdicts on, as the operator does regularly."""
         for scheduler in self.schedulers:
             for job_id, verdict in scheduler.controller.plan.verdicts.items():
                 scheduler.world.external.say(job_id, verdict.message)
 
-    async def told(self) -> str:
-        """For whoever waits in vain."""
+    async def describe(self) -> str:
+        """The state for the message of a failed wait."""
         states = {
             job_id: (state.status.phase.value, state.status.reason, state.status.message)
             for scheduler in self.schedulers
@@ -166,7 +166,7 @@ async def rig(plane: ControlPlane, nodes: int = 2, gpus: int = 4) -> AsyncIterat
 
 
 async def until_empty(api: Api) -> None:
-    """Whoever makes pods of Jobs may have made some more."""
+    """Repeats the removal: the Job controller may have created further pods."""
     async with asyncio.timeout(strays.TIMEOUT_S):
         while (await api.get(PODS))["items"]:
             try:

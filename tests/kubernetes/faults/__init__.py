@@ -1,6 +1,5 @@
-"""Faults on a real API server, and what must be true after each of them.
+"""Faults on a real API server, and the invariants that hold after each of them.
 
-`jobs` makes what is handed in, `replicas` are operators that can be killed, `witness` sees every moment of it, and
-`truth` says what is wrong when it is quiet. Inside belong tests that break something; what is fine when nothing breaks
-is tested elsewhere.
+`jobs` makes the submitted objects, `replicas` are operators that can be killed, `witness` observes every change, and
+`violations` checks the settled cluster. Belongs here: tests with a fault. Behaviour without faults is tested elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Clusters that know our kinds, and the groups of others."""
+"""Clusters with our kinds and with foreign PodGroups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.installer import apply
 
-from .story import Story, story
+from .fault_scenario import FaultScenario, fault_scenario
 
 Play = Callable[..., None]
 
@@ -38,7 +38,7 @@ def plane(apiserver: ControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="session")
 def fragile(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
-    """A plane of its own for those who kill its servers."""
+    """A control plane of its own for tests that kill its servers."""
     for plane in serve(request, Settings()):
         define(plane)
         yield plane
@@ -46,26 +46,26 @@ def fragile(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def with_controllers(controllers: ControlPlane) -> ControlPlane:
-    """With garbage collection, the ends of namespaces, and kube-scheduler."""
+    """A control plane with garbage collection, deletion of namespaces, and kube-scheduler."""
     define(controllers)
     return controllers
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    """Run a story on a cluster, and ask for the truth after it. `alone`: nobody else schedules here."""
+    """Runs a scenario on a cluster and checks the invariants after it. `alone`: no other scheduler is active."""
 
     def run(
         plane: ControlPlane,
-        tale: Callable[[Story], Coroutine[Any, Any, None]],
+        scenario: Callable[[FaultScenario], Coroutine[Any, Any, None]],
         *,
         alone: bool = True,
         **given: Any,
     ) -> None:
         async def whole() -> None:
-            async with story(plane, tmp_path, **given) as on:
-                await tale(on)
-                await on.is_true(alone=alone)
+            async with fault_scenario(plane, tmp_path, **given) as on:
+                await scenario(on)
+                await on.check_invariants(alone=alone)
 
         asyncio.run(whole())
 

@@ -17,7 +17,7 @@ Manifest = dict[str, Any]
 
 
 def program(pod: Manifest) -> Script:
-    """What a pod does: works so long, or for ever, and ends with that code."""
+    """The behaviour of a pod: works for some seconds, or without end, and exits with this code."""
     said = pod["spec"]["containers"][0].get("command") or ["work"]
     work = float(said[1]) if len(said) > 1 else None
     return Script(work=work, code=int(said[2]) if len(said) > 2 else 0)
@@ -33,7 +33,7 @@ def training_job(name: str, size: int, work: float | None = None, namespace: str
 
 
 def pytorch_job(name: str, size: int, work: float | None = None, *, gang: bool = False, code: int = 0) -> Manifest:
-    """`gang`: restarted whole, else its pods are made anew one by one."""
+    """`gang`: restarted as a whole; otherwise its pods restart one by one."""
     roles = {"Master": 1, "Worker": size - 1}
     specs = {
         role: {"replicas": count, "restartPolicy": "OnFailure", "template": {"spec": _pod(command(work, code))}}
@@ -45,18 +45,18 @@ def pytorch_job(name: str, size: int, work: float | None = None, *, gang: bool =
 
 
 def pod_group(name: str, size: int, work: float | None = None) -> list[Manifest]:
-    """A gang that others bring: the group, and its pods."""
+    """An external gang: the PodGroup and its pods."""
     group = _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, {"minMember": size})
     return [group, *(_grouped(name, index, work) for index in range(size))]
 
 
 def single(name: str, work: float | None = None, scheduler: str = "default-scheduler") -> Manifest:
-    """A pod of its own."""
+    """A single pod."""
     return _object("v1", "Pod", name, {"restartPolicy": "Never", **_pod(command(work)), "schedulerName": scheduler})
 
 
 def path(manifest: Manifest) -> str:
-    """Where objects like this one are made."""
+    """API path under which objects of this kind are created."""
     plurals = {"Pod": "pods", "PodGroup": "podgroups", "TrainingJob": "trainingjobs", "PyTorchJob": "pytorchjobs"}
     version, plural = manifest["apiVersion"], plurals[manifest["kind"]]
     root = "/api/v1" if version == "v1" else f"/apis/{version}"
@@ -64,7 +64,7 @@ def path(manifest: Manifest) -> str:
 
 
 def mixture(number: int, work: float) -> list[Manifest]:
-    """The objects of one gang: kinds and sizes take turns."""
+    """The objects of one gang; kinds and sizes alternate with the number."""
     name, size = f"gang-{number}", 2 + number % 3
     return (
         lambda: [training_job(name, size, work)],

@@ -1,4 +1,4 @@
-"""Objects that nobody would write: good ones, changed in one to three places by a seeded chance."""
+"""Malformed objects: valid ones, changed in one to three fields by a seeded random number generator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Spot = tuple[Any, Any]
 
 
 def mutated(count: int, seed: int) -> Iterator[Manifest]:
-    """Every one has a name of its own."""
+    """Mutated objects with unique names."""
     chance = random.Random(seed)  # noqa: S311 - faults, not secrets
     seeds, wrong = list(good()), list(bad())
     for number in range(count):
@@ -88,7 +88,7 @@ def mutated(count: int, seed: int) -> Iterator[Manifest]:
 
 
 def good() -> Iterator[Manifest]:
-    """What the API server takes; most of it is suspended, so that not all of it gets pods."""
+    """Valid objects; most of them are suspended, so that few get pods."""
     for kind in KINDS:
         job = whole(kind)
         yield job
@@ -103,13 +103,13 @@ def good() -> Iterator[Manifest]:
 
 
 def bad() -> Iterator[Manifest]:
-    """What it refuses for one reason, which another change may mend."""
-    alone = ("SchedulingPolicy", "Reservation")  # there is one, and many of them slow every plan
+    """Objects that the API server refuses for one reason, which another mutation may remove."""
+    alone = ("SchedulingPolicy", "Reservation")  # one is enough, and many of them slow every plan
     yield from (each.manifest for each in malformed() if each.manifest["kind"] not in alone)
 
 
 def mutate(manifest: Manifest, chance: random.Random) -> None:
-    """One place of it is another now, or gone, or new."""
+    """Changes, removes or adds one field."""
     spots = [*_spots(manifest.get("spec")), *([(manifest, "spec")] if chance.random() < 0.02 else [])]
     what = chance.random()
     if what < 0.1 or not spots:
@@ -142,6 +142,6 @@ def _spots(value: Any) -> Iterator[Spot]:
 
 
 def _named(metadata: Manifest, name: str) -> Manifest:
-    """A name that was wrong on purpose stays wrong."""
+    """Names an object, unless its name is invalid on purpose."""
     right = metadata["name"] == "any" or metadata["name"].isalpha()
     return {**metadata, "name": name if right else f"{metadata['name']}-{name}"}

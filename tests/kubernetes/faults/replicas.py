@@ -1,4 +1,4 @@
-"""Operators in this process, each behind a wire of its own, so that they can be killed at any instant."""
+"""Operators in this process, each behind its own TCP proxy, so that they can be killed at any time."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ from windlass.server.operator.replica import ReplicaContext, run_replica
 
 LEASE = "faults"
 _OF_THE_PROGRAM = re.compile(r"(?!ApiError)[A-Z]\w*(Error|Exception|Group): |.*Traceback")
-"""What the world says of an exception that nobody has foreseen begins with its name."""
+"""Messages about unexpected exceptions begin with the name of the exception."""
 
 
 class Replica:
-    """Follows or leads. `said` is all it said."""
+    """One replica of the operator. `messages`: all that it printed."""
 
     def __init__(self, plane: ControlPlane, name: str, folder: Path, lease: float, url: str) -> None:
         self.name = name
-        self.said: list[str] = []
-        self.wire = TcpProxy(url or plane.url)
+        self.messages: list[str] = []
+        self.proxy = TcpProxy(url or plane.url)
         self._plane, self._folder, self._lease = plane, folder, lease
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        await self.wire.__aenter__()
-        self.task = asyncio.create_task(self._reign())
+        await self.proxy.__aenter__()
+        self.task = asyncio.create_task(self._run())
 
-    async def _reign(self) -> None:
+    async def _run(self) -> None:
         metrics = OperatorMetrics()
-        access = constant_access(self.wire.url, tls=self._plane.admin.ssl())
-        async with JobHistory(f"sqlite://{self._folder}/{self.name}.db", now, self.said.append) as history:
+        access = constant_access(self.proxy.url, tls=self._plane.admin.ssl())
+        async with JobHistory(f"sqlite://{self._folder}/{self.name}.db", now, self.messages.append) as history:
             terms = LeaseSettings("default", LEASE, self.name, self._lease)
-            world = BackendSettings(image_pull_timeout=0)
+            settings = BackendSettings(image_pull_timeout=0)
             await run_replica(
-                ReplicaContext(access, terms, self.said.append, Endpoints(metrics, history), metrics, world)
+                ReplicaContext(access, terms, self.messages.append, Endpoints(metrics, history), metrics, settings)
             )
 
     @property
     def leads(self) -> bool:
-        """By what it said last of it."""
-        words = [each for each in self.said if each.startswith(("leading", "no longer", "following"))]
+        """Whether it leads, by its last message about it."""
+        words = [each for each in self.messages if each.startswith(("leading", "no longer", "following"))]
         return bool(words) and words[-1].startswith("leading")
 
     def kill(self) -> None:
-        """As SIGKILL looks from outside: from this instant on nothing leaves it, and nobody is told."""
+        """Cuts all its connections without notice, as SIGKILL appears from outside."""
         assert self.task is not None
-        self.wire.refuses = True
-        self.wire.cut()
+        self.proxy.refuses = True
+        self.proxy.cut()
         self.task.cancel()
 
     async def close(self) -> None:
         assert self.task is not None
         await cancel_task(self.task)
-        await self.wire.__aexit__(None, None, None)
+        await self.proxy.__aexit__(None, None, None)
 
 
 class Replicas:
-    """Started, killed, and all ended in the end."""
+    """All replicas of a test; those that still run are ended with the test."""
 
     def __init__(self, plane: ControlPlane, folder: Path, lease: float = 1.0) -> None:
         self._plane, self._folder, self._lease = plane, folder, lease
@@ -85,14 +85,14 @@ class Replicas:
         return made
 
     async def leader(self) -> Replica:
-        """Wait until one of them leads."""
-        give_up = time.monotonic() + 2 * strays.TIMEOUT_S
+        """Waits until one of them leads."""
+        deadline = time.monotonic() + 2 * strays.TIMEOUT_S
         while not (leading := [each for each in self.living if each.leads]):
             for each in self.living:
                 assert each.task is not None
                 if each.task.done():
                     each.task.result()
-            assert time.monotonic() < give_up, [each.said[-3:] for each in self.living]
+            assert time.monotonic() < deadline, [each.messages[-3:] for each in self.living]
             await asyncio.sleep(0.01)
         return leading[-1]
 
@@ -106,9 +106,9 @@ class Replicas:
             each.kill()
         await asyncio.gather(*(each.close() for each in (*self.living, *self.dead)))
 
-    def troubles(self) -> list[str]:
-        """What was said that speaks of an error in the program, not of the cluster."""
-        said = [text for each in (*self.living, *self.dead) for text in each.said]
+    def errors(self) -> list[str]:
+        """Messages about errors of the program, not of the cluster."""
+        said = [text for each in (*self.living, *self.dead) for text in each.messages]
         return [text for text in said if _OF_THE_PROGRAM.match(text)]
 
 

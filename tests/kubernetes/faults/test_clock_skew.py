@@ -1,4 +1,4 @@
-"""Replicas whose clocks disagree by an hour: nothing ends too early, and nothing waits for the other's clock."""
+"""Replicas whose clocks differ by an hour: no job ends too early or waits for the other clock."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from windlass.server.operator import replica
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 HOUR = 3_600_000
 skew: contextvars.ContextVar[int] = contextvars.ContextVar("skew", default=0)
 
 
 @pytest.mark.parametrize(("first", "second"), [(HOUR, -HOUR), (-HOUR, HOUR)], ids=["behind", "ahead"])
-def test_the_next_leaders_clock_is_another(
+def test_a_leader_with_another_clock_continues_the_jobs(
     plane: ControlPlane, play: Play, monkeypatch: pytest.MonkeyPatch, first: int, second: int
 ) -> None:
     monkeypatch.setattr(replica, "epoch_ms", lambda: time.time_ns() // 1_000_000 + skew.get())
 
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         skew.set(first)
         await on.replicas.start()
         old = await on.replicas.leader()
@@ -35,7 +35,7 @@ def test_the_next_leaders_clock_is_another(
         await on.replicas.start()
         on.replicas.kill(old)
         await on.replicas.leader()
-        # the second failure in a row waits a second for its next start, by whatever clock
+        # the restart after a second failure in a row is delayed by a second on either clock
         for _ in range(3):
             await on.kubelets.end(jobs.NAMESPACE, "again-worker-0", End(code=137))
             before = on.kubelets.started
@@ -43,11 +43,11 @@ def test_the_next_leaders_clock_is_another(
         await on.until_phase("Running", "long", "again")
         assert (await on.job("long"))["status"]["windlass"]["generation"] == 1
 
-    play(plane, tale)
+    play(plane, scenario)
 
 
-def _more_than(on: Story, before: int):
-    async def so() -> bool:
+def _more_than(on: FaultScenario, before: int):
+    async def condition() -> bool:
         return on.kubelets.started >= before + 2
 
-    return so
+    return condition

@@ -1,4 +1,4 @@
-"""A leader that can no longer be reached, and lives: it stops writing before anybody else begins."""
+"""A live leader without a connection: it stops writing before another replica leads."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play
+from .fault_scenario import FaultScenario
 from .replicas import Replica
-from .story import Story
 
 GANGS = 12
 
 
 def refuses(leader: Replica) -> None:
-    """Its connections break, and no new one is made."""
-    leader.wire.refuses = True
-    leader.wire.cut()
+    """Breaks its connections and refuses new ones."""
+    leader.proxy.refuses = True
+    leader.proxy.cut()
 
 
 def swallows(leader: Replica) -> None:
-    """Nothing comes through, and nobody is told."""
-    leader.wire.drops = True
+    """Drops all data without closing connections."""
+    leader.proxy.drops = True
 
 
 def drags(leader: Replica) -> None:
-    """What it has sent arrives when another one leads."""
-    leader.wire.delay = 2.5
+    """Delays its requests until another replica leads."""
+    leader.proxy.delay = 2.5
 
 
 def heal(leader: Replica) -> None:
-    leader.wire.refuses = leader.wire.drops = False
-    leader.wire.delay = 0
-    leader.wire.cut()  # what was swallowed is missing for ever
+    leader.proxy.refuses = leader.proxy.drops = False
+    leader.proxy.delay = 0
+    leader.proxy.cut()  # dropped data is lost
 
 
 @pytest.mark.parametrize("cut_off", [refuses, swallows, drags])
-def test_nothing_is_bound_twice_when_the_leader_is_cut_off(
+def test_no_pod_is_bound_twice_when_the_leader_is_cut_off(
     plane: ControlPlane, play: Play, cut_off: Callable[[Replica], None]
 ) -> None:
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         await on.replicas.start()
         old = await on.replicas.leader()
         await on.replicas.start()
         for number in range(GANGS):
             await on.make(*jobs.mixture(number, 0.5))
-        await asyncio.sleep(0.1)  # somewhere in the middle
+        await asyncio.sleep(0.1)  # during the writes
         cut_off(old)
 
         async def another_leads() -> bool:
@@ -65,4 +65,4 @@ def test_nothing_is_bound_twice_when_the_leader_is_cut_off(
 
         await on.until(follows, "the old leader's insight")
 
-    play(plane, tale)
+    play(plane, scenario)

@@ -1,4 +1,4 @@
-"""The leader is killed again and again while a burst of gangs is taken in; another replica goes on each time."""
+"""The leader is killed repeatedly while many gangs arrive; another replica continues each time."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from controlplane.fault_proxy import FaultProxy
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 KILLS, FIRST = 50, 16
-"""How often the leader is killed, and how many gangs there are before the first time."""
+"""Number of kills of the leader, and number of gangs before the first kill."""
 SEED = 20
 LATEST = 0.3
 """Seconds from the moment a leader says so until it is killed, at most."""
 
 
 @pytest.mark.timeout(400)
-def test_killed_at_fifty_moments_of_a_burst(plane: ControlPlane, play: Play) -> None:
-    async def tale(on: Story) -> None:
+def test_all_gangs_end_although_the_leader_is_killed_at_fifty_moments(plane: ControlPlane, play: Play) -> None:
+    async def scenario(on: FaultScenario) -> None:
         chance = random.Random(SEED)  # noqa: S311 - a moment, not a secret
         for number in range(FIRST):
             await on.make(*jobs.mixture(number, chance.uniform(0.2, 1)))
@@ -39,13 +39,13 @@ def test_killed_at_fifty_moments_of_a_burst(plane: ControlPlane, play: Play) -> 
         assert len(await on.phases()) == (FIRST + KILLS) * 3 // 4 + 1
         assert len(on.replicas.dead) == KILLS
 
-    play(plane, tale)
+    play(plane, scenario)
 
 
-def test_the_next_leaders_watches_were_hanging(plane: ControlPlane, play: Play) -> None:
+def test_a_leader_whose_watches_hung_continues_the_jobs(plane: ControlPlane, play: Play) -> None:
     names = [f"job-{number}" for number in range(4)]
 
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         async def all_run_again() -> bool:
             told = [(await on.job(name))["status"]["windlass"] for name in names]
             return all(each["phase"] == "Running" and each["generation"] == 2 for each in told)
@@ -56,9 +56,9 @@ def test_the_next_leaders_watches_were_hanging(plane: ControlPlane, play: Play) 
             await on.make(*(jobs.training_job(name, 2) for name in names))
             await on.until_phase("Running", *names)
             second = await on.replicas.start(proxy.url)
-            while not second.said:  # noqa: ASYNC110 - that it follows
+            while not second.messages:  # noqa: ASYNC110 - that it follows
                 await asyncio.sleep(0.02)
-            # of all this it hears nothing
+            # its watches do not see this
             proxy.mute = True
             for name in names:
                 await on.kubelets.end(jobs.NAMESPACE, f"{name}-worker-1", End(code=137))
@@ -69,6 +69,6 @@ def test_the_next_leaders_watches_were_hanging(plane: ControlPlane, play: Play) 
             await on.make(jobs.training_job("later", 2, 0.2))
             await on.until_phase("Succeeded", "later")
             assert await all_run_again()
-            assert not any("no longer the leader" in text for text in second.said)
+            assert not any("no longer the leader" in text for text in second.messages)
 
-    play(plane, tale, nodes=6)
+    play(plane, scenario, nodes=6)

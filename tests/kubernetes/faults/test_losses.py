@@ -1,4 +1,4 @@
-"""What a gang stands on goes away: a node, or its namespace."""
+"""A node or the namespace of a running gang is deleted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 
-def test_a_node_is_deleted_under_a_bound_gang(plane: ControlPlane, play: Play) -> None:
-    """Alone, the API server keeps the pods of a node that is gone: nobody waits for them."""
+def test_a_gang_whose_node_is_deleted_restarts_elsewhere(plane: ControlPlane, play: Play) -> None:
+    """Without controllers, the API server keeps the pods of a deleted node; the operator does not wait for them."""
 
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         await on.replicas.start()
         await on.make(
             jobs.training_job("ours", 4),
@@ -36,13 +36,13 @@ def test_a_node_is_deleted_under_a_bound_gang(plane: ControlPlane, play: Play) -
         await on.until(elsewhere, "both gangs run where there are nodes")
         await on.until_phase("Running", "ours", "theirs")
 
-    play(plane, tale)
+    play(plane, scenario)
 
 
 @pytest.mark.controllers
-def test_a_namespace_is_deleted_under_a_job(with_controllers: ControlPlane, play: Play) -> None:
-    async def tale(on: Story) -> None:
-        await on.surely(lambda: on.api.post("/api/v1/namespaces", {"metadata": {"name": "team"}}))
+def test_a_job_whose_namespace_is_deleted_ends(with_controllers: ControlPlane, play: Play) -> None:
+    async def scenario(on: FaultScenario) -> None:
+        await on.retry(lambda: on.api.post("/api/v1/namespaces", {"metadata": {"name": "team"}}))
         await on.replicas.start()
 
         async def has_an_account() -> object:
@@ -66,4 +66,4 @@ def test_a_namespace_is_deleted_under_a_job(with_controllers: ControlPlane, play
         await on.until_phase("Succeeded", "waits")
         assert list(on.kubelets.alive()) == []
 
-    play(with_controllers, tale, nodes=1, heartbeat=2)
+    play(with_controllers, scenario, nodes=1, heartbeat=2)

@@ -1,4 +1,4 @@
-"""Malformed objects: refused by the API server, or reported in a condition; and the operator goes on.
+"""Malformed objects: refused by the API server, or reported in a condition; the operator continues.
 
 WINDLASS_MALFORMED is their number: 500 in `make test`, 10,000 in `make soak`.
 """
@@ -18,8 +18,8 @@ from deploy.samples import place
 
 from . import jobs
 from .conftest import Play
+from .fault_scenario import TIMEOUT_S, FaultScenario
 from .mutations import Manifest, mutated
-from .story import PATIENCE, Story
 
 COUNT = int(os.environ.get("WINDLASS_MALFORMED", "500"))
 SEED = 20
@@ -28,8 +28,8 @@ BATCH = 250
 
 
 @pytest.mark.timeout(900)
-def test_each_is_refused_or_reported_and_the_operator_goes_on(plane: ControlPlane, play: Play) -> None:
-    async def tale(on: Story) -> None:
+def test_malformed_objects_are_refused_or_reported_and_the_operator_continues(plane: ControlPlane, play: Play) -> None:
+    async def scenario(on: FaultScenario) -> None:
         operator = await on.replicas.start()
         await on.replicas.leader()
         fates: Counter[str] = Counter()
@@ -44,11 +44,11 @@ def test_each_is_refused_or_reported_and_the_operator_goes_on(plane: ControlPlan
         await on.make(jobs.training_job("good", 2, 0.1))
         await on.until_phase("Succeeded", "good")
 
-    play(plane, tale, nodes=0, lease=15.0)
+    play(plane, scenario, nodes=0, lease=15.0)
 
 
-async def hand_in(on: Story, manifests: list[Manifest]) -> Counter[str]:
-    """Make them, wait until each that was let through has its fate, and take them away again."""
+async def hand_in(on: FaultScenario, manifests: list[Manifest]) -> Counter[str]:
+    """Creates the objects, waits until each accepted one has its outcome, and deletes them."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def made(manifest: Manifest) -> Manifest | None:
@@ -73,10 +73,10 @@ async def hand_in(on: Story, manifests: list[Manifest]) -> Counter[str]:
             return await on.api.get(place(manifest, manifest["metadata"]["name"]))
 
     try:
-        await on.until(known, "every fate", PATIENCE)
+        await on.until(known, "every fate", TIMEOUT_S)
     except AssertionError:
         left = [each for each in last if not fate(each)]
-        raise AssertionError(f"{len(left)} of {len(passed)} without a fate: {left[:3]}") from None
+        raise AssertionError(f"{len(left)} of {len(passed)} without an outcome: {left[:3]}") from None
     fates += Counter(map(fate, last))
 
     async def gone(manifest: Manifest) -> None:
@@ -89,7 +89,7 @@ async def hand_in(on: Story, manifests: list[Manifest]) -> Counter[str]:
     return fates
 
 
-async def collect_garbage(on: Story) -> bool:
+async def collect_garbage(on: FaultScenario) -> bool:
     """Delete what garbage collection would delete: this plane has no controller for it. Whether no pod is left."""
     for kind in ("pods", "configmaps", "services"):
         for each in (await on.api.get(f"/api/v1/{kind}"))["items"]:
@@ -100,7 +100,7 @@ async def collect_garbage(on: Story) -> bool:
 
 
 def fate(manifest: dict[str, Any]) -> str:
-    """What has become of it; empty: nothing yet."""
+    """The outcome of an object; empty: none yet."""
     status = manifest.get("status") or {}
     if manifest["kind"] == "Queue":
         return "a queue"

@@ -1,4 +1,4 @@
-"""Objects of a later version of Windlass: a field that this one does not know, in spec and in status."""
+"""Objects of a later version of Windlass, with an unknown field in spec and in status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LATER = {"type": "string"}
@@ -21,7 +21,7 @@ LATER = {"type": "string"}
 
 @contextmanager
 def later_definition(plane: ControlPlane, name: str) -> Iterator[None]:
-    """The API server takes `spec.later` and `status.later`, as it does after an upgrade."""
+    """Defines `spec.later` and `status.later`, as an upgrade does."""
     path = f"{DEFINITIONS}/{name}"
     with Background() as there:
         api = there.enter(plane.api())
@@ -48,14 +48,14 @@ def with_later(manifest: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=["TrainingJob", "PyTorchJob"],
 )
-def test_it_is_run_or_refused_in_words_and_nothing_of_it_is_lost(
+def test_an_object_of_a_newer_version_is_run_or_refused_and_keeps_its_fields(
     plane: ControlPlane, play: Play, path: str, made: dict[str, Any]
 ) -> None:
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         await on.replicas.start()
         await on.replicas.leader()
 
-        async def known() -> bool:  # the API server takes a moment to know its new definition
+        async def known() -> bool:  # the new definition takes effect after a moment
             there = await on.api.post(jobs.path(made), with_later(made), dryRun="All")
             return "later" in there["spec"]
 
@@ -74,7 +74,7 @@ def test_it_is_run_or_refused_in_words_and_nothing_of_it_is_lost(
         assert (there["spec"]["later"], there["status"]["later"]) == ("on", "of the later one")
 
     with later_definition(plane, f"{path.rpartition('/')[2]}.{path.split('/')[2]}"):
-        play(plane, tale)
+        play(plane, scenario)
 
 
 FIRST = {"TrainingJob": "worker", "PyTorchJob": "master"}

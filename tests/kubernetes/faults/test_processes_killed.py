@@ -16,7 +16,7 @@ from controlplane.processes import Server
 
 from . import jobs
 from .conftest import Play
-from .story import LEASES, Story
+from .fault_scenario import LEASES, FaultScenario
 
 WINDLASS = Path(sys.executable).with_name("windlass")
 LEASE = "faults-of-processes"
@@ -25,7 +25,7 @@ SEED = 20
 
 
 class Operators:
-    """Processes, by their ids: the leader's stands in the Lease."""
+    """Operator processes by their ids; the Lease names that of the leader."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self._plane, self._folder = plane, folder
@@ -44,7 +44,7 @@ class Operators:
         server.start()
         self.started.append(server)
 
-    def said(self) -> str:
+    def messages(self) -> str:
         return "".join(each.log.read_text() for each in self.started)
 
 
@@ -59,8 +59,8 @@ def operators(plane: ControlPlane, folder: Path) -> Iterator[Operators]:
 
 
 @pytest.mark.timeout(240)
-def test_another_process_goes_on_whenever_the_leader_is_killed(plane: ControlPlane, play: Play, tmp_path: Path) -> None:
-    async def tale(on: Story, processes: Operators) -> None:
+def test_another_process_leads_after_each_kill_of_the_leader(plane: ControlPlane, play: Play, tmp_path: Path) -> None:
+    async def scenario(on: FaultScenario, processes: Operators) -> None:
         chance = random.Random(SEED)  # noqa: S311 - a moment, not a secret
         for _ in range(2):
             processes.start()
@@ -72,21 +72,21 @@ def test_another_process_goes_on_whenever_the_leader_is_killed(plane: ControlPla
             leader.kill()
             processes.start()
         await on.until_all_ended()
-        assert "Traceback" not in processes.said()
+        assert "Traceback" not in processes.messages()
         await on.api.delete(f"{LEASES}/{LEASE}")
 
     with operators(plane, tmp_path) as processes:
-        play(plane, lambda on: tale(on, processes))
+        play(plane, lambda on: scenario(on, processes))
 
 
-async def led_by_another(on: Story, processes: Operators) -> Server:
-    """Wait until somebody leads who lives."""
+async def led_by_another(on: FaultScenario, processes: Operators) -> Server:
+    """Waits until a live process leads."""
     found: list[Server] = []
 
-    async def so() -> bool:
+    async def condition() -> bool:
         holder = (await on.api.get(f"{LEASES}/{LEASE}"))["spec"]["holderIdentity"]
         found[:] = [each for each in processes.started if each.process and f"_{each.process.pid}_" in holder]
         return bool(found)
 
-    await on.until(so, "a leader")
+    await on.until(condition, "a leader")
     return found[0]

@@ -1,4 +1,4 @@
-"""An API server that says no, says later, or does as it was told and does not say so."""
+"""An API server that refuses requests, delays them, or carries them out without a reply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from controlplane.fault_proxy import FaultProxy, Rule
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 GANGS = 16
 NOT_THE_LEASE = "^(?!.*/leases)"
@@ -20,24 +20,24 @@ UNHEARD = [Rule(0, path=NOT_THE_LEASE, chance=0.05), Rule(0, path=NOT_THE_LEASE,
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("rules", [LATER, CONFLICTS, UNHEARD], ids=["429", "409", "no answer"])
-def test_refused_at_random(plane: ControlPlane, play: Play, rules: list[Rule]) -> None:
-    async def tale(on: Story) -> None:
+def test_jobs_end_although_requests_are_refused_at_random(plane: ControlPlane, play: Play, rules: list[Rule]) -> None:
+    async def scenario(on: FaultScenario) -> None:
         async with FaultProxy(on.plane, given := list(rules), seed=7) as proxy:
             await on.replicas.start(proxy.url)
             await on.replicas.leader()
             for number in range(GANGS):
                 await on.make(*jobs.mixture(number, 0.3))
-            await on.until_all_ended(patience=150)
+            await on.until_all_ended(timeout_s=150)
             assert all(rule.applied for rule in rules)
             given.clear()
-            await on.is_true()
+            await on.check_invariants()
 
-    play(plane, tale, lease=4.0)
+    play(plane, scenario, lease=4.0)
 
 
 @pytest.mark.parametrize("status", [403, 422, 500])
-def test_a_status_that_is_not_taken_holds_up_its_own_job_alone(plane: ControlPlane, play: Play, status: int) -> None:
-    async def tale(on: Story) -> None:
+def test_a_refused_status_delays_only_its_own_job(plane: ControlPlane, play: Play, status: int) -> None:
+    async def scenario(on: FaultScenario) -> None:
         given = [Rule(status, "PATCH", "/cursed/status")]
         async with FaultProxy(on.plane, given) as proxy:
             await on.replicas.start(proxy.url)
@@ -52,11 +52,11 @@ def test_a_status_that_is_not_taken_holds_up_its_own_job_alone(plane: ControlPla
             given.clear()
             await on.until_all_ended()
 
-    play(plane, tale, lease=4.0)
+    play(plane, scenario, lease=4.0)
 
 
-def test_a_job_whose_state_was_never_taken_is_started_by_whoever_leads_next(plane: ControlPlane, play: Play) -> None:
-    async def tale(on: Story) -> None:
+def test_a_job_whose_state_was_never_written_is_started_by_the_next_leader(plane: ControlPlane, play: Play) -> None:
+    async def scenario(on: FaultScenario) -> None:
         given = [Rule(403, "PATCH", "/cursed/status")]
         async with FaultProxy(on.plane, given) as proxy:
             await on.replicas.start(proxy.url)
@@ -69,4 +69,4 @@ def test_a_job_whose_state_was_never_taken_is_started_by_whoever_leads_next(plan
             await on.replicas.leader()
             await on.until_all_ended()
 
-    play(plane, tale)
+    play(plane, scenario)

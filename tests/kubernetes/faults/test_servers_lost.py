@@ -1,4 +1,4 @@
-"""The API server or its store is killed in the middle of a burst, or every watch ends again and again."""
+"""The API server or etcd is killed while many gangs arrive, or every connection ends repeatedly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controlplane.processes import Server
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 GANGS = 12
 
@@ -26,12 +26,12 @@ def etcd(plane: ControlPlane) -> Server:
 
 @pytest.mark.apiserver
 @pytest.mark.parametrize("server_of", [apiserver, etcd])
-def test_a_server_is_killed_and_comes_back(
+def test_all_jobs_end_although_a_server_is_killed(
     fragile: ControlPlane, play: Play, server_of: Callable[[ControlPlane], Server]
 ) -> None:
     server = server_of(fragile)
 
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         for _ in range(2):
             await on.replicas.start()
         await on.replicas.leader()
@@ -45,20 +45,20 @@ def test_a_server_is_killed_and_comes_back(
         await on.until_all_ended()
         assert on.witness.bound > before
 
-    play(fragile, tale)
+    play(fragile, scenario)
 
 
-def test_every_connection_is_cut_each_second(plane: ControlPlane, play: Play) -> None:
-    """Watches, and whatever is under way, end without a word: what was done is not done twice."""
+def test_all_jobs_end_although_every_connection_is_cut_each_second(plane: ControlPlane, play: Play) -> None:
+    """Watches and requests in flight end without notice: no action is repeated."""
 
-    async def tale(on: Story) -> None:
+    async def scenario(on: FaultScenario) -> None:
         only = await on.replicas.start()
         await on.replicas.leader()
 
         async def cut() -> None:
             while True:
                 await asyncio.sleep(1)
-                only.wire.cut()
+                only.proxy.cut()
 
         cutting = asyncio.create_task(cut())
         for number in range(2 * GANGS):
@@ -67,4 +67,4 @@ def test_every_connection_is_cut_each_second(plane: ControlPlane, play: Play) ->
         cutting.cancel()
         await asyncio.gather(cutting, return_exceptions=True)
 
-    play(plane, tale, lease=4.0)
+    play(plane, scenario, lease=4.0)

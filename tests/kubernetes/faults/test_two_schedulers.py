@@ -1,7 +1,7 @@
-"""kube-scheduler and Windlass give away the devices of the same nodes at the same time.
+"""kube-scheduler and Windlass allocate the devices of the same nodes at the same time.
 
-They do not know of each other's decisions before they have seen them, so both may choose the last device of a node.
-Then the kubelet refuses whoever comes second, and a gang of ours starts again elsewhere or later.
+Each sees the other's decisions only afterwards, so both may choose the last device of a node. Then the kubelet rejects
+the second pod, and a gang of ours restarts elsewhere or later.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from controlplane.cluster import ControlPlane
 
 from . import jobs
 from .conftest import Play
-from .story import Story
+from .fault_scenario import FaultScenario
 
 GANGS, SINGLES = 12, 16
 
 
 @pytest.mark.controllers
 @pytest.mark.timeout(240)
-def test_both_get_what_they_ask_for_and_no_device_is_used_twice(with_controllers: ControlPlane, play: Play) -> None:
-    async def tale(on: Story) -> None:
+def test_two_schedulers_place_their_pods_and_use_no_device_twice(with_controllers: ControlPlane, play: Play) -> None:
+    async def scenario(on: FaultScenario) -> None:
         await on.replicas.start()
         await on.replicas.leader()
         for number in range(max(GANGS, SINGLES)):
@@ -39,4 +39,4 @@ def test_both_get_what_they_ask_for_and_no_device_is_used_twice(with_controllers
         by_scheduler = {pod["spec"]["schedulerName"] for pod in on.witness.pods.values()}
         assert by_scheduler == {"windlass", "default-scheduler"}
 
-    play(with_controllers, tale, nodes=2, heartbeat=2, alone=False)
+    play(with_controllers, scenario, nodes=2, heartbeat=2, alone=False)

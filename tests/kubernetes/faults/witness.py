@@ -1,4 +1,4 @@
-"""Sees every moment: what the API server says of pods, and which containers really run."""
+"""Observes every change: pods in the API server, and running containers of the kubelets."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ AGAIN = 0.1
 
 
 class Witness:
-    """Keeps moments that must not be.
+    """Records violations.
 
-    `doubles`: two generations of a gang lived at once. `overbooked`: more of a node was given away than it has;
-    `overfull`: more than it has was used.
+    `doubles`: two generations of a gang were alive at once. `overbooked`: more of a node was allocated than it has;
+    `overfull`: more of it was used.
     """
 
     def __init__(self, api: Api, kubelets: FakeKubelets) -> None:
@@ -73,7 +73,7 @@ class Witness:
         self._look_at_generations()
 
     def _look_at_nodes(self) -> None:
-        """What is bound and has not ended takes its devices, and what is alive uses them."""
+        """Checks devices: bound pods that have not ended allocate them, and live containers use them."""
         given = [pod for pod in self.pods.values() if pod["status"]["phase"] in ("Pending", "Running")]
         for pods, told, word in (
             (given, self.overbooked, "given away"),
@@ -85,7 +85,7 @@ class Witness:
                     told.append(f"{name} has {node.devices.get(GPU, 0)} devices, {count} are {word}")
 
     def _look_at_generations(self) -> None:
-        """The kubelets' view: containers of two generations of one gang."""
+        """Checks for containers of two generations of one gang, as kubelets see them."""
         alive: dict[tuple[str, str], set[str]] = defaultdict(set)
         for pod in self._kubelets.alive():
             owners = pod["metadata"].get("ownerReferences")

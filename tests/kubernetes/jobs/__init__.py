@@ -1,1 +1,1 @@
-"""What jobs become, asked of a real API server."""
+"""Objects that jobs become, checked by a real API server."""

@@ -1,1 +1,1 @@
-"""The golden scripts of the core, through a real API server."""
+"""The golden scripts of the core, run through a real API server."""

@@ -1,21 +1,21 @@
-"""The stage of the golden scripts with a real API server in the middle.
+"""Runs golden scripts through a real API server.
 
-The script's jobs are TrainingJobs, its nodes Node objects, its queues Queue objects, its policy and the levels of its
-network the one SchedulingPolicy; what members do is written into their pods' status, as a kubelet does it. All of it
-comes to the controller through the watches of a `KubernetesBackend`, and what it decides is committed into the jobs'
-objects and carried out in pods: after each Launch the pods of the gang are on the very nodes that were decided on, and
-after each Stop they are told to go.
+The script's jobs are TrainingJobs, its nodes Node objects, its queues Queue objects, its policy and topology levels the
+one SchedulingPolicy; the ends of members are written into the status of their pods, as a kubelet does. The controller
+receives all of it through the watches of a `KubernetesBackend`. Its decisions are committed into the jobs' objects and
+carried out in pods: after each Launch the pods of the gang are on the chosen nodes, and after each Stop they are being
+deleted.
 
-What differs from a cluster at work, and why:
-- Time is the script's: the world's clock is set by hand, and changes of nodes are told at once (`settle=0`).
-- News of the world waits until the script tells it. A cluster tells that a gang has started before one of its members
-  ends, that it is gone when all have ended, and that a job that is suspended asks for something else by now;
-  scripts say the first two on lines of their own, and the third not at all.
-- `saved` and `preempt` reach the controller directly: they are asked of a running program and of the controller's own
-  faces, not of the API server.
-- The controller may refuse jobs, as on one machine, because the scripts have it so; the operator lets them wait.
-- Names: `a` is `default/a` here, `s-1_0` the object `s-1--0`. Words: an end is told by pod and exit code here, by code
-  or signal alone in the scripts; who suspends a job through its object is "its owner".
+Differences from a production cluster, and their reasons:
+- Time is the script's: the backend's clock is set by hand, and changes of nodes are reported at once (`settle=0`).
+- Events of the backend wait until the script has them. A cluster reports that a gang has started before one of its
+  members ends, that it is gone when all have ended, and that a suspended job has another spec; scripts have the first
+  two on lines of their own, and not the third.
+- `saved` and `preempt` reach the controller directly: they come from a running program and from the controller's own
+  API, not from the API server.
+- The controller may refuse jobs, as the local backend does, because the scripts expect it; the operator lets them wait.
+- Names: `a` is `default/a` here, `s-1_0` the object `s-1--0`. Texts: an end is reported by pod and exit code here, by
+  code or signal alone in the scripts; a job suspended through its object is suspended by "its owner".
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _END = re.compile(r"\S+ on \S+ (?:exited with code (\d+)(?: \(SIG\w+\))?|[^:;()]
 
 
 class KubernetesStage(Stage):
-    """On a plane that knows our kinds. Close it: the cluster is empty then, for the next one."""
+    """A backend on a control plane with our kinds. `close` empties the cluster for the next stage."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.runner = asyncio.Runner()
         self.api = Api(plane.admin)
         self.do(self.api.__aenter__())
-        self.heard: list[BackendEvent] = []
-        """What the world has told, and the script has not come to."""
-        self.cluster = ScriptedCluster(self.api, lambda: self.world, self._until)
-        self.world: KubernetesBackend | None = None
+        self.received: list[BackendEvent] = []
+        """Events of the backend that the script has not reached."""
+        self.cluster = ScriptedCluster(self.api, lambda: self.backend, self._until)
+        self.backend: KubernetesBackend | None = None
         self.now = 0
         super().__init__()
 
@@ -89,34 +89,34 @@ class KubernetesStage(Stage):
         finally:
             self.runner.close()
 
-    # --- one controller after the other --------------------------------------------------------------
+    # --- controllers ---------------------------------------------------------------------------------
 
     def _new_controller(self) -> Controller:
-        if self.world is not None:
+        if self.backend is not None:
             self.do(self._leave())
         return self.do(self._open())
 
     async def _open(self) -> Controller:
-        self.heard.clear()  # what was not committed is told again
+        self.received.clear()  # uncommitted events are reported again
         self.connection = Connection(constant_access(self.plane.url, tls=self.plane.admin.ssl()))
         await self.connection.__aenter__()
-        self.world = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0, settling=0))
+        self.backend = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0, settling=0))
         known = asyncio.Event()
-        self.watching = asyncio.create_task(watch_all(self.world, await served_kinds(self.connection), known.set))
+        self.watching = asyncio.create_task(watch_all(self.backend, await served_kinds(self.connection), known.set))
         await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
-        return Controller(self.world.recover(), self.world.finished)
+        return Controller(self.backend.recover(), self.backend.finished)
 
     async def _leave(self) -> None:
-        assert self.world is not None
+        assert self.backend is not None
         await cancel_task(self.watching)
-        await self.world.close()
+        await self.backend.close()
         await self.connection.__aexit__(None, None, None)
 
     def _ended(self, job_id: str) -> JobState | None:
-        assert self.world is not None
-        return self.world.finished(job_id)
+        assert self.backend is not None
+        return self.backend.finished(job_id)
 
-    # --- what happens --------------------------------------------------------------------------------
+    # --- events of the script ------------------------------------------------------------------------
 
     def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[BackendEvent]:
         if verb in CLUSTER_VERBS:
@@ -130,7 +130,7 @@ class KubernetesStage(Stage):
     def _of_job(
         self, verb: str, words: list[str], options: dict[str, str]
     ) -> tuple[Coroutine[Any, Any, None], Callable[[BackendEvent], bool]]:
-        """What is to be done about a job, and by which event the controller hears of it."""
+        """The action for an event of a job, and the event that the controller receives."""
         job_id, generation = words[0], self._generation(words[0])
         if verb == "started":
             return self._start(job_id), _told(job_id, e.Started, generation=generation)
@@ -153,11 +153,11 @@ class KubernetesStage(Stage):
     async def _have(
         self, asked: Coroutine[Any, Any, None], expected: Callable[[BackendEvent], bool] | None
     ) -> list[BackendEvent]:
-        """Do it, and return what the controller is to hear of it: the cluster as it is by now, and the event."""
+        """Carries out an event of the script; returns what the controller receives: the cluster and the event."""
         await asked
-        found = [] if expected is None else [await self._until(lambda: next(filter(expected, self.heard), None))]
-        pictures = [each for each in self.heard if isinstance(each, ClusterChanged)]
-        self.heard = [each for each in self.heard if each not in (*found, *pictures)]
+        found = [] if expected is None else [await self._until(lambda: next(filter(expected, self.received), None))]
+        pictures = [each for each in self.received if isinstance(each, ClusterChanged)]
+        self.received = [each for each in self.received if each not in (*found, *pictures)]
         return [*pictures[-1:], *found]
 
     async def _submit(self, word: str, options: dict[str, str]) -> None:
@@ -170,7 +170,7 @@ class KubernetesStage(Stage):
                 await self._report(pod, fake_status.running(pod, stamp(), "10.0.0.1", "10.0.0.2"))
 
     async def _end(self, job_id: str, number: int, exit: e.Exit) -> None:
-        await self._start(job_id)  # who ends has begun, and nobody ends before all have
+        await self._start(job_id)  # a member ends only after all members have started
         gang = self._gang(job_id)
         assert gang.run is not None
         name = next(name for name, each in gang.pod_names(gang.run).items() if each == number)
@@ -187,7 +187,7 @@ class KubernetesStage(Stage):
                 if failed.status != 404:
                     raise
         run = self._gang(job_id).run
-        if run is not None and not run.stopping:  # the script tells it before the controller has asked for it
+        if run is not None and not run.stopping:  # the script reports it before the controller has requested it
             await self._inject(job_id, e.GangGone(generation))
 
     async def _report(self, pod: dict[str, Any], patch: dict[str, Any]) -> None:
@@ -197,23 +197,23 @@ class KubernetesStage(Stage):
         await self.api.patch(path, patch)
 
     async def _inject(self, job_id: str, event: e.Event) -> None:
-        assert self.world is not None
-        self.world.inject(JobEvent(job_id, event))
+        assert self.backend is not None
+        self.backend.inject(JobEvent(job_id, event))
 
     async def _pods(self, job_id: str) -> dict[str, dict[str, Any]]:
-        """The pods of the generation that is now, by name."""
+        """Pods of the current generation, by name."""
         selector = f"{GENERATION}={self._generation(job_id)}"
         listed = (await self.api.get(PODS, labelSelector=selector))["items"]
         mine = [pod for pod in listed if pod["metadata"]["ownerReferences"][0]["name"] == _name(job_id)]
         return {pod["metadata"]["name"]: pod for pod in mine}
 
     def _gang(self, job_id: str) -> Gang:
-        assert self.world is not None
-        gang = self.world.jobs.get(job_id)
+        assert self.backend is not None
+        gang = self.backend.jobs.get(job_id)
         assert gang is not None
         return gang
 
-    # --- what was decided ----------------------------------------------------------------------------
+    # --- commands of the controller ------------------------------------------------------------------
 
     def _settle(self, changes: Changes) -> list[str]:
         self.do(self._carry_out(changes))
@@ -223,10 +223,10 @@ class KubernetesStage(Stage):
         return [_in_words(line) for line in super()._waiting()]
 
     async def _carry_out(self, changes: Changes) -> None:
-        """As `controller.run` does it; then wait until it is done."""
-        assert self.world is not None
-        await self.world.commit(changes)
-        self.world.perform(changes.commands)
+        """Carries out commands like `controller.run`, and waits for their effects."""
+        assert self.backend is not None
+        await self.backend.commit(changes)
+        self.backend.perform(changes.commands)
         stopped = {(each.job_id, each.generation) for each in changes.commands if isinstance(each, Stop)}
         for command in changes.commands:
             if isinstance(command, Launch) and (command.job_id, command.generation) not in stopped:
@@ -236,7 +236,7 @@ class KubernetesStage(Stage):
                 await self._until_told_to_go(command.job_id, command.generation)
 
     async def _until_bound(self, job_id: str, generation: int, places: Counter[str]) -> None:
-        """By the API server's word."""
+        """Waits until the pods are bound in the API server."""
 
         async def bound() -> bool:
             pods = await self._of_generation(job_id, generation)
@@ -268,7 +268,7 @@ class KubernetesStage(Stage):
     # --- waiting -------------------------------------------------------------------------------------
 
     async def _until(self, found: Callable[[], T | None]) -> T:
-        """Listen to the world until it is there."""
+        """Waits for events of the backend until the expected one is there."""
         answer: list[T] = []
 
         async def there() -> bool:
@@ -279,16 +279,16 @@ class KubernetesStage(Stage):
         return answer[0]
 
     async def _until_so(self, so: Callable[[], Coroutine[Any, Any, bool]], what: str) -> None:
-        assert self.world is not None
+        assert self.backend is not None
         try:
             async with asyncio.timeout(strays.TIMEOUT_S):
                 while True:
-                    self.heard += await self.world.wait(self.now)
+                    self.received += await self.backend.wait(self.now)
                     if await so():
                         return
                     await asyncio.sleep(0.005)
         except TimeoutError:
-            raise AssertionError(f"never came: {what}; heard {self.heard}") from None
+            raise AssertionError(f"not reached: {what}; received {self.received}") from None
 
 
 _BY_THE_OBJECT: dict[str, tuple[dict[str, Any], type[e.Event]]] = {
@@ -296,7 +296,7 @@ _BY_THE_OBJECT: dict[str, tuple[dict[str, Any], type[e.Event]]] = {
     "suspend": ({"spec": {"suspend": True}}, e.Suspend),
     "resume": ({"spec": {"suspend": False}}, e.Resume),
 }
-"""What is asked of a job by changing its object, and what the controller hears of it."""
+"""Requests that a script makes by changing an object, and the events that the controller receives."""
 
 
 def _id(word: str) -> str:
@@ -308,7 +308,7 @@ def _name(word: str) -> str:
 
 
 def _in_words(line: str) -> str:
-    """A line in the script's own words."""
+    """A line in the form of the script."""
     line = line.replace(f"{NAMESPACE}/", "").replace("its owner", "ada")
     line = re.sub(r"(?<=\w)--(?=\w)", "_", line)
     return _END.sub(lambda found: _ended_by(int(found[1] or found[2])), line)
@@ -331,7 +331,7 @@ def _told(job_id: str, kind: type[e.Event], **also: int) -> Callable[[BackendEve
 
 
 def _runnable(job: Job) -> Job:
-    """With a program, and with other jobs by the names of their objects."""
+    """The job with a command, and with other jobs by the names of their objects."""
     (role,) = job.roles
     after = tuple(replace(each, job_id=_name(each.job_id)) for each in job.after)
     array = replace(job.array, array_id=_name(job.array.array_id)) if job.array else None

@@ -1,4 +1,4 @@
-"""Nodes, queues, the policy and the levels of the network of a script, as objects of the API server."""
+"""Nodes, queues, the policy and the topology levels of a script, as objects of the API server."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CORDONED = {"spec": {"unschedulable": True}, "metadata": {"annotations": {"windl
 OUT_OF_SERVICE = {
     "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}
 }
-ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
-"""What every node has, unless the script says otherwise."""
+CAPACITY = {"cpu": "128", "memory": "1Ti", "pods": "110"}
+"""Capacity of every node, unless the script gives another."""
 
 
 class ScriptedCluster:
-    """`change` returns when the world's watches have seen it. `until` waits for something to be there."""
+    """`change` returns when the backend's watches have seen the change. `until` waits for an object."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class ScriptedCluster:
         await self._until(lambda: held.get(name, {}).get("metadata", {}).get("resourceVersion") == version or None)
 
     async def _put_node(self, name: str, options: dict[str, str]) -> None:
-        allocatable = ROOM | {DEVICES[key]: options[key] for key in RESOURCES if key in options}
+        allocatable = CAPACITY | {DEVICES[key]: options[key] for key in RESOURCES if key in options}
         parts = [part for part in options.get("place", "").split("/") if part]
         labels = {_label(level): part for level, part in zip(self._levels, parts, strict=False)}
         labels |= {"zone": options["zone"]} if "zone" in options else {}
         body = fake_status.node(name, stamp(), "10.0.0.1", allocatable, labels)
         if name not in self._book.picture.objects:
             await self._api.post(NODES, body)
-            # the node is ready, and a node controller takes off the taint of new nodes
+            # the node is ready, and a node controller removes the taint of new nodes
             await self._seen(await self._api.patch(f"{NODES}/{name}", {"spec": {"taints": None}}))
             return
         await self._api.patch(f"{NODES}/{name}", {"metadata": body["metadata"], "spec": {"unschedulable": None}})

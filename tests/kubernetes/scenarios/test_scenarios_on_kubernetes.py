@@ -1,4 +1,4 @@
-"""Every golden script of the core plays as it is written with the real API server in the middle."""
+"""Every golden script of the core has the same result through a real API server."""
 
 import asyncio
 from collections.abc import Iterator

@@ -26,11 +26,11 @@ def test_count_makes_numbered_nodes(tmp_path):
     assert declared.nodes == (Node("n1", amounts), Node("n2", amounts), Node("m", {"cpu": 1000}))
 
 
-def test_a_nodes_cores_are_its_gpus_unless_said():
+def test_a_node_has_as_many_cores_as_gpus_by_default():
     assert cluster("nodes: [{name: n, gpus: 4}]").nodes[0].capacity == {"cpu": 4000, "gpu": 4}
 
 
-def test_there_is_always_a_default_queue():
+def test_a_cluster_always_has_a_default_queue():
     assert cluster("nodes: [{name: n}]").queues == (Queue("default"),)
     queues = cluster(
         "nodes: [{name: n}]\nqueues: [{name: a, quota: {gpu: 4}}, {name: default, quota: {cpu: 1.5}}]"
@@ -38,7 +38,7 @@ def test_there_is_always_a_default_queue():
     assert queues == (Queue("default", {"cpu": 1500}), Queue("a", {"gpu": 4}))
 
 
-def test_a_node_has_a_place_at_every_level():
+def test_a_node_has_a_domain_at_every_level():
     declared = cluster("""
 topology: [block, rack]
 nodes:
@@ -79,5 +79,5 @@ nodes:
         ("nodes: [{name: n}]\nqueues: [{name: a}, {name: a}]", "cluster.yaml:2:22: 'a' is the name of another already"),
     ],
 )
-def test_every_mistake_has_one_clear_line(text, line):
+def test_every_error_has_one_clear_line(text, line):
     assert error_of(text).startswith(line)

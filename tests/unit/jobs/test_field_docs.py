@@ -63,7 +63,7 @@ def test_every_field_of_our_own_kinds_can_be_explained(kind):
     assert kind.versions[0].about in " ".join(explain(kind.plural).split())
 
 
-def test_a_word_that_is_a_field_and_a_kind_is_the_field_and_tells_of_the_kind():
+def test_a_name_of_a_field_and_a_kind_is_the_field_and_mentions_the_kind():
     assert explain("queue").startswith("job.queue  <name of a queue>")
     assert "KIND     windlass explain queues tells of the kind" in explain("queue")
     assert explain("queues") == explain("Queue")
@@ -103,7 +103,7 @@ def test_the_schema_describes_every_field():
         assert schema()["properties"][field.name]["description"].startswith(field.help)
 
 
-def test_the_reference_is_the_tables(request):
+def test_the_reference_page_is_up_to_date(request):
     if request.config.getoption("--rewrite"):
         PAGE.write_text(reference(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == reference(), "run this test with --rewrite"

@@ -20,7 +20,7 @@ def test_other_fields_stay_as_they_are():
     assert (other.roles[0].replicas, other.roles[0].env, other.array, other.user) == (2, {"A": "1"}, JOB.array, "ada")
 
 
-def test_names_of_options_and_of_fields_do():
+def test_names_of_options_and_of_fields_are_accepted():
     assert with_changes(JOB, "replicas=1").roles[0].replicas == with_changes(JOB, "nodes=1").roles[0].replicas == 1
     assert with_changes(JOB, "gpu-share=0.5").roles[0].resources == {"gpu-milli": 500}
     assert with_changes(JOB, "nodes=1:4").roles[0].elastic

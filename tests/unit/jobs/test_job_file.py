@@ -25,7 +25,7 @@ def error_of(text):
     return str(error.value)
 
 
-def test_a_file_says_the_same_as_the_command_line():
+def test_a_file_and_the_command_line_give_the_same_job():
     job = the_job("nodes: 2\ngpus: 4\nmem: 16Gi\ncommand: python train.py --lr 0.1\nworkdir: /srv\n")
     (role,) = job.roles
     assert (role.replicas, role.procs, role.resources) == (2, 4, {"gpu": 4, "memory": 16 * 2**30})
@@ -33,7 +33,7 @@ def test_a_file_says_the_same_as_the_command_line():
     assert (job.name, job.workdir) == ("train", "/srv")
 
 
-def test_roles_take_what_they_do_not_say_from_the_job():
+def test_roles_inherit_missing_fields_from_the_job():
     job = the_job("""
 command: python train.py
 env: {A: 1, B: 1}
@@ -48,7 +48,7 @@ roles:
     assert worker.node_selector == {"zone": "a", "type": "h100"}
 
 
-def test_text_stays_as_it_is_written():
+def test_text_is_kept_as_written():
     env = the_job("command: x\nenv: {A: 010, B: yes, C: 1e3, D: true, E: 'null', F: 1:30}").roles[0].env
     assert env == {"A": "010", "B": "yes", "C": "1e3", "D": "true", "E": "null", "F": "1:30"}
 
@@ -64,17 +64,17 @@ def test_text_stays_as_it_is_written():
         ("A=1 python train.py", ("sh", "-ec", "A=1 python train.py")),
     ],
 )
-def test_a_line_is_run_by_a_shell_only_if_it_needs_one(line, command):
+def test_a_command_line_is_run_by_a_shell_only_if_it_needs_one(line, command):
     assert the_job(f"command: |-\n  {line}").roles[0].command == command
 
 
-def test_a_script_of_several_lines_is_a_shells():
+def test_a_command_of_several_lines_is_run_by_a_shell():
     job = the_job("command: |\n  pip install x\n  torchrun train.py\n")
     assert job.roles[0].command == ("sh", "-ec", "pip install x\ntorchrun train.py\n")
     assert (job.name, job.launcher) == ("train", Launcher.TORCHRUN)
 
 
-def test_the_restart_policy_is_written_whole():
+def test_the_restart_policy_has_all_its_fields():
     job = the_job("""
 command: x
 restart: {user: 3, infrastructure: 9, backoff: 2s, backoff_max: 1h, healthy_after: 5m,
@@ -194,7 +194,7 @@ def test_an_error_shows_the_place_and_the_nearest_name():
         ("command: x\nnodes: 2\nroles: {a: {}}", "job.yaml:2:1: nodes is for a job of one role; with roles write "),
     ],
 )
-def test_every_mistake_has_one_clear_line(text, line):
+def test_every_error_has_one_clear_line(text, line):
     assert error_of(text).startswith(line)
 
 
@@ -203,13 +203,13 @@ def test_an_alias_bomb_is_refused_before_it_grows():
     assert "more than 50000 values" in error_of(f"a: &a [x,x,x,x,x,x,x,x,x]\n{levels}")
 
 
-def test_at_most_twenty_mistakes_are_told():
+def test_at_most_twenty_errors_are_reported():
     told = error_of("\n".join(f"x{i}: 1" for i in range(50)))
     assert told.count("unknown field") == 20
     assert told.endswith("and 30 more problems")
 
 
-def test_the_caret_stands_under_wide_characters_and_in_long_lines():
+def test_the_caret_is_placed_under_wide_characters_and_in_long_lines():
     assert error_of("env: {名前: [1]}").splitlines()[1:3] == ["    1 | env: {名前: [1]}", "      |       ^^^^"]
     shown = error_of(f"command: {'x' * 5000}\nenv: {{A: {' ' * 5000}[1]}}").splitlines()
     assert shown[1][shown[2].index("^")] == "["
@@ -248,7 +248,7 @@ def test_standard_input_is_a_file_in_the_current_folder(monkeypatch):
         load("-", cwd="/srv")
 
 
-def test_options_win_over_the_file(tmp_path):
+def test_options_override_the_file(tmp_path):
     (tmp_path / "job.yaml").write_text("command: python train.py\ngpus: 2\nenv: {A: 1, B: 1}\nrestart: {user: 1}\n")
     options = RunOptions(gpus=4, env=("B=2",), restarts=5, workdir="sub", name="other")
     (submission,) = load(str(tmp_path / "job.yaml"), options, ("python", "x.py"), cwd="/here")
@@ -284,7 +284,7 @@ def test_files_that_cannot_be_read(tmp_path):
             load(str(path))
 
 
-def test_a_slow_parser_does_when_there_is_no_fast_one(monkeypatch):
+def test_the_slow_yaml_parser_replaces_a_missing_fast_one(monkeypatch):
     monkeypatch.setattr(yaml_tree, "_LOADER", yaml_tree.yaml.SafeLoader)
     assert the_job("command: [python, train.py]\nenv: {A: 010, B: '1'}").roles[0].env == {"A": "010", "B": "1"}
     assert error_of("nodes: two").startswith("job.yaml:1:8: nodes expects a whole number")

@@ -20,7 +20,7 @@ def job(**options):
         {"nodes": "3", "gpus": 2, "mesh": "auto"},
     ],
 )
-def test_the_script_reads_it_from_its_environment(options):
+def test_the_script_reads_the_mesh_from_its_environment(options):
     assert job(**options).roles[0].env == {"WINDLASS_MESH": options["mesh"]}
 
 
@@ -35,19 +35,19 @@ def test_the_script_reads_it_from_its_environment(options):
         ({"mesh": "tensor=2"}, "expects degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, or auto, not 'tensor=2'"),
     ],
 )
-def test_one_that_does_not_come_out_is_refused_before_it_waits(options, said):
+def test_a_mesh_that_does_not_match_the_ranks_is_refused(options, said):
     with pytest.raises(JobError) as raised:
         job(**options)
     assert said in str(raised.value)
     assert "--mesh" in str(raised.value)
 
 
-def test_without_gpus_its_ranks_share_the_cores_that_there_are():
+def test_ranks_of_a_mesh_without_gpus_share_the_cores():
     assert "cpu" not in job(nodes="2", procs=4, mesh="tp=8").roles[0].resources
     assert job(nodes="2", procs=4, mesh="tp=8", cpus="2").roles[0].resources == {"cpu": 2000}
 
 
-def test_in_a_file_a_role_has_its_own():
+def test_a_role_of_a_file_has_its_own_mesh():
     text = "roles:\n  learner: {replicas: 2, command: python a.py, mesh: tp=2}\n  other: {command: python b.py}\n"
     (submission,) = loads(text)
     assert [dict(role.env) for role in submission.job.roles] == [{"WINDLASS_MESH": "tp=2"}, {}]

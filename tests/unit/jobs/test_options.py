@@ -31,17 +31,17 @@ def test_two_nodes_of_four_gpus_are_two_replicas_with_four_ranks_each():
     assert job(nodes="2", gpus=4).world_size == 8
 
 
-def test_without_gpus_every_rank_gets_a_core():
+def test_every_rank_gets_a_core_without_gpus():
     assert job().roles[0].resources == {"cpu": 1000}
     assert job(procs=3).roles[0].resources == {"cpu": 3000}
 
 
-def test_cores_and_memory_are_each_nodes():
+def test_cores_and_memory_are_those_of_each_node():
     (role,) = job(gpus=2, cpus="7.5", mem="16Gi").roles
     assert role.resources == {"cpu": 7500, "memory": 16 * 2**30, "gpu": 2}
 
 
-def test_nothing_is_reserved_for_zero_cores():
+def test_zero_cores_reserve_nothing():
     assert job(cpus="0").roles[0].resources == {}
 
 
@@ -51,7 +51,7 @@ def test_missing_options_are_filled_in():
     assert (asked.workdir, asked.user, asked.launcher, asked.suspend) == ("/srv", "ada", Launcher.PLAIN, False)
 
 
-def test_every_option_arrives():
+def test_every_option_sets_its_field():
     asked = submitted(
         name="big",
         queue="research",
@@ -93,7 +93,7 @@ def test_every_option_arrives():
         ("日本", "job"),
     ],
 )
-def test_a_job_is_called_after_its_script(command, name):
+def test_a_job_is_named_after_its_script(command, name):
     assert job(*shlex.split(command)).name == name
 
 
@@ -112,12 +112,12 @@ def test_a_job_is_called_after_its_script(command, name):
         ("python -m pkg.train torchrun", Launcher.PLAIN, 4),
     ],
 )
-def test_a_command_that_starts_its_own_ranks_is_known(command, launcher, procs):
+def test_a_command_that_starts_its_own_ranks_is_recognised(command, launcher, procs):
     asked = job(*command.split(), gpus=4)
     assert (asked.launcher, asked.roles[0].procs) == (launcher, procs)
 
 
-def test_the_launcher_can_be_said():
+def test_the_launcher_can_be_given():
     assert job("torchrun", "x.py", launcher="plain").launcher is Launcher.PLAIN
 
 
@@ -139,11 +139,11 @@ def test_the_launcher_can_be_said():
         ({"workdir": "a\0b"}, "--workdir: expects text without NUL characters"),
     ],
 )
-def test_an_option_that_cannot_be_read_says_what_to_write(options, message):
+def test_an_unreadable_option_is_refused_with_an_example(options, message):
     assert message in refused(**options).splitlines()
 
 
-def test_all_wrong_options_are_told_at_once():
+def test_all_invalid_options_are_reported_at_once():
     assert len(refused(time="1", nodes="-1", mem="x").splitlines()) == 3
 
 
@@ -162,11 +162,11 @@ def test_an_empty_program_is_refused():
     assert refused("", "x") == "command line: the command's first word is empty; write for example python train.py"
 
 
-def test_words_that_are_no_text_are_refused():
+def test_words_that_are_not_unicode_are_refused():
     assert "not valid UTF-8" in refused("python", "caf\udce9.py")
 
 
-def test_unicode_and_spaces_are_fine():
+def test_unicode_and_spaces_are_accepted():
     assert job("python", "mein Modell/schön.py").roles[0].command == ("python", "mein Modell/schön.py")
 
 

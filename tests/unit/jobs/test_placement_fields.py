@@ -33,7 +33,7 @@ def refused(**options):
     return str(error.value)
 
 
-def test_an_elastic_job_asks_for_its_most_and_takes_its_least():
+def test_an_elastic_job_requests_its_maximum_and_accepts_its_minimum():
     assert not role("nodes: 4").elastic
     elastic = role("elastic: {min: 2, max: 8}")
     assert (elastic.min_replicas, elastic.replicas, elastic.max_replicas) == (2, 8, 8)
@@ -79,7 +79,7 @@ def test_a_slice_of_a_gpu_is_a_resource_of_its_name():
     assert role("mig: 3g.20gb").procs == 1
 
 
-def test_a_roles_own_way_to_ask_for_gpus_takes_the_place_of_the_jobs():
+def test_a_gpu_request_of_a_role_replaces_that_of_the_job():
     ps, worker = job("gpus: 4\nroles: {ps: {gpu_share: 0.1}, worker: {}}").roles
     assert (ps.resources, worker.resources) == ({"gpu-milli": 100}, {"gpu": 4})
 
@@ -110,17 +110,17 @@ def test_topology_is_required_unless_it_is_only_preferred():
         ({"avoid": ("n1,N 2",)}, "--exclude: expects a node's name, not 'N 2'"),
     ],
 )
-def test_an_option_that_cannot_be_read_says_what_to_write(option, said):
+def test_an_unreadable_option_is_refused_with_an_example(option, said):
     assert refused(**option) == said
 
 
-def test_nodes_to_avoid_and_models_in_order():
+def test_excluded_nodes_and_gpu_models_keep_their_order():
     written = given(avoid=("n1,n2", "n1"), gpu_type=("H100,A100",), preemptible=False, whole_node=True)
     assert (written.avoid, written.gpu_types) == (("n1", "n2"), ("H100", "A100"))
     assert (written.preemptible, written.roles[0].whole_node) == (False, True)
 
 
-def test_options_take_the_place_of_what_the_file_says_in_another_way(tmp_path):
+def test_options_replace_alternative_fields_of_the_file(tmp_path):
     file = tmp_path / "job.yaml"
     file.write_text("command: python train.py\nelastic: {min: 2, max: 8}\ngpus: 4\n")
     (submission,) = load(str(file), RunOptions(nodes="3", gpu_share="0.5"))

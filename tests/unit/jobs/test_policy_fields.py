@@ -28,13 +28,13 @@ def error_of(text):
     return str(error.value)
 
 
-def test_everything_of_a_policy_can_be_said():
+def test_every_field_of_a_policy_can_be_written():
     """Except for the typical demands, which are not written by hand."""
     said = [field.name for field in fields(Policy) if field.name != "typical_demands"]
     assert [field.name for field in POLICY] == said
 
 
-def test_a_policy_is_windlass_own_unless_said():
+def test_the_default_policy_is_that_of_windlass():
     assert cluster("").policy == Policy()
     said = "policy: {order: fair, reservations: -1, preempt: false, min_runtime: 10m, service_limits: [1h, 4h]}"
     expected = Policy(
@@ -48,7 +48,7 @@ def test_a_policy_is_windlass_own_unless_said():
     assert cluster(said).policy == expected
 
 
-def test_reserved_nodes_are_for_whom_they_name():
+def test_reserved_nodes_are_for_the_named_queues_and_users():
     said = (
         "reservations: [{name: exam, nodes: [n1, n2], start: 2026-11-22T08:00Z, end: 2026-11-22T10:00+01:00,"
         " queues: [research], users: [ada], reason: exam}]"
@@ -104,7 +104,7 @@ def test_a_fault_is_reported_with_its_place(written, said):
     assert f"cluster.yaml:{said}" in error_of(written)
 
 
-def test_nodes_say_their_model_and_how_they_are_shared():
+def test_nodes_have_their_gpu_model_and_sharing():
     text = "nodes: [{name: n, gpus: 4, gpu_type: H100, sharing: milli}, {name: m}]"
     n, m = read_cluster(Text("cluster.yaml", text)).nodes
     assert (n.labels, n.sharing, m.sharing) == ({"gpu-type": "H100"}, "milli", "")

@@ -19,20 +19,20 @@ def test_a_name_is_the_policy_of_that_name():
     assert read_policies(["fifo,easy,windlass"]) == {name: POLICIES[name] for name in ("fifo", "easy", "windlass")}
 
 
-def test_additions_change_it():
+def test_additions_change_the_policy():
     assert read_policy("fifo+easy") == POLICIES["easy"]
     assert read_policy("fifo+conservative") == POLICIES["conservative"]
     assert read_policy("sjf+strict+nopreempt") == replace(POLICIES["sjf"], reservations=0, preempt=False)
 
 
-def test_a_policy_that_heeds_no_patience_has_none():
+def test_a_policy_without_a_starvation_guard_has_none():
     assert {name for name, policy in POLICIES.items() if policy.starvation_guard} == {"windlass"}
     assert read_policy("windlass+strict").starvation_guard == 0
     assert read_policy("easy:starvation_guard=0s").starvation_guard == 0
     assert read_policy("windlass:starvation_guard=1h").starvation_guard == 3_600_000
 
 
-def test_settings_stand_behind_a_colon():
+def test_settings_follow_a_colon():
     given = read_policy("windlass:reservations=4,min-runtime=10m,preempt=false")
     assert given == Policy("windlass", reservations=4, min_runtime=600_000, preempt=False)
     assert read_policy("las:service_limits=1h/4h").service_limits == (3_600_000, 14_400_000)

@@ -21,7 +21,7 @@ def error_of(text):
     return str(error.value)
 
 
-def test_everything_of_a_queue_can_be_said():
+def test_every_field_of_a_queue_can_be_written():
     got = queues("""
 queues:
   - {name: research, quota: {gpu: 4}}
@@ -87,7 +87,7 @@ queues:
     assert got["b"].half_life == 7 * 86_400_000
 
 
-def test_a_queue_may_stand_under_the_default_queue():
+def test_a_queue_may_be_a_child_of_the_default_queue():
     assert queues("queues: [{name: a, parent: default}]")["a"].parent == "default"
 
 
@@ -125,7 +125,7 @@ def test_a_fault_is_reported_with_its_place_and_the_fix(text, line):
     assert line in error_of(text).splitlines()
 
 
-def test_every_broken_queue_is_told_at_once():
+def test_all_invalid_queues_are_reported_at_once():
     error = error_of("queues: [{name: a, parent: x}, {name: b, parent: y}]")
     assert "there is no queue x" in error
     assert "there is no queue y" in error
@@ -144,6 +144,6 @@ def test_every_broken_queue_is_told_at_once():
         ("queues: [{name: lab, quota: {gpu: 8}}, {name: default, parent: lab}]", []),
     ],
 )
-def test_a_queue_without_a_limit_beside_those_that_have_one_is_told(text, open_queues):
+def test_a_queue_without_a_limit_beside_limited_ones_causes_a_warning(text, open_queues):
     told = [warning.partition(":")[0] for warning in warnings_of(queues(text).values())]
     assert told == [f"queue {each}" for each in open_queues]

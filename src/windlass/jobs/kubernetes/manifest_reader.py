@@ -35,9 +35,14 @@ class ManifestError(Exception):
 
 
 def format_path(path: FieldPath) -> str:
-    """A path as people write it: "spec.containers[0].image"."""
-    written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return written.removeprefix(".") or "the manifest"
+    """A path as people write it, on one line: "spec.containers[0].image"."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_printable(part)}" for part in path)
+    return "".join(parts).removeprefix(".") or "the manifest"
+
+
+def _printable(name: str) -> str:
+    """A name with escapes for line ends and control characters."""
+    return name if name.isprintable() else repr(name)[1:-1]
 
 
 @dataclass(

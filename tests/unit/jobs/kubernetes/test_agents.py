@@ -1,4 +1,4 @@
-"""Pods whose ranks an agent starts: what is added to them, what their command becomes, and what is refused."""
+"""Pods whose ranks an agent starts: their additions, their command, and refused manifests."""
 
 import pytest
 import yaml
@@ -56,12 +56,12 @@ def told(pod):
         ("windlass agent --max-restarts 3 train.py", f"python3 {FILE} --max-restarts 3 train.py"),
     ],
 )
-def test_a_command_that_starts_one_script_is_started_by_the_agent(words, becomes):
+def test_a_command_that_starts_one_script_gets_the_agent(words, becomes):
     assert " ".join(under_agent(words.split(), (FILE,))) == becomes
 
 
 @pytest.mark.parametrize("words", ["sh -c 'torchrun train.py'", "python -c 'print(1)'", "./train", "python -O a.py"])
-def test_any_other_command_is_refused_with_what_would_do(words):
+def test_any_other_command_is_refused_with_an_example(words):
     fault = read(training(command=words, agent="inject"), SETTINGS)
     assert isinstance(fault, Fault)
     assert "spec.command" in str(fault)
@@ -81,7 +81,7 @@ def test_an_init_container_brings_the_agent_into_a_volume_of_the_pod():
     assert main_of(pod)["command"] == ["python", FILE, "--", "train.py", "--lr", "1"]
 
 
-def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variables():
+def test_each_pod_gets_its_identity_for_the_operator_and_keeps_torchruns_variables():
     pod = pods(training(agent="inject"))[1]
     variables = told(pod)
     assert variables["WINDLASS_CONTROLLER"] == "operator.windlass-system.svc:8081"
@@ -91,7 +91,7 @@ def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variable
     assert pod["metadata"]["annotations"] == {TOKEN: ""}  # filled in by the backend
 
 
-def test_without_an_operator_that_listens_agents_agree_among_themselves():
+def test_agents_without_an_operator_lead_themselves():
     pod = pods(training(agent="inject"), Settings())[0]
     assert "WINDLASS_CONTROLLER" not in told(pod)
     assert "annotations" not in pod["metadata"]
@@ -116,12 +116,12 @@ def test_requests_of_the_init_container_count_on_the_node():
     assert (job.roles[0].resources["cpu"], job.roles[0].resources["memory"]) == (250, 256 << 20)
 
 
-def test_a_pod_that_is_guaranteed_what_it_asks_for_stays_so():
+def test_a_pod_of_the_class_guaranteed_stays_in_it():
     (packer,) = pods(training(agent="inject"))[0]["spec"]["initContainers"]
     assert packer["resources"]["requests"] == packer["resources"]["limits"]
 
 
-def test_a_pytorchjob_asks_by_an_annotation():
+def test_a_pytorchjob_requests_the_agent_by_an_annotation():
     pod = pods(pytorch({"command": ["torchrun"], "args": ["train.py"]}, nprocPerNode="2"))[1]
     assert main_of(pod)["command"] == ["python3", FILE, "train.py"]
     assert "args" not in main_of(pod)
@@ -141,13 +141,13 @@ def test_a_pytorchjobs_plain_script_stays_one_process_a_pod():
 
 
 @pytest.mark.parametrize(("command", "annotation"), [({}, "inject"), ({"command": ["python", "a.py"]}, "please")])
-def test_a_pytorchjob_that_cannot_have_an_agent_is_told_where(command, annotation):
+def test_a_pytorchjob_that_cannot_have_an_agent_is_refused_with_the_field(command, annotation):
     fault = read(pytorch(command, annotation), SETTINGS)
     assert isinstance(fault, Fault)
     assert yaml.safe_dump(str(fault))
 
 
-def test_a_kind_whose_pods_cannot_have_an_agent_says_so():
+def test_a_kind_without_agents_causes_a_warning():
     manifest = training(procs=1)
     manifest["metadata"]["annotations"] = {"windlass.dev/agent": "inject"}
     (warning,) = read(manifest, SETTINGS).warnings

@@ -1,4 +1,4 @@
-"""Any manifest becomes pods, or one fault with a place and a fix. Nothing is ever raised."""
+"""Any manifest becomes pods, or one fault with a place and a fix. No exception is raised."""
 
 import copy
 
@@ -120,7 +120,7 @@ def paths(value, path=()):
         yield from paths(inner, (*path, name))
 
 
-def survives(manifest):
+def becomes_a_job_or_a_fault(manifest):
     found = read(manifest)
     if isinstance(found, Fault):
         assert found.message
@@ -141,17 +141,23 @@ def test_every_kind_has_a_whole_manifest_here():
 
 @depth(60)
 @given(plain)
-def test_any_value_is_survived(value):
-    survives(value)
+def test_any_value_becomes_a_job_or_a_fault(value):
+    becomes_a_job_or_a_fault(value)
 
 
 @depth(200)
 @given(st.data())
-def test_any_value_in_the_place_of_any_field_is_survived(data):
+def test_any_value_of_any_field_becomes_a_job_or_a_fault(data):
     manifest = whole(data.draw(st.sampled_from(KINDS)))
     *inside, last = data.draw(st.sampled_from([path for path in paths(manifest) if path]))
     around = manifest
     for name in inside:
         around = around[name]
     around[last] = data.draw(plain)
-    survives(manifest)
+    becomes_a_job_or_a_fault(manifest)
+
+
+def test_a_fault_in_a_field_whose_name_has_a_line_end_is_one_line():
+    manifest = whole(next(kind for kind in KINDS if kind.name == "TrainingJob"))
+    manifest["spec"]["roles"] = {"\n": {"nodes": 1}}
+    assert str(read(manifest)).count("\n") == 0

@@ -28,7 +28,7 @@ def pod_of(shipped: Job) -> dict:
     return members(parsed, 1)[0].pod
 
 
-def test_equal_folders_make_equal_archives_in_whatever_order_they_are_read():
+def test_equal_folders_make_equal_archives_in_any_order_of_reading():
     one, other = pack([TRAIN, START]), pack([START, TRAIN])
 
     assert one == other
@@ -36,7 +36,7 @@ def test_equal_folders_make_equal_archives_in_whatever_order_they_are_read():
     assert one.name != pack([TRAIN]).name
 
 
-def test_an_archive_holds_every_file_and_nothing_of_its_maker():
+def test_an_archive_holds_every_file_and_no_owner():
     with tarfile.open(fileobj=io.BytesIO(pack([TRAIN, START]).archive)) as archive:
         found = {each.name: (each.mode, each.uid, each.uname, archive.extractfile(each).read()) for each in archive}
 
@@ -46,7 +46,7 @@ def test_an_archive_holds_every_file_and_nothing_of_its_maker():
     }
 
 
-def test_the_object_holds_the_archive_and_goes_with_its_owners():
+def test_the_object_holds_the_archive_and_has_the_job_as_owner():
     packed = pack([TRAIN])
     owner = {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "name": "digits", "uid": "u"}
 
@@ -88,7 +88,7 @@ def test_the_pod_template_of_a_job_stays():
     assert {each["name"] for each in spec["volumes"]} == {"d", "windlass-code", "windlass-packed"}
 
 
-def test_the_image_is_the_pods_own_if_it_says_one():
+def test_the_image_is_that_of_the_pod_if_it_has_one():
     named = {"spec": {"containers": [{"name": "main", "image": "own"}]}}
 
     assert image_of(job(named).roles[0]) == "own"
@@ -96,7 +96,7 @@ def test_the_image_is_the_pods_own_if_it_says_one():
     assert image_of(job(image="").roles[0]) == ""
 
 
-def test_a_folder_that_is_too_large_is_told_by_its_largest_files():
+def test_a_folder_that_is_too_large_is_reported_with_its_largest_files():
     noise = hashlib.shake_256(b"noise").digest(3 << 20)
 
     said = too_large(pack([TRAIN, File("data/train.npy", noise)]))

@@ -66,7 +66,7 @@ def names(found):
         ({"group": "g"}, Dialect.NATIVE, "scheduling.k8s.io/v1alpha2"),
     ],
 )
-def test_a_pod_group_is_known_in_every_dialect(given, dialect, kind):
+def test_a_pod_group_is_recognised_in_every_dialect(given, dialect, kind):
     found = membership(pod("a", **given))
     assert found == GangKey("team", "g", dialect)
     assert object_of(found) == (kind, "PodGroup")
@@ -80,7 +80,7 @@ def test_our_label_makes_a_gang_of_a_job_or_a_jobset():
     assert membership(sized) == ("team", "digits", Dialect.GANG_SIZE, "")
 
 
-def test_a_pod_without_a_word_is_alone_and_a_member_of_our_kinds_is_none_of_these():
+def test_a_pod_without_labels_is_alone_and_a_pod_of_our_kinds_is_not_external():
     assert membership(pod("a")) == ("team", "a", Dialect.ALONE, "")
     assert membership(pod("a", labels={"windlass.dev/generation": "3", **GANG})) is None
     (gang,) = gathered([pod("a", priority=7)]).gangs
@@ -113,7 +113,7 @@ def test_pods_beyond_the_minimum_and_those_that_come_later_are_alone():
     assert found.gangs[0].name == "g/w-1b"
 
 
-def test_a_gang_half_bound_is_made_whole_or_waits():
+def test_a_partially_bound_gang_is_completed_or_waits():
     pods = of_group(4)
     pods[0].spec.node_name = "n1"
     assert names(gathered(pods, "spec: {minMember: 4}")) == [["w-1", "w-2", "w-3"]]
@@ -144,7 +144,7 @@ def test_equal_pods_are_one_role():
     assert (gang.job.queue, gang.priority_class) == ("research", "high")
 
 
-def test_a_native_group_says_its_minimum_priority_and_domain():
+def test_a_native_group_has_its_minimum_priority_and_domain():
     group = """
     spec:
       schedulingPolicy: {gang: {minCount: 2}}
@@ -268,13 +268,13 @@ def test_a_status_that_is_up_to_date_is_not_written_again():
     assert patched(Dialect.COSCHEDULING, pods, group=told).annotations == {"windlass.dev/pending": None}
 
 
-def test_conditions_that_are_none_are_passed_over():
+def test_malformed_conditions_are_ignored():
     odd = {"status": {"conditions": [7, {"type": {}}, {"type": "Other", "status": "True"}]}}
     told = patched(Dialect.NATIVE, [pod("a")], "no room", odd).status["conditions"]
     assert [each["type"] for each in told] == ["Other", "PodGroupScheduled"]
 
 
-def test_volcano_says_why_not():
+def test_volcano_has_the_reason_in_a_condition():
     patch = patched(Dialect.VOLCANO, [pod("a"), pod("b")], "no room")
     (condition,) = patch.status["conditions"]
     assert (patch.status["phase"], condition["type"], condition["reason"]) == (

@@ -1,4 +1,4 @@
-"""The status of a job's object: conditions with their times, counts, and what is left when it has ended."""
+"""The status of a job's object: conditions with their times, counts, and the pods deleted at its end."""
 
 from dataclasses import replace
 
@@ -113,7 +113,7 @@ def lived(manifest, life, before=(), now=T0, **said):
 FAILURE = Failure(FailureClass.USER, "ExitCode", "digits-worker-1 exited with code 1", T0, 1, 1)
 
 
-def test_a_gang_says_why_it_waits_and_what_it_is():
+def test_a_gang_shows_its_pending_reason_and_its_size():
     queued = lived(OWN, Status(Phase.QUEUED, "Queued"), waits="needs 16 GPUs, 11 are free", reason="WaitingForRoom")
     told = queued["conditions"][-1]
     assert (told["type"], told["reason"]) == ("Queued", "WaitingForRoom")
@@ -131,7 +131,7 @@ def test_a_gang_says_why_it_waits_and_what_it_is():
     assert lived(OWN, running, told, T0 + 5 * MINUTE) == told
 
 
-def test_a_restart_tells_the_failure_and_counts_it():
+def test_a_restart_reports_the_failure_and_counts_it():
     life = Status(
         Phase.RESTARTING,
         "ExitCode",
@@ -161,7 +161,7 @@ def test_a_restart_tells_the_failure_and_counts_it():
     }
 
 
-def test_an_end_is_never_left():
+def test_an_ended_job_keeps_its_conditions():
     failed = lived(DIGITS, Status(Phase.FAILED, "ExitCode", FAILURE.message, finished_at=T0))
     assert failed["conditions"][-1]["message"] == f"PyTorchJob digits has failed because {FAILURE.message}."
     assert failed["completionTime"] == NOW

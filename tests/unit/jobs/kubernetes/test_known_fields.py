@@ -96,7 +96,7 @@ POD = f"{REPLICA}.template.spec"
         ),
     ],
 )
-def test_a_field_that_no_kind_has_is_refused_with_its_line_and_what_was_meant(right, wrong, said):
+def test_an_unknown_field_is_refused_with_its_line_and_a_suggestion(right, wrong, said):
     (problem,) = problems(PYTORCH.replace(right, wrong, 1))
     assert problem.startswith(said)
 
@@ -122,7 +122,7 @@ def test_a_field_that_no_kind_has_is_refused_with_its_line_and_what_was_meant(ri
         (OURS, "  image", "  gpus_per_node: 4", "spec.gpus_per_node: unknown field; it is called 'gpus' here"),
     ],
 )
-def test_a_field_that_belongs_elsewhere_is_told_where(text, before, line, said):
+def test_a_misplaced_field_is_reported_with_its_right_place(text, before, line, said):
     (problem,) = problems(text.replace(f"\n{before}", f"\n{line}\n{before}", 1))
     assert problem.endswith(f" {said}")
 
@@ -137,12 +137,12 @@ def test_a_field_that_belongs_elsewhere_is_told_where(text, before, line, said):
         (BATCH, "parallelism", "paralellism", "spec.jobTemplate.spec"),
     ],
 )
-def test_every_kind_is_looked_into(text, right, wrong, where):
+def test_every_kind_is_checked(text, right, wrong, where):
     (problem,) = problems(text.replace(right, wrong, 1))
     assert problem.endswith(f" {where}.{wrong}: unknown field; did you mean {right!r}?")
 
 
-def test_all_problems_of_a_file_are_told_at_once_and_the_way_out_last():
+def test_all_problems_of_a_file_are_reported_at_once_and_the_fix_last():
     text = PYTORCH.replace("runPolicy: {backoffLimit", "runPolcy: {backoffLmit").replace("replicas: 2", "replicas: two")
     error = refusal(f"{text}---\n{TRAINJOB.replace('numNodes', 'nmNodes')}")
     assert [(each.place.line, each.message.partition(":")[0]) for each in error.problems] == [
@@ -159,13 +159,13 @@ def test_errors_that_follow_from_an_unknown_field_are_not_reported():
     assert len(problems(PYTORCH.replace("name: pytorch", "nmae: pytorch"))) == 1
 
 
-def test_a_field_under_an_anchor_is_told_once():
+def test_a_field_under_an_anchor_is_reported_once():
     text = PYTORCH.replace("Worker:", "Master: &same").replace("replicas: 2", "replicas: 1").replace("image:", "imag:")
     assert len(problems(f"{text}    Worker:\n      <<: *same\n")) == 1
     assert len(problems(f"{text}    Worker: *same\n")) == 1
 
 
-def test_a_list_of_objects_is_looked_into():
+def test_a_list_of_objects_is_checked():
     items = [yaml.safe_load(PYTORCH), yaml.safe_load(BATCH.replace("schedule", "shedule"))]
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
     assert len(problems(text)) == 1
@@ -187,17 +187,17 @@ def test_the_output_of_kubectl_get_is_accepted():
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax", "xgboost", "deepspeed", "mlx"])
-def test_the_runtimes_that_are_shipped_are_taken(framework):
+def test_the_shipped_runtimes_are_accepted(framework):
     runtime = built_in("ClusterTrainingRuntime", "", f"{framework}-distributed")
     assert read(yaml.safe_dump(runtime)).objects == [runtime]
 
 
-def test_kinds_of_others_are_nobodys_to_look_into():
+def test_foreign_kinds_are_not_checked():
     other = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {anything: {goes: 1}}\n"
     assert read(other).objects == [yaml.safe_load(other)]
 
 
-def test_under_warn_it_is_told_and_handed_on():
+def test_an_unknown_field_is_reported_and_passed_on_under_warn():
     found = read(PYTORCH.replace("resources", "resource"), Validate.WARN)
     assert found.warnings == [
         f"job.yaml:17: {POD}.containers[0].resource: unknown field; did you mean 'resources'?",
@@ -206,7 +206,7 @@ def test_under_warn_it_is_told_and_handed_on():
     assert pod["spec"]["containers"][0]["resource"] == {"limits": {"nvidia.com/gpu": 1}}
 
 
-def test_under_ignore_nothing_is_said():
+def test_an_unknown_field_is_not_reported_under_ignore():
     assert read(PYTORCH.replace("resources", "resource"), Validate.IGNORE).warnings == []
     assert read(OURS.replace("image", "nods: 2\n  image"), Validate.IGNORE).warnings == []
 
@@ -220,7 +220,7 @@ def test_an_invalid_job_is_refused_under_warn_too_with_both_messages():
     assert way_out() not in str(refusal(text, Validate.WARN))
 
 
-def test_the_pod_of_a_job_file_is_looked_into():
+def test_the_pod_of_a_job_file_is_checked():
     text = Text("job.yaml", "command: a\npod: {spec: {nodeSelectr: {a: b}}}\nroles: {a: {pod: {sepc: {}}}}\n")
     with pytest.raises(JobError) as raised:
         warnings_of_job_file(text, Validate.STRICT)
@@ -232,7 +232,7 @@ def test_the_pod_of_a_job_file_is_looked_into():
     assert warnings_of_job_file(text, Validate.IGNORE) == []
 
 
-def test_every_type_that_is_named_is_known():
+def test_every_referenced_type_is_known():
     types = known_types()
     named = {shape.strip("[]{}") for each in types.values() for shape in each.fields.values()} | set(KINDS.values())
     assert named - {""} <= types.keys()

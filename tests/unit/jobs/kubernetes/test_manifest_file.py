@@ -55,12 +55,12 @@ def test_a_list_of_objects_is_its_items():
     assert named(of(items).objects)[:2] == ["ConfigMap/settings", "Service/sum-worker-0"]
 
 
-def test_a_suspended_job_is_nothing_yet():
+def test_a_suspended_job_becomes_no_objects():
     found = of(JAX.replace("spec:\n  jax", "spec:\n  runPolicy: {suspend: true}\n  jax", 1))
     assert found.objects == []
 
 
-def test_printed_objects_read_back_the_same():
+def test_printed_objects_are_read_back_unchanged():
     objects = of(f"{JAX}---\n{CONFIG}").objects
     written = as_yaml(objects)
     assert list(yaml.safe_load_all(written)) == objects
@@ -90,13 +90,13 @@ def test_printed_objects_read_back_the_same():
         (JAX + "---\n- 1\n", "job.yaml:13:1: the manifest: expects a mapping, not a list"),
     ],
 )
-def test_a_fault_is_told_with_its_line(text, said):
+def test_a_fault_is_reported_with_its_line(text, said):
     with pytest.raises(JobError) as raised:
         of(text)
     assert str(raised.value).startswith(said)
 
 
-def test_short_jobs_are_told_from_manifests():
+def test_short_jobs_are_distinguished_from_manifests():
     assert holds_manifests(Text("job.yaml", JAX))
     assert not holds_manifests(Text("job.yaml", "command: python train.py"))
 
@@ -150,7 +150,7 @@ def test_a_short_job_becomes_pods_behind_one_service():
     assert container["resources"] == {"requests": {"memory": "16Gi"}, "limits": {"nvidia.com/gpu": "2"}}
 
 
-def test_its_pods_are_told_what_ranks_are_told_everywhere():
+def test_the_pods_of_a_short_job_have_the_usual_variables_of_ranks():
     *_, second = pods_of(SHORT)
     node, *others = second["spec"]["containers"][0]["env"]
     assert node == {"name": "WINDLASS_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
@@ -160,7 +160,7 @@ def test_its_pods_are_told_what_ranks_are_told_everywhere():
     assert told["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
-def test_a_slice_of_a_gpu_is_the_device_plugins_to_name():
+def test_a_slice_of_a_gpu_has_the_name_of_the_device_plugin():
     _, pod = pods_of("command: python train.py\nmig: 1g.10gb\nimage: a:1")
     (container,) = pod["spec"]["containers"]
     assert container["resources"] == {"limits": {"nvidia.com/mig-1g.10gb": "1"}}

@@ -1,4 +1,4 @@
-"""MPIJobs of both operators, and what they become."""
+"""MPIJobs of both operators, and the objects that they become."""
 
 import pytest
 import yaml
@@ -35,7 +35,7 @@ def env(container):
     return {each["name"]: each["value"] for each in container["env"]}
 
 
-def test_v1_becomes_a_launcher_and_workers_that_wait_to_be_told():
+def test_v1_becomes_a_launcher_and_workers_that_wait_for_it():
     launcher, first, second = members(read(OLD), 3)
     assert [each.name for each in (launcher, first, second)] == ["pi-launcher", "pi-worker-0", "pi-worker-1"]
     assert second.pod == {
@@ -78,7 +78,7 @@ def test_v1_becomes_a_launcher_and_workers_that_wait_to_be_told():
     }
 
 
-def test_v1s_launcher_finds_kubectl_and_the_hostfile():
+def test_the_v1_launcher_finds_kubectl_and_the_hostfile():
     launcher = members(read(OLD), 1)[0].pod
     assert launcher["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
     assert launcher["spec"]["serviceAccountName"] == "pi-launcher"
@@ -96,7 +96,7 @@ def test_v1s_launcher_finds_kubectl_and_the_hostfile():
     assert [each["name"] for each in launcher["spec"]["volumes"]] == ["mpi-job-kubectl", "mpi-job-config"]
 
 
-def test_v1s_companions_let_the_launcher_into_its_own_workers():
+def test_dependent_objects_of_v1_let_the_launcher_into_its_own_workers():
     found = named(dependent_objects(read(OLD), running=["pi-worker-1"]))
     assert list(found) == [
         "ConfigMap/pi-config",
@@ -115,7 +115,7 @@ def test_v1s_companions_let_the_launcher_into_its_own_workers():
     }
 
 
-def test_v1s_launcher_with_gpus_is_the_first_host():
+def test_a_v1_launcher_with_gpus_is_the_first_host():
     manifest = yaml.safe_load(yaml.safe_dump(OLD))
     launcher = manifest["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
     launcher["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
@@ -126,12 +126,12 @@ def test_v1s_launcher_with_gpus_is_the_first_host():
     assert found["RoleBinding/pi-launcher"]["subjects"][0]["name"] == "mine"
 
 
-def test_v1s_clean_pod_policy_stands_at_two_levels_and_the_run_policys_wins():
+def test_the_clean_pod_policy_of_the_run_policy_overrides_that_of_the_spec():
     assert read(OLD).policy.clean == "Running"
     assert read(changed(OLD, runPolicy={"cleanPodPolicy": "All"})).policy.clean == "All"
 
 
-def test_v2s_workers_serve_ssh_behind_one_service():
+def test_v2_workers_serve_ssh_behind_one_service():
     first, second = members(read(NEW), 1)
     assert (first.name, second.name) == ("pi-worker-0", "pi-worker-1")
     assert second.pod["metadata"]["labels"] == {
@@ -170,7 +170,7 @@ def test_v2s_workers_serve_ssh_behind_one_service():
     ]
 
 
-def test_v2s_companions_are_service_config_keys_and_the_launchers_job():
+def test_dependent_objects_of_v2_are_service_config_keys_and_the_launchers_job():
     policy = {"backoffLimit": 2, "ttlSecondsAfterFinished": 60}
     found = named(dependent_objects(read(changed(NEW, runPolicy=policy)), running=["pi-worker-0"]))
     assert list(found) == ["Service/pi", "ConfigMap/pi-config", "Secret/pi-ssh", "Job/pi-launcher"]
@@ -195,7 +195,7 @@ def test_v2s_companions_are_service_config_keys_and_the_launchers_job():
     assert [each["mountPath"] for each in container["volumeMounts"]] == ["/root/.ssh", "/etc/mpi"]
 
 
-def test_v2s_launcher_may_compute_too():
+def test_a_v2_launcher_may_compute_too():
     parsed = read(changed(NEW, runLauncherAsWorker=True))
     found = named(dependent_objects(parsed))
     assert found["Service/pi"]["spec"]["publishNotReadyAddresses"]
@@ -207,7 +207,7 @@ def test_v2s_launcher_may_compute_too():
     assert indexes == ["1", "2"]
 
 
-def test_v2s_launcher_may_wait_until_all_workers_are_ready():
+def test_a_v2_launcher_may_wait_until_all_workers_are_ready():
     parsed = read(changed(NEW, launcherCreationPolicy="WaitForWorkersReady"))
     assert "Job/pi-launcher" not in named(dependent_objects(parsed, running=["pi-worker-0"]))
     assert "Job/pi-launcher" in named(dependent_objects(parsed, running=["pi-worker-0", "pi-worker-1"]))
@@ -227,7 +227,7 @@ def test_an_installation_names_its_domain_and_its_images():
     assert launcher.pod["spec"]["initContainers"][0]["image"] == "mirror/kubectl:1"
 
 
-def test_v2_knows_intels_words_and_other_homes():
+def test_v2_has_variables_of_intel_mpi_and_other_home_folders():
     parsed = read(changed(NEW, mpiImplementation="Intel", sshAuthMountPath="/home/mpi/.ssh"))
     found = named(dependent_objects(parsed))
     assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-worker-0.pi.team.svc:2\n")
@@ -235,7 +235,7 @@ def test_v2_knows_intels_words_and_other_homes():
     assert "defaultMode" not in volume["secret"]
 
 
-def test_both_are_one_gang_to_the_core():
+def test_both_versions_are_one_gang_for_the_core():
     for manifest in (OLD, NEW):
         gang = read(manifest).job
         assert [(role.name, role.replicas) for role in gang.roles] == [("launcher", 1), ("worker", 2)]
@@ -255,5 +255,5 @@ def test_both_are_one_gang_to_the_core():
         ),
     ],
 )
-def test_faults(manifest, said):
+def test_faults_name_the_field(manifest, said):
     assert str(read(manifest)) == said

@@ -11,11 +11,11 @@ def mpi_job(version, **spec):
 
 @pytest.mark.parametrize("read_as", ["v1", "v2beta1"])
 @pytest.mark.parametrize("made_as", ["v1", "v2beta1"])
-def test_a_job_is_what_it_was_made_as_through_whichever_version_it_is_read(read_as, made_as):
+def test_a_job_keeps_its_created_version_through_either_version(read_as, made_as):
     assert in_its_version(mpi_job(read_as, dialect=made_as))["apiVersion"] == f"kubeflow.org/{made_as}"
 
 
-def test_under_a_definition_of_one_version_that_version_is_the_answer():
+def test_a_definition_of_one_version_gives_that_version():
     job = mpi_job("v1", slotsPerWorker=1)
     assert in_its_version(job) is job
 
@@ -31,7 +31,7 @@ def test_other_kinds_have_no_dialect():
     assert in_its_version(job) is job
 
 
-def test_it_is_read_as_what_it_was_made_as():
+def test_a_job_is_read_in_its_created_version():
     """Only v1 knows ExitCode."""
     launcher = {
         "replicas": 1,

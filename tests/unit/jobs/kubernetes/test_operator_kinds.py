@@ -1,4 +1,4 @@
-"""The training operator's other kinds, and what each adds to its pods."""
+"""The training operator's other kinds, and the variables that each adds to its pods."""
 
 import json
 
@@ -10,7 +10,7 @@ from windlass.jobs.kubernetes.settings import Settings
 
 
 def job(kind, roles, container, **spec):
-    """A job with so many replicas in each role."""
+    """A job with this number of replicas in each role."""
     field = {"TFJob": "tf", "JAXJob": "jax", "XGBoostJob": "xgb", "PaddleJob": "paddle"}[kind] + "ReplicaSpecs"
     pod = {"spec": {"containers": [{"name": container, "image": "i"}, {"name": "logs", "image": "l"}]}}
     replicas = {role: {"replicas": count, "template": pod} for role, count in roles.items()}
@@ -32,7 +32,7 @@ def leads(manifest):
     return [name for name, labels in labelled if labels.get("training.kubeflow.org/job-role") == "master"]
 
 
-def test_tf_config_is_told_to_the_container_that_trains_alone():
+def test_only_the_training_container_has_tf_config():
     chief, *_, worker = members(read(job("TFJob", {"Chief": 1, "PS": 1, "Worker": 2}, "tensorflow")), 1)
     assert [chief.name, worker.name] == ["j-chief-0", "j-worker-1"]
     told = json.loads(env(worker)["TF_CONFIG"])
@@ -52,7 +52,7 @@ def test_a_tfjob_of_one_pod_is_no_cluster():
     assert env(alone) == {}
 
 
-def test_dynamic_workers_are_told_of_the_servers():
+def test_dynamic_workers_know_only_the_servers():
     manifest = job("TFJob", {"ps": 1, "worker": 2}, "tensorflow", enableDynamicWorker=True)
     *_, worker = members(read(manifest), 1)
     assert json.loads(env(worker)["TF_CONFIG"])["cluster"] == {

@@ -59,7 +59,7 @@ def test_a_sidecar_runs_beside_all_that_comes_after_it():
     assert asked == {"cpu": 5000}  # the sidecar and the init container after it
 
 
-def test_overhead_comes_on_top_and_pod_level_requests_hold_for_all_containers():
+def test_overhead_is_added_and_pod_level_requests_cover_all_containers():
     asked = pod_requests(
         spec("""
         overhead: {cpu: 250m}
@@ -83,11 +83,11 @@ def test_overhead_comes_on_top_and_pod_level_requests_hold_for_all_containers():
         ("rdma/hca", "rdma/hca"),
     ],
 )
-def test_devices_by_the_names_of_the_core(resource, name):
+def test_devices_have_the_names_of_the_core(resource, name):
     assert pod_requests(ManifestField({"containers": [{"resources": {"limits": {resource: "1"}}}]})) == {name: 1}
 
 
-def test_a_port_of_the_host_is_a_resource_of_which_there_is_one():
+def test_a_host_port_is_a_resource_of_which_a_node_has_one():
     ports = "containers: [{ports: [{containerPort: 80, hostPort: 8080}, {containerPort: 53, protocol: UDP}]}]"
     assert pod_requests(spec(ports)) == {"hostport/8080": 1}
     assert pod_requests(spec(ports + "\nhostNetwork: true")) == {"hostport/8080": 1, "hostport/53/udp": 1}
@@ -109,7 +109,7 @@ def test_a_port_of_the_host_is_a_resource_of_which_there_is_one():
         ("ephemeral-storage", "1.1", 2),
     ],
 )
-def test_quantities_as_an_api_server_takes_them(resource, text, count):
+def test_quantities_are_read_as_an_api_server_reads_them(resource, text, count):
     assert amount(resource, text) == min(count, 2**53)
 
 
@@ -124,7 +124,7 @@ def test_half_a_device_is_refused_with_its_place():
         pod_requests(ManifestField({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "500m"}}}]}))
 
 
-def test_required_terms_of_affinity():
+def test_required_terms_of_affinity_are_read():
     terms = affinity_of(
         spec("""
         affinity:
@@ -146,13 +146,13 @@ def test_required_terms_of_affinity():
         ("[{matchExpressions: [{operator: Exists}]}]", "expects the name of a label"),
     ],
 )
-def test_terms_that_no_node_could_meet(terms, said):
+def test_terms_that_match_no_node_are_refused(terms, said):
     required = f"requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}"
     with pytest.raises(ManifestError, match=said):
         affinity_of(spec(f"affinity: {{nodeAffinity: {{{required}}}}}"))
 
 
-def test_tolerations():
+def test_tolerations_are_read():
     written = spec("tolerations: [{key: gpu, value: a, effect: NoSchedule, tolerationSeconds: 5}, {operator: Exists}]")
     assert tolerations_of(written) == (Toleration("gpu", "Equal", "a", "NoSchedule"), Toleration(operator="Exists"))
     with pytest.raises(ManifestError, match=r"tolerations\[0\].operator: expects Equal or Exists"):

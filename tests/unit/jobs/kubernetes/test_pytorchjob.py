@@ -1,4 +1,4 @@
-"""A PyTorchJob and what it becomes, object by object."""
+"""A PyTorchJob and the objects that it becomes."""
 
 import pytest
 import yaml
@@ -72,7 +72,7 @@ def told(rank):
     ]
 
 
-def test_a_master_becomes_this_pod():
+def test_a_master_becomes_a_pod_with_its_variables():
     master = members(read(DIGITS), generation=1)[0]
     assert (master.name, master.role, master.index) == ("digits-master-0", "master", 0)
     assert master.pod == {
@@ -155,14 +155,14 @@ def test_every_pod_has_a_headless_service_of_its_name():
     assert master["metadata"]["name"] == "digits-master-0"
 
 
-def test_another_scheduler_is_left_to_it():
+def test_another_scheduler_name_is_kept():
     manifest = job("")
     manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "volcano"
     (worker,) = members(read(manifest), 1)
     assert worker.pod["spec"]["schedulerName"] == "volcano"
 
 
-def test_a_job_that_was_never_in_a_cluster_owns_nothing():
+def test_the_pods_of_a_job_without_an_object_have_no_owner():
     (worker,) = members(read(job("")), 1)
     assert "ownerReferences" not in worker.pod["metadata"]
     assert worker.pod["metadata"]["namespace"] == "default"
@@ -179,7 +179,7 @@ def test_without_a_master_the_first_worker_leads_and_no_worker_waits():
     ]
 
 
-def test_the_core_sees_a_gang():
+def test_a_job_is_a_gang_for_the_core():
     gang = read(DIGITS).job
     assert (gang.name, gang.members, gang.world_size) == ("digits", 3, 6)
     assert [(role.name, role.replicas, role.procs) for role in gang.roles] == [("master", 1, 2), ("worker", 2, 2)]
@@ -215,13 +215,13 @@ def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
     ("policy", "sizes"),
     [("{}", (1, 1)), ("{minReplicas: 1}", (1, 1)), ("{maxReplicas: 3}", (1, 3)), ("{minReplicas: 2}", (1, 2))],
 )
-def test_sizes_hold_the_number_of_workers_that_there_are(policy, sizes):
+def test_sizes_are_corrected_to_the_number_of_workers(policy, sizes):
     (worker,) = read(job(f"elasticPolicy: {policy}")).job.roles
     assert (worker.min_replicas, worker.max_replicas) == sizes
 
 
 @pytest.mark.parametrize(("policy", "nodes"), [("{}", "1:1"), ("{minReplicas: 2}", "2:2"), ("{maxReplicas: 3}", "3:3")])
-def test_a_size_that_is_missing_is_the_other_one(policy, nodes):
+def test_a_missing_size_equals_the_other_one(policy, nodes):
     (worker,) = members(read(job(f"elasticPolicy: {policy}")), 1)
     told = {each["name"]: each["value"] for each in worker.pod["spec"]["containers"][0]["env"]}
     assert told["PET_NNODES"] == nodes
@@ -274,7 +274,7 @@ def test_kubelets_restart_no_container_of_a_gang_that_restarts_whole():
     assert [members(read(each), 1)[0].pod["spec"]["restartPolicy"] for each in (kept, gang)] == ["OnFailure", "Never"]
 
 
-def test_an_elastic_gang_is_told_the_size_it_has():
+def test_an_elastic_gang_gets_its_present_size():
     elastic = job("{elasticPolicy: {minReplicas: 1, maxReplicas: 4}, nprocPerNode: '2'}")
     elastic["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
     made = members(read(elastic), 1, {"worker": 3})
@@ -288,7 +288,7 @@ def test_an_elastic_gang_is_told_the_size_it_has():
 
 
 @pytest.mark.parametrize("said", [{"restartMode": "gang"}, {}])
-def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
+def test_gang_restart_is_requested_in_the_policy_or_an_annotation(said):
     manifest = job("", annotations={} if said else {"windlass.dev/restart-mode": "gang"})
     manifest["spec"]["runPolicy"] = said
     assert read(manifest).policy.gang_restart
@@ -298,12 +298,12 @@ def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
     ("manager", "ours"),
     [(None, True), ("kubeflow.org/training-operator", True), ("kueue.x-k8s.io/multikueue", False)],
 )
-def test_a_job_may_be_another_controllers(manager, ours):
+def test_a_job_may_belong_to_another_controller(manager, ours):
     parsed = read(job(f"runPolicy: {{managedBy: {manager or 'null'}}}"))
     assert is_ours(parsed.policy) is ours
 
 
-def test_an_installation_says_how_to_wait():
+def test_an_installation_configures_the_waiting_container():
     worker = members(read(DIGITS, Settings(waiter_image="mirror/busybox:1", waiter_tries=7)), 1)[1]
     waiter = worker.pod["spec"]["initContainers"][1]
     assert waiter["image"] == "mirror/busybox:1"
@@ -380,11 +380,11 @@ def test_a_fault_names_its_field_and_the_fix(text, said):
         ),
     ],
 )
-def test_a_name_must_do_for_services(name, said):
+def test_a_name_must_be_valid_for_services(name, said):
     assert str(read(job("", name=name))) == said
 
 
-def test_a_kind_that_is_mistyped_is_guessed():
+def test_a_mistyped_kind_gets_a_suggestion():
     fault = read({"apiVersion": "kubeflow.org/v1", "kind": "PytorchJob"})
     assert str(fault) == "kind: 'PytorchJob' is no kind of job that is known here; did you mean 'PyTorchJob'?"
     wrong = read({"apiVersion": "kubeflow.org/v2", "kind": "PyTorchJob"})

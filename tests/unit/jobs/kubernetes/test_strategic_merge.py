@@ -34,7 +34,7 @@ def test_the_upper_mapping_wins(above, result):
     assert repr(BELOW) == before
 
 
-def test_lists_without_names_are_taken_as_a_whole():
+def test_lists_without_names_are_replaced_as_a_whole():
     over = {"containers": [{"name": "main", "args": ["z"], "env": [{"name": "A", "value": "1"}]}]}
     main = merge(BELOW, over)["containers"][0]
     assert main == {"name": "main", "image": "i", "args": ["z"], "env": [{"name": "A", "value": "1"}]}

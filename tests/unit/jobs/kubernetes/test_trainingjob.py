@@ -42,7 +42,7 @@ def told(member):
     return {each["name"]: each.get("value") for each in member.pod["spec"]["containers"][0]["env"]}
 
 
-def test_the_spec_is_what_a_job_file_says():
+def test_the_spec_has_the_fields_of_a_job_file():
     (written,) = loads(yaml.safe_dump({"name": "digits", **DIGITS["spec"]}))
     parsed = read(DIGITS)
     assert parsed.job == replace(written.job, labels={"team": "vision"})
@@ -50,7 +50,7 @@ def test_the_spec_is_what_a_job_file_says():
     assert (parsed.policy.gang_restart, parsed.policy.queue, parsed.policy.ttl) == (True, "research", 86_400_000)
 
 
-def test_a_member_becomes_this_pod():
+def test_a_member_becomes_a_pod_with_its_variables():
     _, second = members(read(DIGITS), generation=3)
     assert (second.name, second.role, second.index) == ("digits-worker-1", "worker", 1)
     owner = {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "name": "digits", "uid": "7c1e"}
@@ -103,7 +103,7 @@ def test_one_service_names_every_pod():
     assert dependent_objects(read(job(suspend=True))) == []
 
 
-def test_a_gang_of_another_size_is_told_that_size():
+def test_a_resized_gang_gets_its_present_size():
     elastic = job(elastic={"min": 2, "max": 8})
     del elastic["spec"]["nodes"]
     made = members(read(elastic), 2, {"worker": 3})
@@ -112,7 +112,7 @@ def test_a_gang_of_another_size_is_told_that_size():
     assert len(members(read(elastic), 2)) == 8
 
 
-def test_pod_is_laid_over_what_windlass_makes():
+def test_the_pod_field_is_merged_over_the_template():
     pod = {
         "metadata": {"annotations": {"note": "kept"}},
         "spec": {
@@ -152,13 +152,13 @@ def test_a_variable_without_a_name_is_left_to_the_api_server():
     assert env[0] == {"value": "7"}
 
 
-def test_words_that_are_no_labels_are_annotations():
+def test_values_that_are_no_labels_are_annotations():
     about = members(read(job(labels={"team": "vision", "why": "a long story, told badly"})), 1)[0].pod["metadata"]
     assert about["labels"]["team"] == "vision"
     assert about["annotations"] == {"why": "a long story, told badly"}
 
 
-def test_an_installation_may_want_pod_groups_besides():
+def test_an_installation_may_request_pod_groups():
     elastic = job(elastic={"min": 2, "max": 8}, mem="1Gi")
     del elastic["spec"]["nodes"]
     parsed = read(elastic, Settings(pod_groups=True))
@@ -168,7 +168,7 @@ def test_an_installation_may_want_pod_groups_besides():
     assert members(parsed, 1)[0].pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "digits"
 
 
-def test_it_is_written_for_people():
+def test_a_manifest_omits_idle_fields():
     plain = Job("digits", (Role(command=("torchrun", "a.py"), image="i", resources={"gpu": 1}),), user="ada")
     manifest = training_job(plain, "digits-7", "team")
     assert manifest["metadata"] == {
@@ -209,7 +209,7 @@ def test_faults_have_the_messages_of_job_files(fields, said):
     assert str(fault).startswith(said)
 
 
-def test_an_unknown_field_is_a_mistake_in_a_file_and_of_a_later_version_in_the_cluster():
+def test_an_unknown_field_is_an_error_in_a_file_and_accepted_in_the_cluster():
     manifest = job(replicas=2, restart={"user": 1, "later": True})
     del manifest["spec"]["restarts"]
     parsed = read(manifest)
@@ -222,7 +222,7 @@ def test_an_unknown_field_is_a_mistake_in_a_file_and_of_a_later_version_in_the_c
     assert str(read(manifest)).startswith("spec.replicas: unknown field 'replicas'; it is called 'nodes' here")
 
 
-def test_a_name_that_no_pod_could_bear_is_refused():
+def test_a_name_that_is_invalid_for_pods_is_refused():
     manifest = copy.deepcopy(DIGITS)
     manifest["metadata"]["name"] = "d" * 60
     assert str(read(manifest)).startswith("metadata.name: is 6 characters too long")

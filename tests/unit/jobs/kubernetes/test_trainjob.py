@@ -1,4 +1,4 @@
-"""A TrainJob of the trainer v2, and what it and its runtime become."""
+"""A TrainJob of the trainer v2, and the objects that it and its runtime become."""
 
 import copy
 
@@ -41,7 +41,7 @@ def told(member, container="node"):
     return {each["name"]: each.get("value") for each in found["env"]}
 
 
-def test_its_pods_are_those_that_a_jobset_would_make():
+def test_the_pods_of_a_trainjob_are_those_of_its_jobset():
     first, second = members(read(DIGITS), generation=2)
     assert (first.name, second.name, second.role, second.index) == ("digits-node-0-0", "digits-node-0-1", "node", 1)
     spec = second.pod["spec"]
@@ -88,14 +88,14 @@ def test_a_label_names_the_queue_of_a_kind_that_has_no_field_for_it():
     assert (parsed.policy.queue, parsed.job.queue) == ("research", "research")
 
 
-def test_with_gpus_torchrun_counts_its_ranks_itself():
+def test_torchrun_counts_its_ranks_itself_with_gpus():
     gpus = job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}}})
     assert told(members(read(gpus), 1)[0])["PET_NPROC_PER_NODE"] == "auto"
     assert read(gpus).job.roles[0].procs == 2
     assert told(members(read(job(trainer={"numProcPerNode": 3})), 1)[0])["PET_NPROC_PER_NODE"] == "3"
 
 
-def test_other_frameworks_are_told_in_their_own_words():
+def test_other_frameworks_get_their_own_variables():
     one = told(members(read(job("jax-distributed")), 1)[1])
     assert (one["JAX_NUM_PROCESSES"], one["JAX_PROCESS_ID"]) == ("2", "1")
     assert one["JAX_COORDINATOR_ADDRESS"] == "digits-node-0-0.digits:29500"
@@ -108,7 +108,7 @@ def test_other_frameworks_are_told_in_their_own_words():
     )
 
 
-def test_mpi_has_keys_a_hostfile_and_a_launcher_that_computes():
+def test_an_mpi_trainjob_has_keys_a_hostfile_and_a_launcher_that_computes():
     parsed = read(job("deepspeed-distributed", {"numNodes": 3, "numProcPerNode": 2}))
     names = [member.name for member in members(parsed, 1)]
     assert names == ["digits-node-0-0", "digits-node-0-1", "digits-launcher-0-0"]
@@ -177,7 +177,7 @@ def test_a_runtime_of_the_cluster_is_looked_up():
     assert told(members(parsed, 1)[0], "logs") == {"JOB_COMPLETION_INDEX": "0"}
 
 
-def test_patches_are_laid_over_the_runtime():
+def test_patches_are_merged_over_the_runtime():
     patch = {"nodeSelector": {"pool": "big"}, "volumes": [{"name": "data"}]}
     template = {"spec": {"template": {"metadata": {"annotations": {"by": "kueue"}}, "spec": patch}}}
     spec = {"replicatedJobs": [{"name": "node", "template": template}]}
@@ -190,7 +190,7 @@ def test_patches_are_laid_over_the_runtime():
     assert (pod["spec"]["volumes"], pod["metadata"]["annotations"]["by"]) == ([{"name": "data"}], "kueue")
 
 
-def test_a_file_may_hold_the_runtime_beside_the_job():
+def test_a_file_may_contain_the_runtime_beside_the_job():
     runtime = {**RUNTIME, "kind": "ClusterTrainingRuntime"}
     found = objects_of(Text("job.yaml", yaml.safe_dump_all([runtime, job("ours")]))).objects
     assert [each["kind"] for each in found] == ["ClusterTrainingRuntime", "Service", "Pod", "Pod"]

@@ -1,4 +1,4 @@
-"""A stage for jobs whose pods restart one by one: the lifecycle, the backend's control of a run, and pods as told."""
+"""Lifecycle and run control of jobs whose pods restart one by one, with pods that the test sets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 
 
 class Executor:
-    """Notes what it is told; whoever asks carries it out."""
+    """Records the requested creations and deletions; the test carries them out."""
 
     def __init__(self, launchers) -> None:
         self.launchers = launchers
@@ -60,7 +60,7 @@ class Executor:
 
 
 class Stage:
-    """A job that is running, in its first generation, with the pods that a test gives it."""
+    """A running job in its first generation, with the pods of the test."""
 
     def __init__(self, manifest: dict[str, Any], *, remade: int = 0) -> None:
         whole = copy.deepcopy(manifest)
@@ -100,7 +100,7 @@ class Stage:
         self.gang.stored = Stored(1, 1, self.state.status)
 
     def put(self, manifest: dict[str, Any], *, uid: str = "") -> None:
-        """A pod, or the launcher's Job, as it is from now on."""
+        """Sets a pod, or the launcher's Job."""
         self.versions += 1
         about = {"namespace": "ml", "resourceVersion": str(self.versions), **manifest["metadata"]}
         owner = "job" if manifest["metadata"].get("labels") else "u"
@@ -114,13 +114,13 @@ class Stage:
         self.pods.learn(msgspec.convert({"metadata": about, "spec": {}, **_typed(manifest)}, Pod))
 
     def remove(self, name: str) -> None:
-        """A pod is gone."""
+        """Removes a pod."""
         found = self.pods.fresh.objects[("ml", name)]
         self.versions += 1
         self.pods.apply(self.pods.fresh.remove(ObjectRevision("ml", name, found.metadata.uid, self.versions)))
 
     def turn(self, *events: e.Event) -> None:
-        """All that follows from the pods as they are, and from other events."""
+        """Processes the present pods and further events."""
         self.events += events
         while True:
             if self.gang.run is not None:
@@ -146,12 +146,12 @@ class Stage:
             self.executor.deleted += self.left_over()
 
     def left_over(self) -> list[str]:
-        """Names of the pods that the policy takes away."""
+        """Names of pods that the clean-up policy deletes."""
         phases = {pod.metadata.name: pod.status.phase for pod in self.run.pods.all()}
         return list(pods_to_delete(self.gang.parsed, self.state.status, phases))
 
     def status(self) -> dict[str, Any]:
-        """The status of the object; the gang's object has it from now on."""
+        """Status of the object, which is stored in the gang's object."""
         found = dict(status_of(self.gang, self.state.status, self.now))
         self.gang.parsed.manifest["status"] = found
         return found

@@ -1,4 +1,4 @@
-"""Who leads: on a fake Lease and a clock that the test moves. Nobody sleeps: each attempt is asked for."""
+"""Leader election on a fake Lease, with a clock that the test advances. Each attempt is requested; no test sleeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.server.operator.election import ADDRESS, Election, LeaseSettings, 
 
 
 class FakeLease:
-    """What an API server does with one Lease."""
+    """An API server with one Lease."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -72,7 +72,7 @@ class Stand:
         return asyncio.run(election._attempt())
 
 
-def test_the_first_leads_and_the_second_follows() -> None:
+def test_the_first_candidate_leads_and_the_second_follows() -> None:
     stand = Stand()
     assert stand.attempt(stand.a)
     assert not stand.attempt(stand.b)
@@ -81,7 +81,7 @@ def test_the_first_leads_and_the_second_follows() -> None:
     assert stand.api.lease["metadata"]["annotations"] == {ADDRESS: "http://a"}
 
 
-def test_a_leader_stops_before_anybody_may_follow_him() -> None:
+def test_a_leader_stops_before_another_candidate_may_lead() -> None:
     stand = Stand()
     stand.attempt(stand.a)
     stand.attempt(stand.b)
@@ -94,7 +94,7 @@ def test_a_leader_stops_before_anybody_may_follow_him() -> None:
     assert not stand.attempt(stand.a)
 
 
-def test_a_follower_counts_from_what_it_has_seen_itself() -> None:
+def test_a_follower_counts_the_lease_from_its_own_observation() -> None:
     stand = Stand()
     stand.attempt(stand.a)
     stand.clock.now += 9
@@ -116,7 +116,7 @@ def test_a_renewed_lease_is_kept() -> None:
     assert stand.api.lease["spec"]["leaseTransitions"] == 0
 
 
-def test_who_was_overtaken_learns_it_from_the_conflict() -> None:
+def test_an_overtaken_leader_learns_it_from_the_conflict() -> None:
     stand = Stand()
     stand.attempt(stand.a)
     stand.attempt(stand.b)
@@ -127,7 +127,7 @@ def test_who_was_overtaken_learns_it_from_the_conflict() -> None:
     assert stand.a.holder == "b"
 
 
-def test_who_cannot_renew_is_told_so_in_time() -> None:
+def test_a_leader_that_cannot_renew_learns_it_in_time() -> None:
     stand = Stand()
     stand.attempt(stand.a)
     stand.api.down = True
@@ -142,7 +142,7 @@ def test_who_cannot_renew_is_told_so_in_time() -> None:
     assert not stand.a.may_lead()
 
 
-def test_a_lease_that_is_given_back_is_free_at_once() -> None:
+def test_a_released_lease_is_free_at_once() -> None:
     stand = Stand()
     stand.attempt(stand.a)
     stand.attempt(stand.b)

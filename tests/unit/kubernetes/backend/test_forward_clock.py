@@ -1,17 +1,17 @@
-"""Time goes on, whatever the clock does."""
+"""Time never decreases, also if the clock is set back."""
 
 from __future__ import annotations
 
 from windlass.backends.kubernetes.forward_clock import ForwardClock
 
 
-def test_it_goes_as_the_clock_goes():
+def test_time_follows_the_clock():
     times = iter([1000, 1500])
     clock = ForwardClock(lambda: next(times))
     assert [clock.now(), clock.now()] == [1000, 1500]
 
 
-def test_a_clock_that_is_set_back_goes_on_from_where_it_was():
+def test_a_clock_that_is_set_back_continues_from_its_latest_time():
     said = 5000
     clock = ForwardClock(lambda: said)
     assert clock.now() == 5000
@@ -21,7 +21,7 @@ def test_a_clock_that_is_set_back_goes_on_from_where_it_was():
     assert clock.now() == 5300
 
 
-def test_behind_an_earlier_leaders_clock_time_does_not_stand_still():
+def test_time_advances_behind_the_clock_of_an_earlier_leader():
     said = 1000
     clock = ForwardClock(lambda: said)
     clock.pass_by(3_600_000)
@@ -30,7 +30,7 @@ def test_behind_an_earlier_leaders_clock_time_does_not_stand_still():
     assert clock.now() == 3_601_000
 
 
-def test_ahead_of_an_earlier_leaders_clock_it_is_as_late_as_it_is():
+def test_time_ahead_of_the_clock_of_an_earlier_leader_is_unchanged():
     clock = ForwardClock(lambda: 7000)
     clock.pass_by(3000)
     assert clock.now() == 7000

@@ -1,4 +1,4 @@
-"""Pods of a run: which member each pod is, and which events follow from what the pods have come to."""
+"""Pods of a run: the member of each pod, and the events that follow from the states of pods."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mpi_manifest() -> dict[str, Any]:
 
 @dataclass
 class Place:
-    """A gang, its run, and the pods that a test lets it have."""
+    """A gang, its run, and the pods of the test."""
 
     members: int = 2
     dead: set[str] = field(default_factory=set)
@@ -77,7 +77,7 @@ class Place:
         self.observer.see(self.gang, self.run, pod, there=there)
 
     def pod(self, number: int, phase: str = "Pending", **more: Any) -> None:
-        """Have the pod of a member be as told."""
+        """Sets the pod of a member."""
         self.named(self.names[number], phase, node=self.run.slots[number].node, **more)
 
     def named(self, name: str, phase: str, *, owner: str = "u", node: str = "n0", **more: Any) -> None:

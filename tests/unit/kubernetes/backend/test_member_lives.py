@@ -1,4 +1,4 @@
-"""Random lives of jobs whose pods restart one by one: decisions are carried out, and some things never happen."""
+"""Random lives of jobs whose pods restart one by one: invariants that hold after every step."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,7 @@ lives = st.lists(
     st.none() | st.integers(0, 3),
     lives,
 )
-def test_some_things_never_happen(kind, policy, clean, limit, life):
+def test_invariants_hold_in_random_lives(kind, policy, clean, limit, life):
     manifest = job(kind, policy, clean, limit)
     stage, pods, made, ended = Stage(manifest), {}, 0, ""
     for which, phase, code, suspend in life:

@@ -43,7 +43,7 @@ def pytorch(*, policy="OnFailure", workers_alone=False, status=None, elastic=Fal
 
 
 def other(kind, roles, version="v1", **spec):
-    """A job of another kind, called digits, with so many replicas in each role."""
+    """A job of another kind, named digits, with this number of replicas in each role."""
     field, container = FIELDS[kind]
     template = {"spec": {"containers": [{"name": container, "image": "i"}]}}
     replicas = {role: {"replicas": count, "template": template} for role, count in roles.items()}
@@ -97,7 +97,7 @@ def judged(manifest, objects, *, remade=0, active_for=0):
 
 
 def finish(stage):
-    """The pods that are deleted go, and what is left of the gang is cleaned up."""
+    """Removes the deleted pods and cleans up the gang."""
     for name in list(stage.executor.deleted):
         if ("ml", name) in stage.pods.fresh.objects:
             stage.remove(name)
@@ -113,7 +113,7 @@ def untimed(condition):
 
 
 def said(judgement):
-    """The conditions that hold, with their reasons."""
+    """True conditions with their reasons."""
     return {each["type"]: each["reason"] for each in judgement.conditions if each["status"] == "True"}
 
 
@@ -130,7 +130,7 @@ def test_a_new_job_is_created_and_all_its_pods_are_missing():
     )
 
 
-def test_it_runs_when_its_master_does():
+def test_a_job_runs_when_its_master_does():
     verdict = judged(pytorch(), pods("Running", "Pending", "Running"))
     assert said(verdict) == {"Created": "PyTorchJobCreated", "Running": "PyTorchJobRunning"}
     assert verdict.replica_statuses["Worker"] == {
@@ -141,7 +141,7 @@ def test_it_runs_when_its_master_does():
     assert (verdict.create, verdict.delete) == ((), ())
 
 
-def test_a_failed_pod_is_deleted_and_made_anew():
+def test_a_failed_pod_is_deleted_and_created_again():
     objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=1)]
     verdict = judged(pytorch(), objects)
     assert (verdict.delete, verdict.anew, verdict.create) == ((NAMES[2],), 1, ())
@@ -223,7 +223,7 @@ def test_running_is_false_after_the_end():
     assert {each["type"]: each["status"] for each in verdict.conditions}["Running"] == "False"
 
 
-def test_suspension_deletes_every_pod_and_resuming_makes_them_anew():
+def test_suspension_deletes_every_pod_and_resuming_creates_them_again():
     status = {
         "conditions": [{"type": "Running", "status": "True", "reason": "PyTorchJobRunning"}],
         "replicaStatuses": {"Worker": {"active": 2}},
@@ -248,11 +248,11 @@ def test_suspension_deletes_every_pod_and_resuming_makes_them_anew():
     ("limit", "kubelet", "remade", "failing", "ended"),
     [
         (3, 2, 0, False, ""),
-        (3, 3, 0, False, "Failed"),  # V1's way: the limit is reached, not passed
+        (3, 3, 0, False, "Failed"),  # as V1: the limit is reached, not exceeded
         (0, 1, 0, False, "Failed"),
         (0, 0, 0, True, "Failed"),
         (3, 0, 2, True, ""),
-        (3, 0, 3, True, "Failed"),  # pods made anew count, which they do not in V1
+        (3, 0, 3, True, "Failed"),  # recreated pods count, which they do not in V1
         (3, 0, 3, False, ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a pod has come to, as kubelets and controllers write it."""
+"""Ends of pods, read from the status that kubelets and controllers write."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_a_pod_that_succeeded_ended_with_code_0() -> None:
         (terminated(1, message="a\nValueError: x\n"), "digits-worker-0 on n1 exited with code 1: ValueError: x"),
     ],
 )
-def test_a_failure_is_told_with_its_code_and_what_is_known(status: Any, detail: str) -> None:
+def test_a_failure_is_reported_with_its_code_and_details(status: Any, detail: str) -> None:
     seen = pod_ends.observe(pod(phase="Failed", containerStatuses=status), AT, PATIENCE)
     assert seen.exit is not None
     assert seen.exit.detail == detail
 
 
-def test_an_exit_code_may_ask_for_another_start() -> None:
+def test_an_exit_code_may_request_a_restart() -> None:
     seen = pod_ends.observe(pod(phase="Failed", containerStatuses=terminated(84)), AT, PATIENCE)
     assert seen.exit is not None
     assert classify_exit(seen.exit, RestartPolicy()).reason == "AskedForRetry"
@@ -79,20 +79,20 @@ def test_a_program_that_could_not_be_started_has_not_run() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Terminated"])
-def test_who_was_thrown_out_is_lost(reason: str) -> None:
+def test_an_evicted_pod_is_lost(reason: str) -> None:
     seen = pod_ends.observe(pod(phase="Failed", reason=reason, message="the node was low on memory"), AT, PATIENCE)
     assert seen.exit is not None
     assert (seen.exit.lost, seen.exit.end_class) == (True, EVICTED)
     assert reason in seen.exit.detail
 
 
-def test_whom_the_kubelet_did_not_admit_needs_another_node() -> None:
+def test_a_pod_that_the_kubelet_rejected_needs_another_node() -> None:
     seen = pod_ends.observe(pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Node didn't have enough"), AT, 0)
     assert seen.exit is not None
     assert seen.exit.end_class is REJECTED
 
 
-def test_a_disruption_is_nobodys_failure() -> None:
+def test_a_disruption_is_a_failure_of_infrastructure() -> None:
     why = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API"}
     seen = pod_ends.observe(pod(phase="Failed", conditions=[why], containerStatuses=terminated(143)), AT, PATIENCE)
     assert seen.exit is not None
@@ -100,7 +100,7 @@ def test_a_disruption_is_nobodys_failure() -> None:
     assert "EvictionByEvictionAPI" in seen.exit.detail
 
 
-def test_a_registry_may_come_back_for_a_while() -> None:
+def test_an_image_pull_may_fail_until_its_timeout() -> None:
     broken = pod(phase="Pending", containerStatuses=waiting("ImagePullBackOff", "no such image"))
     assert pod_ends.observe(broken, AT + PATIENCE - 1, PATIENCE).exit is None
     assert pod_ends.due(broken, PATIENCE) == AT + PATIENCE
@@ -109,12 +109,12 @@ def test_a_registry_may_come_back_for_a_while() -> None:
     assert late.exit.detail == ("digits-worker-0 on n1: container main cannot start: ImagePullBackOff: no such image")
 
 
-def test_what_can_never_be_started_is_told_at_once() -> None:
+def test_a_container_that_can_never_start_fails_at_once() -> None:
     broken = pod(phase="Pending", containerStatuses=waiting("CreateContainerConfigError", "secret not found"))
     assert pod_ends.observe(broken, AT, PATIENCE).exit is not None
     assert pod_ends.due(broken, PATIENCE) is None
 
 
-def test_what_runs_or_waits_has_not_ended() -> None:
+def test_a_pod_that_runs_or_waits_has_not_ended() -> None:
     assert pod_ends.observe(pod(phase="Running"), AT, 0).stage is Stage.RUNNING
     assert pod_ends.observe(pod(phase="Pending"), AT, 0).stage is Stage.WAITING

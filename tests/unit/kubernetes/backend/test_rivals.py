@@ -24,7 +24,7 @@ def found(deployments=(), leases=()):
     return [(str(each), each.serves) for each in rivals_among(deployments, leases, NOW)]
 
 
-def test_nobody_else():
+def test_a_cluster_without_other_operators_has_no_rivals():
     assert found() == []
 
 
@@ -33,17 +33,17 @@ def test_an_operator_of_the_same_kinds_is_named_with_them():
     assert found(there) == [("the MPI operator (kubeflow/mpi-operator)", ("MPIJob",))]
 
 
-def test_one_that_is_scaled_to_nothing_does_not_disturb():
+def test_an_operator_scaled_to_zero_is_no_rival():
     assert found([deployment("mpi-operator", "mpioperator/mpi-operator", replicas=0)]) == []
 
 
-def test_one_that_was_installed_in_another_way_is_known_by_its_lease():
+def test_an_operator_without_a_deployment_is_found_by_its_lease():
     name = "1ca428e5.training-operator.kubeflow.org"
     assert [who for who, _ in found(leases=[lease(name, FRESH)])] == [f"the training operator (kubeflow/{name})"]
     assert found(leases=[lease(name, OLD)]) == []
 
 
-def test_a_lease_that_was_never_renewed_is_nobodys():
+def test_a_lease_that_was_never_renewed_belongs_to_no_operator():
     assert found(leases=[lease("mpi-operator", None)]) == []
 
 
@@ -53,5 +53,5 @@ def test_schedulers_and_queues_of_others_serve_no_kind_of_ours():
     assert [serves for _, serves in found([kueue, volcano])] == [(), ()]
 
 
-def test_our_own_operator_is_none_of_the_others():
+def test_our_own_operator_is_no_rival():
     assert found([deployment("windlass-operator", "windlass:0.1.0")]) == []

@@ -45,7 +45,7 @@ def identity(access, *, renew=False):
     return asyncio.run(access.identify(renew))
 
 
-def test_the_current_context_says_where_and_as_whom(write):
+def test_the_current_context_gives_the_server_and_the_user(write):
     write(config("a", "b", current="b"))
     access = find()
     assert (access.server, access.context, access.namespace) == ("http://b.example:8080", "b", "of-b")
@@ -58,7 +58,7 @@ def test_a_context_can_be_named(write):
     assert find("a").server == "http://a.example:8080"
 
 
-def test_several_files_are_one_and_the_first_says_which_context_is_current(write):
+def test_several_files_are_merged_and_the_first_names_the_current_context(write):
     write(config("a", current="a"))
     write(config("b", current="b"))
     assert find().context == "a"
@@ -76,7 +76,7 @@ def test_a_file_can_be_named(write):
     assert from_kubeconfig(str(other)).context == "b"
 
 
-def test_without_the_variable_it_is_the_usual_file(write, tmp_path, monkeypatch):
+def test_the_default_file_is_used_without_the_variable(write, tmp_path, monkeypatch):
     (tmp_path / ".kube").mkdir()
     write(config("a", current="a"), ".kube/config")
     monkeypatch.delenv("KUBECONFIG")
@@ -123,7 +123,7 @@ def test_the_proxy_of_the_environment_counts_as_it_does_for_kubectl(write, monke
     assert find().proxy == proxy
 
 
-def test_no_file_is_told_with_what_to_do(tmp_path, monkeypatch):
+def test_a_missing_kubeconfig_is_reported_with_the_fix(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -131,7 +131,7 @@ def test_no_file_is_told_with_what_to_do(tmp_path, monkeypatch):
         find()
 
 
-def test_an_unknown_context_is_told_with_those_that_are_known(write):
+def test_an_unknown_context_is_reported_with_the_known_ones(write):
     write(config("a", "b", current="gone"))
     with pytest.raises(AccessError, match="has no context c; it has a, b"):
         find("c")
@@ -139,7 +139,7 @@ def test_an_unknown_context_is_told_with_those_that_are_known(write):
         find()
 
 
-def test_no_current_context_is_told_with_those_that_can_be_named(write):
+def test_a_missing_current_context_is_reported_with_the_known_ones(write):
     write(config("a", "b"))
     with pytest.raises(AccessError, match="no current context: name one of a, b"):
         find()
@@ -169,17 +169,17 @@ def test_a_malformed_kubeconfig_is_reported_in_one_line(write, content):
     assert "\n" not in str(told.value)
 
 
-def test_a_certificate_that_is_not_there_is_told(write):
+def test_a_missing_certificate_is_reported(write):
     cluster = {"server": "https://x", "certificate-authority": "ca.crt"}
     write(config("a", current="a", clusters=[{"name": "a", "cluster": cluster}]))
     with pytest.raises(AccessError, match=r"ca\.crt"):
         identity(find())
 
 
-def test_a_process_in_no_cluster_is_told_so(tmp_path):
+def test_a_process_outside_a_cluster_gets_an_error(tmp_path):
     with pytest.raises(AccessError, match="service account"):
         in_cluster(tmp_path, {})
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_is_importable():
     assert all(hasattr(accesses, name) for name in accesses.__all__)

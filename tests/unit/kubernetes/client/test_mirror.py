@@ -1,6 +1,6 @@
 import orjson
 import pytest
-from written import event, listing, thing
+from api_objects import event, listing, thing
 
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.mirror import Mirror
@@ -20,7 +20,7 @@ def kinds(changes):
     return [(change.kind, change.object["metadata"]["name"]) for change in changes]
 
 
-def test_a_list_and_then_a_watch(mirror):
+def test_a_list_is_followed_by_a_watch(mirror):
     assert mirror.must_list
     assert kinds(mirror.apply_list(listing(5, thing("a", 1)))) == [("added", "a")]
     assert (mirror.position, mirror.must_list) == (5, False)
@@ -29,13 +29,13 @@ def test_a_list_and_then_a_watch(mirror):
     assert mirror.position == 8
 
 
-def test_a_bookmark_moves_on_without_a_change(mirror):
+def test_a_bookmark_advances_the_position_without_a_change(mirror):
     mirror.apply_list(listing(5))
     assert mirror.apply_events([event("BOOKMARK", {"metadata": {"resourceVersion": "90"}})]) == []
     assert mirror.position == 90
 
 
-def test_a_malformed_object_is_told_with_its_name_and_the_rest_goes_on(told):
+def test_a_malformed_object_is_reported_by_name_and_others_are_applied(told):
     mirror = Mirror(objects.pod, told.append)
     bad = [event("ADDED", thing(f"bad-{number}", 10 + number, spec=7)) for number in range(10_000)]
     good = event("ADDED", thing("good", 20_000, spec={"containers": []}))
@@ -69,7 +69,7 @@ def test_an_object_that_became_malformed_stays_as_it_was_until_it_is_deleted(tol
     assert [(change.kind, change.object) for change in changes] == [("deleted", good)]
 
 
-def test_a_version_that_goes_back_means_that_the_history_began_anew(mirror):
+def test_a_version_that_decreases_means_a_restored_history(mirror):
     mirror.apply_list(listing(100, thing("a", 90), thing("b", 91)))
     assert mirror.apply_events([event("MODIFIED", thing("a", 40))]) == []
     assert mirror.must_list

@@ -1,4 +1,4 @@
-from written import listing, thing
+from api_objects import listing, thing
 
 from windlass.backends.kubernetes.client.object_cache import (
     MAX_TOMBSTONES,
@@ -29,7 +29,7 @@ def test_an_event_that_is_older_than_an_own_write_changes_nothing():
     assert held(fresh) == {"a": 5}
 
 
-def test_a_deletion_tells_the_last_state():
+def test_a_deletion_reports_the_last_state():
     fresh, old = ObjectCache(), thing("a", 1)
     fresh.put(old)
     last = thing("a", 2, status="x")
@@ -46,7 +46,7 @@ def test_a_late_reply_does_not_bring_a_deleted_object_back():
     assert held(fresh) == {}
 
 
-def test_a_deletion_of_an_object_that_was_made_anew_leaves_the_new_one():
+def test_a_deletion_of_a_recreated_object_keeps_the_new_one():
     fresh, old, new = ObjectCache(), thing("a", 1, "u1"), thing("a", 4, "u2")
     fresh.put(old)
     assert fresh.put(new) == [Change("deleted", old, old), Change("added", new)]
@@ -54,7 +54,7 @@ def test_a_deletion_of_an_object_that_was_made_anew_leaves_the_new_one():
     assert fresh.get("ns", "a") is new
 
 
-def test_a_list_tells_the_difference():
+def test_a_list_reports_the_differences():
     fresh = ObjectCache()
     same, old, lost = thing("same", 1), thing("changed", 2), thing("lost", 3)
     fresh.replace(listing(3, same, old, lost))
@@ -66,7 +66,7 @@ def test_a_list_tells_the_difference():
     ]
 
 
-def test_a_list_does_not_take_back_what_was_written_while_it_was_read():
+def test_a_list_keeps_objects_written_while_it_was_read():
     fresh = ObjectCache()
     fresh.put(thing("mine", 12))
     fresh.put(thing("changed", 13))
@@ -74,13 +74,13 @@ def test_a_list_does_not_take_back_what_was_written_while_it_was_read():
     assert held(fresh) == {"mine": 12, "changed": 13}
 
 
-def test_a_list_deletes_what_was_made_anew_under_the_same_name():
+def test_a_list_deletes_an_object_that_was_recreated_under_its_name():
     fresh, old, new = ObjectCache(), thing("a", 1, "u1"), thing("a", 4, "u2")
     fresh.put(old)
     assert fresh.replace(listing(5, new)) == [Change("deleted", old, old), Change("added", new)]
 
 
-def test_after_a_restored_backup_the_list_is_right_whatever_its_versions():
+def test_a_list_replaces_all_objects_after_a_restored_backup():
     fresh = ObjectCache()
     old, lost = thing("a", 100), thing("lost", 101)
     fresh.replace(listing(101, old, lost))

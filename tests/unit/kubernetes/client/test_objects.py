@@ -48,7 +48,7 @@ POD = {
 }
 
 
-def test_a_pod_is_what_a_scheduler_needs_of_it():
+def test_a_pod_is_decoded_with_the_fields_a_scheduler_uses():
     pod = objects.pod(json.dumps(POD).encode())
     assert (pod.metadata.name, pod.metadata.labels, pod.metadata.annotations) == (
         "train-worker-0",
@@ -88,7 +88,7 @@ def test_common_parts_of_pods_are_stored_once():
     assert not gc.is_tracked(one)
 
 
-def test_a_node_is_what_a_scheduler_needs_of_it():
+def test_a_node_is_decoded_with_the_fields_a_scheduler_uses():
     node = objects.node(
         b'{"metadata":{"name":"n1","uid":"u","resourceVersion":"3","labels":{"rack":"r1"}},'
         b'"spec":{"unschedulable":true,"providerID":"x://1","taints":[{"key":"gpu","effect":"NoSchedule"}]},'
@@ -101,7 +101,7 @@ def test_a_node_is_what_a_scheduler_needs_of_it():
 METADATA = b'"metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"1"}'
 
 
-def test_the_others():
+def test_the_other_objects_are_decoded():
     claim = objects.claim(b'{%s,"spec":{"volumeName":"v"},"status":{"phase":"Bound"}}' % METADATA)
     assert (claim.spec.volume_name, claim.status.phase) == ("v", "Bound")
     volume = objects.volume(b'{%s,"spec":{"nodeAffinity":{"required":{}},"claimRef":{"name":"c"}}}' % METADATA)

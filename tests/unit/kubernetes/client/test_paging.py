@@ -4,7 +4,7 @@ from windlass.backends.kubernetes.client.api_errors import Unreachable
 from windlass.backends.kubernetes.client.paging import read_page
 
 
-def test_a_page_says_what_continues_it():
+def test_a_page_has_its_continuation():
     page = read_page(b'{"metadata":{"resourceVersion":"7","continue":"t"},"items":[{"a":1},{"b":2}]}')
     assert (page.resource_version, page.continuation, list(map(bytes, page.items))) == (
         "7",
@@ -13,7 +13,7 @@ def test_a_page_says_what_continues_it():
     )
 
 
-def test_no_objects_may_be_written_as_null():
+def test_an_empty_list_may_be_written_as_null():
     assert read_page(b'{"metadata":{},"items":null}').items == []
 
 

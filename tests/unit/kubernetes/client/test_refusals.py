@@ -9,13 +9,13 @@ def status(code, reason="", **details):
     return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "why", "details": details}).encode()
 
 
-def test_a_status_is_told_in_its_own_words():
+def test_the_message_of_a_status_is_kept():
     error = error_of_reply(404, None, status(404, "NotFound"))
     assert str(error) == "why"
     assert error.is_missing
 
 
-def test_there_already_and_another_version_are_different_conflicts():
+def test_already_exists_and_another_version_are_different_conflicts():
     there, other = (
         error_of_reply(409, None, status(409, "AlreadyExists")),
         error_of_reply(409, None, status(409, "Conflict")),
@@ -24,13 +24,13 @@ def test_there_already_and_another_version_are_different_conflicts():
     assert (other.is_exists, other.is_conflict) == (False, True)
 
 
-def test_a_namespace_that_is_being_deleted_is_known():
+def test_a_namespace_that_is_being_deleted_is_recognised():
     error = error_of_reply(403, None, status(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]))
     assert error.is_forbidden
     assert error.is_terminating
 
 
-def test_the_header_says_when_to_come_again_and_else_the_status():
+def test_the_header_gives_the_retry_delay_and_else_the_status():
     assert error_of_reply(429, "2", status(429, retryAfterSeconds=9)).retry_after == 2
     assert error_of_reply(429, None, status(429, retryAfterSeconds=9)).retry_after == 9
     assert error_of_reply(429, None, status(429)).retry_after is None
@@ -42,14 +42,14 @@ def test_a_header_without_seconds_counts_as_none(header):
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b'"x"', b'{"kind": "Pod"}', b"\xff"])
-def test_an_answer_that_is_no_status_is_no_trouble(body):
+def test_a_reply_that_is_no_status_becomes_an_error(body):
     error = error_of_reply(502, None, body)
     assert (error.status, error.reason) == (502, "")
     assert str(error)
 
 
 @pytest.mark.parametrize("details", [None, [], {"causes": "x"}, {"causes": [1]}, {"retryAfterSeconds": "soon"}])
-def test_a_status_with_odd_details_is_no_trouble(details):
+def test_a_status_with_malformed_details_becomes_an_error(details):
     assert error_of_status({"code": "x", "details": details}).causes == ()
 
 
@@ -65,10 +65,10 @@ def test_a_status_with_odd_details_is_no_trouble(details):
         (409, None, Outcome.REFUSED),
     ],
 )
-def test_whether_it_may_have_been_carried_out(code, after, expected):
+def test_an_error_has_the_outcome_of_its_request(code, after, expected):
     assert error_of_reply(code, after, b"").outcome is expected
 
 
-def test_a_budget_that_forbids_an_eviction_is_not_asked_again():
+def test_an_eviction_that_a_budget_forbids_is_not_repeated():
     error = error_of_reply(429, None, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
     assert error.outcome is Outcome.REFUSED

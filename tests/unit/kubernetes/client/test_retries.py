@@ -23,11 +23,11 @@ NAMELESS = {"metadata": {"generateName": "p-"}}
         ("PATCH", "/api/v1/namespaces/ns/pods/p", [{"op": "test"}, {"op": "add"}], JSON_PATCH, True),
     ],
 )
-def test_a_request_is_repeated_only_if_twice_does_nothing_that_once_did_not(method, path, body, kind, expected):
+def test_a_request_is_repeated_only_if_a_repetition_has_no_effect(method, path, body, kind, expected):
     assert is_repeatable(method, path, body, kind) is expected
 
 
-def test_the_pause_doubles_up_to_five_seconds():
+def test_the_retry_delay_doubles_up_to_five_seconds():
     assert [round(retry_delay(attempt, None, 0.999), 1) for attempt in (0, 1, 2, 3, 7, 50)] == [
         0.0,
         0.1,

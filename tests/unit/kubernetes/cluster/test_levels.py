@@ -1,4 +1,4 @@
-"""Which levels a cluster's network has, and where in it a node stands."""
+"""Topology levels of a cluster, and the domains of a node."""
 
 from windlass.backends.kubernetes.cluster.topology_levels import level_named, levels_of, place, topology
 
@@ -16,7 +16,7 @@ EKS = {
 }
 
 
-def test_levels_are_those_that_the_nodes_speak_of():
+def test_levels_are_those_of_the_node_labels():
     assert topology(levels_of([])).levels == ("host",)
     assert topology(levels_of([{"color": "red"}, KUEUE])).levels == ("block", "rack", "host")
     assert topology(levels_of([EKS])).levels == ("fabric", "block", "rack", "host")
@@ -29,18 +29,18 @@ def test_levels_are_those_that_the_nodes_speak_of():
     )
 
 
-def test_a_place_has_a_domain_for_each_level():
+def test_a_node_has_a_domain_at_each_level():
     levels = levels_of([KUEUE, GKE])
     assert place(levels, "n1", KUEUE) == ("", "b1", "r2", "n1")
     assert place(levels, "n2", GKE) == ("europe-west4-a", "b7", "s3", "gke-1")
 
 
-def test_our_own_labels_go_before_a_cloud_s():
+def test_our_own_labels_override_those_of_a_cloud():
     labels = {**KUEUE, "topology.windlass.dev/rack": "mine"}
     assert place(levels_of([labels]), "n1", labels) == ("b1", "mine", "n1")
 
 
-def test_a_level_is_known_by_its_labels_too():
+def test_a_level_is_found_by_its_labels():
     levels = levels_of([GKE])
     assert level_named(levels, "cloud.google.com/gce-topology-subblock") == "rack"
     assert level_named(levels, "rack") == "rack"

@@ -1,4 +1,4 @@
-"""Changes of what names in jobs resolve to."""
+"""Changes of the objects that names in jobs refer to."""
 
 from cluster_objects import node
 

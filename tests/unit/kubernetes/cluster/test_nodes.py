@@ -10,7 +10,7 @@ from windlass.core.model.node import Taint
 DGX = "{cpu: '112', memory: 1Ti, nvidia.com/gpu: '8', pods: '110', ephemeral-storage: 1Gi, hugepages-2Mi: '0'}"
 
 
-def test_what_others_take_is_not_there_for_gangs():
+def test_usage_of_foreign_pods_is_subtracted_from_a_node():
     seen = node(an_object("n1", DGX), {"cpu": 2500, "nvidia.com/gpu": 3, "pods": 9, "memory": 2**50}, View())
     assert seen.capacity == {
         "cpu": 109_500,
@@ -36,7 +36,7 @@ def test_what_others_take_is_not_there_for_gangs():
         ("{cpu: '4', attachable-volumes-aws-ebs: '39'}", {"cpu": 4000}, "nvidia.com/gpu"),
     ],
 )
-def test_devices_by_the_names_of_the_core(allocatable, capacity, kind):
+def test_devices_have_the_names_of_the_core(allocatable, capacity, kind):
     seen = node(an_object("n1", allocatable), {}, View())
     assert seen.capacity == capacity
     assert seen.labels["windlass.dev/gpu"] == kind
@@ -60,18 +60,18 @@ def test_host_ports_that_other_pods_hold_are_in_use():
         ("{}", None),
     ],
 )
-def test_the_model_of_gpus_by_the_usual_labels(labels, model):
+def test_the_gpu_model_is_read_from_the_usual_labels(labels, model):
     assert node(an_object("n1", DGX, labels), {}, View()).labels.get("gpu-type") == model
 
 
-def test_its_name_and_its_place():
+def test_a_node_has_its_name_and_topology_domains():
     seen = an_object("n1", DGX, "{cloud.provider.com/topology-rack: r7, kubernetes.io/hostname: host-1}")
     core = node(seen, {}, View(levels_of([seen.metadata.labels])))
     assert core.place == ("r7", "host-1")
     assert core.labels["metadata.name"] == "n1"
 
 
-def test_taints_that_keep_pods_away():
+def test_taints_that_repel_pods_are_kept():
     taints = """
     - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
     - {key: slow, effect: PreferNoSchedule}
@@ -84,14 +84,14 @@ def test_taints_that_keep_pods_away():
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown", ""])
-def test_a_node_that_is_down_is_so_and_nothing_else(ready):
+def test_a_node_that_is_down_has_no_other_state(ready):
     taints = "[{key: node.kubernetes.io/unreachable, effect: NoExecute}]"
     core = node(an_object("n1", DGX, taints=taints, ready=ready), {}, View())
     assert not core.ready
     assert not core.taints
 
 
-def test_a_cordoned_node_says_why():
+def test_a_cordoned_node_has_the_reason():
     taints = "[{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]"
     plain = node(an_object("n1", DGX, taints=taints, unschedulable=True), {}, View())
     assert plain.cordoned == "cordoned in the cluster; kubectl uncordon takes it back"
@@ -101,7 +101,7 @@ def test_a_cordoned_node_says_why():
     assert node(an_object("n1", DGX, deletionTimestamp="2026-01-01T00:00:00Z"), {}, View()).cordoned == "being deleted"
 
 
-def test_a_heartbeat_is_no_news():
+def test_a_heartbeat_changes_nothing():
     before = an_object("n1", DGX)
     assert same(before, an_object("n1", DGX, resourceVersion="2"))
     assert not same(before, an_object("n1", DGX, "{a: b}"))

@@ -1,4 +1,4 @@
-"""What others take of the nodes, pod by pod."""
+"""Usage of nodes by foreign pods, pod by pod."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
 
 
-def test_what_pods_take_adds_up_by_node():
+def test_usage_of_pods_adds_up_by_node():
     others = Occupancy()
     assert others.put("a", "n1", {"cpu": 500, "pods": 1}) == ("n1",)
     assert others.put("b", "n1", {"cpu": 250, "nvidia.com/gpu": 2, "pods": 1}) == ("n1",)
@@ -14,7 +14,7 @@ def test_what_pods_take_adds_up_by_node():
     assert others.taken("n2") == {}
 
 
-def test_the_same_news_twice_changes_nothing():
+def test_a_repeated_update_changes_nothing():
     others = Occupancy()
     others.put("a", "n1", {"cpu": 500})
     assert others.put("a", "n1", {"cpu": 500}) == ()
@@ -22,7 +22,7 @@ def test_the_same_news_twice_changes_nothing():
     assert others.taken("n1") == {"cpu": 600}
 
 
-def test_a_pod_that_goes_gives_back_what_it_took():
+def test_a_deleted_pod_releases_its_usage():
     others = Occupancy()
     others.put("a", "n1", {"cpu": 500})
     assert others.drop("a") == ("n1",)
@@ -30,7 +30,7 @@ def test_a_pod_that_goes_gives_back_what_it_took():
     assert others.taken("n1") == {}
 
 
-def test_a_name_that_comes_back_on_another_node_frees_the_first():
+def test_a_recreated_pod_on_another_node_frees_the_first_node():
     others = Occupancy()
     others.put("a", "n1", {"cpu": 500})
     assert others.put("a", "n2", {"cpu": 500}) == ("n1", "n2")
@@ -42,7 +42,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["n1", "n2"
 
 
 @given(EVENTS)
-def test_whatever_happened_the_sum_is_that_of_the_pods_that_are_there(events):
+def test_the_sum_is_that_of_the_existing_pods_after_any_updates(events):
     others, there = Occupancy(), {}
     for uid, node, amounts in events:
         if node:

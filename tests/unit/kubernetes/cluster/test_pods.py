@@ -1,4 +1,4 @@
-"""What a bound pod takes of its node."""
+"""Usage of a node by a bound pod."""
 
 import pytest
 from cluster_objects import pod
@@ -6,7 +6,7 @@ from cluster_objects import pod
 from windlass.backends.kubernetes.cluster.pods import takes
 
 
-def test_containers_add_up_and_a_pod_is_one_of_the_node_s_pods():
+def test_containers_add_up_and_a_pod_counts_as_a_pod_of_its_node():
     asked = takes(
         pod(
             "web-0",
@@ -39,23 +39,23 @@ def test_init_containers_sidecars_overhead_and_the_pod_s_own_requests():
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_who_has_ended_takes_nothing(phase):
+def test_an_ended_pod_takes_nothing(phase):
     assert takes(pod("job-0", "containers: [{name: a, resources: {requests: {cpu: '1'}}}]", phase)) == {}
 
 
-def test_who_is_being_deleted_takes_it_all():
+def test_a_pod_that_is_being_deleted_takes_all_its_requests():
     leaving = pod("a", "containers: [{name: a}]", deletionTimestamp="2026-01-01T00:00:00Z")
     assert takes(leaving) == {"pods": 1}
 
 
-def test_ports_of_the_node():
+def test_host_ports_are_resources_of_the_node():
     ports = "{name: a, ports: [{containerPort: 80, hostPort: 8080}, {containerPort: 53, protocol: UDP}]}"
     assert takes(pod("a", f"containers: [{ports}]")) == {"hostport/8080": 1, "pods": 1}
     on_host = pod("a", f"{{hostNetwork: true, containers: [{ports}]}}")
     assert takes(on_host) == {"hostport/8080": 1, "hostport/53/udp": 1, "pods": 1}
 
 
-def test_a_quantity_of_nonsense_counts_for_nothing():
+def test_an_invalid_quantity_counts_as_zero():
     assert takes(pod("a", "containers: [{name: a, resources: {requests: {cpu: much, memory: '1'}}}]")) == {
         "memory": 1,
         "pods": 1,

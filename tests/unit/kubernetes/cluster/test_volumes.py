@@ -1,4 +1,4 @@
-"""Where volumes let a pod go."""
+"""Nodes that the volumes of a pod allow."""
 
 import pytest
 from cluster_objects import claim, volume
@@ -30,17 +30,17 @@ def a_class(name, mode="WaitForFirstConsumer", provisioner="ebs.csi.aws.com", **
     return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode, **more}
 
 
-def test_a_bound_volume_draws_its_pod_to_its_zone():
+def test_a_bound_volume_restricts_its_pod_to_its_zone():
     there = stock(claim("data", "{volumeName: pv-1}"), volume("pv-1", {ZONE: ["a", "b"]}))
     assert storage(["data"], "default", there) == Storage(((Match(ZONE, "In", ("a", "b")),),))
 
 
-def test_a_volume_that_is_everywhere_draws_nobody():
+def test_a_volume_without_affinity_restricts_no_pod():
     there = stock(claim("nfs", "{volumeName: pv-1}"), volume("pv-1"))
     assert storage(["nfs"], "default", there) == Storage()
 
 
-def test_two_volumes_draw_both():
+def test_two_volumes_restrict_their_pod_together():
     there = stock(
         claim("data", "{volumeName: pv-1}"),
         claim("scratch", "{volumeName: pv-2}"),
@@ -54,12 +54,12 @@ def test_two_volumes_draw_both():
     )
 
 
-def test_a_claim_that_waits_for_its_first_pod_is_told_the_node():
+def test_a_claim_that_waits_for_its_first_pod_gets_the_node():
     there = stock(claim("data", "{storageClassName: ebs}", "Pending"), classes=[a_class("ebs")])
     assert storage(["data"], "default", there) == Storage(to_choose=("data",))
 
 
-def test_a_class_makes_volumes_only_where_it_may():
+def test_a_class_provisions_volumes_only_in_its_topologies():
     in_a = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]}
     there = stock(claim("data", "{storageClassName: ebs}", "Pending"), classes=[a_class("ebs", **in_a)])
     assert storage(["data"], "default", there) == Storage(((Match(ZONE, "In", ("a",)),),), ("data",))
@@ -87,11 +87,11 @@ def test_a_class_makes_volumes_only_where_it_may():
         ),
     ],
 )
-def test_claims_that_let_nobody_start_yet(there, said):
+def test_claims_that_delay_every_pod_are_reported(there, said):
     assert said in storage(["data"], "default", there).trouble
 
 
-def test_the_claims_of_a_pod():
+def test_a_pod_has_claims_of_its_volumes():
     spec = {
         "volumes": [
             {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
@@ -104,7 +104,7 @@ def test_the_claims_of_a_pod():
     assert claims_of(ManifestField(spec), "digits-worker-0") == ("data", "digits-worker-0-c")
 
 
-def test_a_term_that_nothing_meets_stays_so():
+def test_a_term_that_matches_no_node_stays_unmatched():
     here = ((Match("a", "Exists"),),)
     assert both(((),), here) == ((),)
     assert both((), here) == here

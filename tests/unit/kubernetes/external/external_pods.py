@@ -1,4 +1,4 @@
-"""Pods of others, as the client decodes them."""
+"""External pods, as the client decodes them."""
 
 import json
 

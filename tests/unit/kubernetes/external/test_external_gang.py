@@ -102,7 +102,7 @@ def test_pods_that_are_not_bound_or_on_other_nodes_do_not_delay_the_end():
     assert kinds(events(leaving, [None, elsewhere, leaving.pods[2]])) == [GangGone, Cancel]
 
 
-def test_a_gang_that_is_left_alone_ends_while_its_pods_live():
+def test_a_gang_that_is_released_ends_while_its_pods_live():
     left = gang(allocated(whole=True, stopping=True, left_alone=True))
     assert kinds(events(left, placed("Running", "Running", None)))[-2:] == [GangGone, Cancel]
 

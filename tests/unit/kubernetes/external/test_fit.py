@@ -1,4 +1,4 @@
-"""Requests of an external gang in its cluster, and the late pods that take places in it."""
+"""Demands of an external gang in its cluster, and late pods assigned to slots of a gang."""
 
 import pytest
 from cluster_objects import claim, volume

@@ -1,4 +1,4 @@
-"""Pods of others by their groups, and what is to be looked at again."""
+"""External pods by their groups, and the groups to be processed again."""
 
 from external_pods import pod
 
@@ -18,7 +18,7 @@ def changed(groups):
     return [group.member for group in groups.changed()]
 
 
-def test_a_group_is_looked_at_when_one_of_its_pods_or_its_object_changes():
+def test_a_group_is_marked_when_one_of_its_pods_or_its_object_changes():
     groups = Groups()
     groups.see_pod(pod("a", labels={LABEL: "g"}), there=True)
     assert changed(groups) == [MEMBER]
@@ -36,7 +36,7 @@ def test_pods_of_other_schedulers_and_of_our_kinds_are_in_no_group():
     assert list(groups) == []
 
 
-def test_a_pod_that_goes_or_says_it_belongs_elsewhere_leaves_its_group():
+def test_a_pod_that_is_deleted_or_relabelled_leaves_its_group():
     groups = Groups()
     groups.see_pod(pod("a", labels={LABEL: "g"}), there=True)
     groups.see_pod(pod("a", labels={LABEL: "h"}), there=True)
@@ -45,7 +45,7 @@ def test_a_pod_that_goes_or_says_it_belongs_elsewhere_leaves_its_group():
     assert list(groups) == []
 
 
-def test_a_job_of_the_same_name_as_an_earlier_one_says_nothing_of_its_pods():
+def test_a_job_does_not_concern_pods_of_an_earlier_one_of_its_name():
     groups, earlier = Groups(), GangKey("team", "j", Dialect.JOB, "u1")
     groups.see_object(RESOURCES[Dialect.JOB], group_object("j", "u2"), there=True)
     assert groups.object_of(earlier) is None
@@ -60,7 +60,7 @@ def test_a_pod_with_a_gate_is_not_ready():
     assert [each.metadata.name for each in group.ready] == ["b"]
 
 
-def test_gangs_are_called_by_what_says_that_they_are_one():
+def test_gangs_are_named_after_their_group_object():
     assert job_id(MEMBER, "g") == "team/podgroup/g"
     assert job_id(MEMBER, "g/a-7") == "team/podgroup/g/a-7"
     assert job_id(MEMBER._replace(dialect=Dialect.ALONE), "a") == "team/pod/a"

@@ -25,7 +25,7 @@ def pod(name, *, node="", leaving=False):
 
 
 class Cluster:
-    """Takes patches of pods, and shows them at once as a watch does."""
+    """Accepts patches of pods and reports them at once, as a watch does."""
 
     def __init__(self, *pods):
         self.pods = {each.metadata.name: each for each in pods}
@@ -78,7 +78,7 @@ def test_a_gang_that_is_pending_again_is_written_if_its_pods_are_new():
     cluster = Cluster(pod("a"))
     written(cluster, saying(cluster, "no gpu"), lambda pending: pending.forget("g"))
     written(cluster, saying(cluster, "no gpu"))
-    assert len(cluster.writes) == 1  # as after a change of leader: the pod says it already
+    assert len(cluster.writes) == 1  # as after a change of leader: the pod has the condition already
     cluster.pods["a"] = pod("a")
     assert len(written(cluster, saying(cluster, "no gpu")).writes) == 2
 

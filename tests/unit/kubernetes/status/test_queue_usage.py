@@ -10,7 +10,7 @@ from windlass.core.model.snapshot import PastUsage
 
 
 class Patches:
-    """An API server that takes every status of a queue."""
+    """An API server that accepts every status of a queue."""
 
     def __init__(self, queues: dict[str, dict[str, Any]]) -> None:
         self.queues = queues

@@ -26,7 +26,7 @@ QUEUED, RUNNING = Status(phase=Phase.QUEUED), Status(phase=Phase.RUNNING)
 
 
 class Server:
-    """One object. It takes a status that names its version, but for the fields of `refuses`."""
+    """One object. It accepts a status that names its version, except for the fields of `refuses`."""
 
     def __init__(self, refuses: tuple[str, ...] = ()) -> None:
         metadata = {"name": "digits", "namespace": "ml", "uid": "u1", "resourceVersion": "1", "generation": 1}
@@ -83,7 +83,7 @@ def test_a_state_is_written_once() -> None:
     assert server.object["status"][FIELD]["revision"] == 1
 
 
-def test_a_change_by_another_writer_is_no_obstacle() -> None:
+def test_a_change_by_another_writer_does_not_prevent_the_write() -> None:
     server = Server()
     gang = gang_of(server)
     server.change(replicas=3)
@@ -106,7 +106,7 @@ def test_a_state_of_another_controller_is_never_overwritten(watched: bool) -> No
     assert server.object["status"][FIELD] == theirs
 
 
-def test_a_state_that_is_not_as_it_was_written_deposes_as_well() -> None:
+def test_a_changed_state_ends_the_leadership_term_as_well() -> None:
     server = Server()
     gang = gang_of(server)
     server.change(**{FIELD: {"revision": "?"}})
@@ -142,7 +142,7 @@ def test_a_state_whose_write_failed_and_was_carried_out_is_followed_by_the_next(
     assert server.object["status"][FIELD]["phase"] == "Running"
 
 
-def test_the_state_is_written_also_where_the_rest_of_the_status_is_not_taken() -> None:
+def test_the_state_is_written_also_where_the_rest_of_the_status_is_refused() -> None:
     server = Server(refuses=("conditions",))
     write(server, gang_of(server), QUEUED, conditions=[{"type": "Odd"}])
     assert server.object["status"][FIELD]["phase"] == "Queued"

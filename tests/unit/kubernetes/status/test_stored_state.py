@@ -42,7 +42,7 @@ def test_a_written_state_is_read_back(status: Status, number: int, revision: int
 
 
 @given(statuses, st.lists(statuses, max_size=3))
-def test_states_that_follow_each_other_are_read_from_what_was_merged(first: Status, others: list[Status]) -> None:
+def test_consecutive_states_are_read_from_the_merged_object(first: Status, others: list[Status]) -> None:
     stored = Stored(1, 1, first)
     kept: object = merged({}, stored_state.written(stored))
     for status in [first, *others, *others[-1:]]:
@@ -63,7 +63,7 @@ def test_the_end_of_a_member_does_not_write_the_placement_again() -> None:
     assert stored_state.written(gone)["placements"] is None
 
 
-def test_placements_of_another_revision_are_not_taken() -> None:
+def test_placements_of_another_revision_are_ignored() -> None:
     placement = Placement({"worker": ("n1",)})
     first = stored_state.written(Stored(1, 4, Status(placement=placement)))
     later = stored_state.written(Stored(1, 5, Status(placement=placement)))
@@ -73,12 +73,12 @@ def test_placements_of_another_revision_are_not_taken() -> None:
         stored_state.read({**later, "placements": None})
 
 
-def test_people_see_phase_and_generation() -> None:
+def test_the_written_state_shows_phase_and_generation() -> None:
     written = stored_state.written(Stored(1, 2, Status(phase=Phase.RUNNING, generation=3)))
     assert (written["phase"], written["generation"]) == ("Running", 3)
 
 
-def test_fields_of_a_later_version_are_passed_over() -> None:
+def test_fields_of_a_later_version_are_ignored() -> None:
     written = stored_state.written(Stored(1, 2, Status()))
     state = json.dumps({**json.loads(written["state"]), "invented": {"later": True}})
     assert stored_state.read({**written, "state": state, "more": 1}) == Stored(1, 2, Status())
@@ -92,7 +92,7 @@ def test_an_unreadable_state_is_no_missing_state(found: object) -> None:
         stored_state.read(found)
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_object_without_a_state_has_none() -> None:
     assert stored_state.read(None) is None
 
 

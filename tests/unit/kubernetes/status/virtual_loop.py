@@ -17,7 +17,7 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Nothing that happens outside of the loop takes time."""
+    """An event loop whose timers need no real time."""
 
     def __init__(self):
         self._clock = _Selector()

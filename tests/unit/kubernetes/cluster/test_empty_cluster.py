@@ -1,4 +1,4 @@
-"""What can ever run on a cluster, whoever is on it just now."""
+"""Jobs that could never run on a cluster, even without the present pods."""
 
 from cluster_objects import node
 
@@ -21,20 +21,20 @@ def never(**role):
     return pending_explanation.find_impossibility(bare(NODES, View())(FULL), job)
 
 
-def test_pods_of_others_may_go():
+def test_foreign_pods_do_not_count_on_an_empty_cluster():
     assert admission_refusal(FULL, Job("digits", (Role(resources={"gpu": 8}),))) is not None
     assert never(replicas=2, resources={"gpu": 8}) == ""
 
 
-def test_nodes_do_not_grow():
+def test_a_gang_larger_than_every_node_can_never_run():
     assert never(replicas=3, resources={"gpu": 8}).endswith("largest gang that fits: 2 replicas of 8 gpu")
 
 
-def test_an_elastic_gang_is_asked_for_its_least():
+def test_an_elastic_gang_needs_its_minimum():
     assert never(replicas=3, resources={"gpu": 8}, min_replicas=2, max_replicas=3) == ""
 
 
-def test_the_first_job_that_wants_a_host_of_its_own_for_each_pod_finds_some():
+def test_the_first_job_with_anti_affinity_finds_nodes():
     assert never(replicas=2, resources={"apart/a/b": 1}) == ""
     assert never(replicas=3, resources={"hostport/80": 1}).endswith(
         "largest gang that fits: 2 replicas of 1 hostport/80"

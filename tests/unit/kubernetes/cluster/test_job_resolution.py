@@ -1,4 +1,4 @@
-"""Jobs fitted to their cluster."""
+"""Jobs resolved in their cluster."""
 
 import json
 
@@ -58,7 +58,7 @@ def with_affinity(labels, topology="kubernetes.io/hostname", **more):
     return yaml.safe_dump({"affinity": {"podAntiAffinity": anti}})
 
 
-def test_a_pod_is_one_of_its_node_s_pods_and_wants_gpus_of_its_kind():
+def test_a_pod_counts_as_a_pod_of_its_node_and_requests_gpus_of_its_kind():
     workers = fitted(job(), Surroundings()).job.roles[1]
     assert (workers.resources["gpu"], workers.resources["pods"]) == (2, 1)
     assert workers.node_selector == {"windlass.dev/gpu": "nvidia.com/gpu"}
@@ -67,7 +67,7 @@ def test_a_pod_is_one_of_its_node_s_pods_and_wants_gpus_of_its_kind():
     }
 
 
-def test_who_asks_for_no_gpu_goes_anywhere():
+def test_a_pod_without_gpus_fits_every_node():
     assert not fitted(job(gpu="cpu"), Surroundings()).job.roles[0].node_selector
 
 
@@ -79,11 +79,11 @@ def test_who_asks_for_no_gpu_goes_anywhere():
         ({"windlass.dev/queue": "a"}, {"queue": "b"}, "b"),
     ],
 )
-def test_the_queue_is_the_job_s_or_the_namespace_s(labels, written, queue):
+def test_the_queue_is_that_of_the_job_or_the_namespace(labels, written, queue):
     assert fitted(job(schedulingPolicy=written), Surroundings(labels)).job.queue == queue
 
 
-def test_a_priority_class_by_name():
+def test_a_priority_class_is_resolved_by_name():
     known = {"high": priority("high", 1000), "usual": priority("usual", 7, globalDefault=True)}
     high = job("priorityClassName: high")
     assert fitted(high, Surroundings(priorities=known)).job.priority == 1000
@@ -91,7 +91,7 @@ def test_a_priority_class_by_name():
     assert fitted(high, Surroundings()).trouble == "there is no PriorityClass high; create it, or name another"
 
 
-def test_a_class_that_would_not_preempt_is_told_that_it_may():
+def test_a_class_that_never_preempts_causes_a_warning():
     meek = {"meek": priority("meek", 1000, preemptionPolicy="Never")}
     (warning,) = fitted(job("priorityClassName: meek"), Surroundings(priorities=meek)).warnings
     assert warning == "priorityClassName meek: preemptionPolicy Never is ignored by the scheduler"
@@ -100,7 +100,7 @@ def test_a_class_that_would_not_preempt_is_told_that_it_may():
 DATA = "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]"
 
 
-def test_volumes_and_the_pod_s_own_affinity_hold_together():
+def test_volumes_and_the_affinity_of_the_pod_are_combined():
     terms = "[{matchExpressions: [{key: gen, operator: Exists}]}]"
     wish = f"nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}}}"
     data = claim("data", "{volumeName: pv-1}", namespace="team")
@@ -112,11 +112,11 @@ def test_volumes_and_the_pod_s_own_affinity_hold_together():
     assert not found.trouble
 
 
-def test_a_claim_that_is_not_there_is_trouble():
+def test_a_missing_claim_is_reported():
     assert "there is no PersistentVolumeClaim data" in fitted(job(DATA), Surroundings()).trouble
 
 
-def test_a_claim_that_waits_is_to_be_told_its_node_and_one_for_one_node_is_told():
+def test_an_unbound_claim_gets_its_node_and_a_single_node_claim_causes_a_warning():
     data = claim("data", "{storageClassName: ebs, accessModes: [ReadWriteOnce]}", "Pending", namespace="team")
     waits = storage_class({"metadata": {"name": "ebs"}, "volumeBindingMode": "WaitForFirstConsumer"})
     stock = Stock({("team", "data"): data}, {}, {"ebs": waits})
@@ -136,7 +136,7 @@ def apart(labels):
     return f"apart/team/{labels.replace(': ', '=')}"
 
 
-def test_pods_that_may_not_share_a_node_ask_for_what_a_node_has_one_of():
+def test_pods_that_may_not_share_a_node_request_an_exclusive_resource():
     found = fitted(job(with_affinity(WORKERS)), Surroundings())
     master, workers = found.job.roles
     assert workers.resources[apart(WORKERS)] == 1
@@ -145,7 +145,7 @@ def test_pods_that_may_not_share_a_node_ask_for_what_a_node_has_one_of():
     assert not found.warnings
 
 
-def test_a_lone_pod_that_is_avoided_asks_for_the_same():
+def test_a_single_pod_excluded_by_others_requests_the_same_resource():
     found = fitted(job(with_affinity(ALL)), Surroundings())
     assert [role.resources.get(apart(ALL)) for role in found.job.roles] == [1, 1]
 
@@ -153,20 +153,20 @@ def test_a_lone_pod_that_is_avoided_asks_for_the_same():
 @pytest.mark.parametrize(
     "worker", [with_affinity("app: others"), with_affinity(ALL, topology="zone"), with_affinity(ALL, namespaces=["b"])]
 )
-def test_other_anti_affinity_is_not_heeded_and_told_so(worker):
+def test_other_anti_affinity_is_ignored_with_a_warning(worker):
     found = fitted(job(worker), Surroundings())
     assert not exclusives(found.job)
     assert found.warnings == ("Worker: podAntiAffinity is ignored by the scheduler",)
 
 
-def test_a_level_may_be_asked_for_by_its_label():
+def test_a_level_may_be_requested_by_its_label():
     block = {"topology.kubernetes.io/zone": "a", "cloud.google.com/gce-topology-block": "b"}
     asked = Job("j", (Role(),), topology=TopologyRequest("cloud.google.com/gce-topology-block", required=False))
     assert at_level(asked, levels_of([block])).topology == TopologyRequest("block", required=False)
     assert at_level(Job("j", ()), levels_of([block])).topology is None
 
 
-def test_two_kinds_of_gpu_in_one_pod_are_trouble():
+def test_two_kinds_of_gpu_in_one_pod_are_refused():
     more = "containers: [{name: pytorch, image: x, resources: {limits: {nvidia.com/gpu: 1, amd.com/gpu: 1}}}]"
     trouble = fitted(job(more), Surroundings()).trouble
     assert trouble == "worker: asks for amd.com/gpu and nvidia.com/gpu in one pod; ask for one kind, or use two roles"
@@ -180,7 +180,7 @@ ODD = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["affinity", "volumes", "nodeSelector"]), ODD))
-def test_no_template_is_too_odd(more):
+def test_any_template_is_resolved_without_an_exception(more):
     parsed = read(manifest_of(more))
     if isinstance(parsed, ParsedJob):
         assert isinstance(fitted(parsed, Surroundings()), Fitted)

@@ -1,4 +1,4 @@
-"""A real API server takes every object that a job becomes, strictly; and keeps a job of ours as it was."""
+"""A real API server accepts every object that a job becomes, strictly validated, and keeps TrainingJobs unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLURALS = {
 
 
 def written():
-    """Every sample, without the field that this version of Kubernetes does not know."""
+    """Every sample, without the field that this version of Kubernetes lacks."""
     found = [each for file in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
     return [known(each) for each in found]
 
@@ -48,7 +48,7 @@ def runtimes(kind, _namespace, name):
 
 
 def place(manifest):
-    """Where objects of this kind are made."""
+    """API path under which objects of this kind are created."""
     version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace", "default")
     root = "/api/v1" if version == "v1" else f"/apis/{version}"
     return f"{root}/namespaces/{namespace}/{PLURALS.get(manifest['kind'], manifest['kind'].lower() + 's')}"
@@ -60,7 +60,7 @@ def cluster(apiserver):
         async with Connection(from_kubeconfig(str(apiserver.kubeconfig))) as connection:
             async for _ in apply(connection, crds((*DEFAULT, POD_GROUPS))):
                 pass
-        async with apiserver.api() as api:  # the service account that users' manifests name
+        async with apiserver.api() as api:  # the service account that the manifests name
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
             await api.post("/api/v1/namespaces/default/serviceaccounts", account)
 
@@ -69,14 +69,14 @@ def cluster(apiserver):
 
 
 def with_keys(manifest):
-    """A secret as it is made: whoever makes it puts keys in."""
+    """The secret with keys, which the operator adds at its creation."""
     if manifest["kind"] != "Secret":
         return manifest
     return {**manifest, "data": {name: value or "a2V5" for name, value in manifest["data"].items()}}
 
 
 def taken(cluster, objects):
-    """Each as the server would keep it. Raises ApiError with its complaint."""
+    """The objects as the server would store them. Raises ApiError for a refusal."""
 
     async def story():
         async with cluster.api() as api:
@@ -86,7 +86,7 @@ def taken(cluster, objects):
 
 
 @pytest.mark.parametrize("manifest", samples(), ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
-def test_what_a_job_becomes_is_taken(cluster, manifest):
+def test_the_objects_of_a_job_are_accepted(cluster, manifest):
     manifest["metadata"] = {**manifest["metadata"], "namespace": "default", "uid": "7c1e"}
     parsed = read(manifest, Settings(runtimes=runtimes, pod_groups=True))
     assert not isinstance(parsed, Fault), str(parsed)
@@ -142,11 +142,11 @@ pod:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_job_of_ours_is_kept_as_it_was_and_its_pods_are_taken(cluster, number):
+def test_a_trainingjob_is_stored_unchanged_and_its_pods_are_accepted(cluster, number):
     job = replace(loads(JOBS)[number].job, workdir="/srv/app", user="ada")
     (kept,) = taken(cluster, [training_job(job, f"{job.name}-7", "default")])
     parsed = read(kept)
     assert not isinstance(parsed, Fault), str(parsed)
-    if not any(role.pod for role in job.roles):  # what it adds is in the job then
+    if not any(role.pod for role in job.roles):  # the additions of `pod` are in the job then
         assert parsed.job == job
     taken(cluster, [*dependent_objects(parsed), *(member.pod for member in members(parsed, 1))])

@@ -1,4 +1,4 @@
-"""Schedulers that die in the middle: whoever comes after them leaves no gang in part, and counts nobody twice."""
+"""Schedulers killed between two bindings: the next one leaves no gang partially bound and counts no pod twice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from controlplane.fault_proxy import FaultProxy, Rule
 
 from . import other_kinds as kinds
 from .rig import Rig
-from .test_gangs_of_others import play
+from .test_external_gangs import play
 
 pytestmark = pytest.mark.controllers
 
 
-def test_a_scheduler_that_takes_over_knows_who_runs_and_who_waits(plane: ControlPlane) -> None:
+def test_a_new_scheduler_knows_running_and_waiting_gangs(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         first = await on.scheduler()
         await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 2))
@@ -37,7 +37,7 @@ def test_a_scheduler_that_takes_over_knows_who_runs_and_who_waits(plane: Control
 
 
 async def bound_in_part(on: Rig, unreachable: str) -> None:
-    """A gang of four, and a scheduler that dies before it could bind those pods."""
+    """A gang of four, and a scheduler that is killed before it binds the given pods."""
     async with FaultProxy(on.plane, [Rule(0, "POST", f"/g-[{unreachable}]/binding")]) as proxy:
         first = await on.scheduler(proxy.url)
         await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 4))
@@ -48,10 +48,10 @@ async def bound_in_part(on: Rig, unreachable: str) -> None:
 
 
 @pytest.mark.parametrize("unreachable", ["3", "123"])
-def test_a_gang_that_was_bound_in_part_is_completed_where_it_was_to_go(plane: ControlPlane, unreachable: str) -> None:
+def test_a_partially_bound_gang_is_completed_on_its_chosen_nodes(plane: ControlPlane, unreachable: str) -> None:
     async def story(on: Rig) -> None:
         await bound_in_part(on, unreachable)
-        await on.make(kinds.pod("later", gpus=1))  # it may not have the room that was decided on
+        await on.make(kinds.pod("later", gpus=1))  # it may not use the capacity of the decision
         second = await on.scheduler()
         places = await on.until_placed("g-0", "g-1", "g-2", "g-3")
         assert set(places) == {"g-0", "g-1", "g-2", "g-3"}
@@ -60,7 +60,7 @@ def test_a_gang_that_was_bound_in_part_is_completed_where_it_was_to_go(plane: Co
     play(plane, story, nodes=2, gpus=2)
 
 
-def test_a_gang_that_was_bound_in_part_and_lacks_a_pod_by_now_is_unwound(plane: ControlPlane) -> None:
+def test_a_partially_bound_gang_that_lacks_a_pod_is_unwound(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await bound_in_part(on, "23")
         await on.api.delete(f"{kinds.PODS}/g-3", gracePeriodSeconds=0)
@@ -79,7 +79,7 @@ def test_a_gang_that_was_bound_in_part_and_lacks_a_pod_by_now_is_unwound(plane: 
     play(plane, story)
 
 
-def test_a_gang_of_which_one_pod_cannot_be_bound_is_unwound_and_starts_once_it_is_whole(plane: ControlPlane) -> None:
+def test_a_gang_with_a_pod_that_cannot_be_bound_is_unwound_and_starts_once_complete(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         async with FaultProxy(on.plane, [Rule(403, "POST", "/g-2/binding", times=1)]) as proxy:
             await on.scheduler(proxy.url)
@@ -97,7 +97,7 @@ def test_a_gang_of_which_one_pod_cannot_be_bound_is_unwound_and_starts_once_it_i
     play(plane, story)
 
 
-def test_no_node_has_more_pods_than_it_has_room_for(plane: ControlPlane) -> None:
+def test_no_node_has_more_pods_than_its_capacity(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         first = await on.scheduler()
         await on.make(*(kinds.pod(f"p-{n}") for n in range(12)))

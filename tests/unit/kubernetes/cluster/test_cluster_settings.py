@@ -13,13 +13,13 @@ def an_object(name, spec="{}", created="2026-01-01T00:00:00Z"):
     return {"metadata": {"name": name, "creationTimestamp": created}, "spec": yaml.safe_load(spec)}
 
 
-def test_nothing_declared_is_the_default_queue():
+def test_a_cluster_without_queues_has_the_default_queue():
     found = declared([], [], [], [])
     assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE]
     assert (found.policy, found.reservations, found.levels, found.faults) == (Policy(), (), (), {})
 
 
-def test_queues_stand_in_trees_and_share():
+def test_queues_form_trees_with_shares():
     found = declared(
         [
             an_object("vision", "{parent: research, quota: {gpu: 8, memory: 1Ti}, borrowing: {gpu: 4}, weight: 2}"),
@@ -36,7 +36,7 @@ def test_queues_stand_in_trees_and_share():
     assert not found.faults
 
 
-def test_one_bad_queue_leaves_the_others_as_they_are():
+def test_an_invalid_queue_does_not_change_the_others():
     found = declared([an_object("good"), an_object("bad", "{wight: 2, quota: {gpu: -1}}")], [], [], [])
     assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE, "good"]
     said = found.faults[Key("Queue", "bad")]
@@ -55,20 +55,20 @@ def test_a_field_of_a_later_version_is_left_out():
 
 
 @pytest.mark.parametrize("levels", ["3", "[3]", "[{level: [], labels: [a]}]", "[{level: a, labels: {}}]"])
-def test_levels_that_cannot_be_read_are_those_of_labels(levels):
+def test_unreadable_levels_are_replaced_by_those_of_labels(levels):
     found = declared([], [an_object("default", f"{{order: fair, topology: {levels}}}")], [], [])
     assert (found.levels, found.policy.order) == ((), "fair")
     assert "topology" in found.faults[Key("SchedulingPolicy", "default")]
 
 
-def test_a_queue_without_its_parent_stays_and_is_told():
+def test_a_queue_without_its_parent_stays_and_is_reported():
     found = declared([an_object("a", "{parent: b}"), an_object("c", "{parent: c}")], [], [], [])
     assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE, "a", "c"]
     assert found.faults[Key("Queue", "a")] == "there is no queue b; declare it, or leave parent out"
     assert "goes round in a circle" in found.faults[Key("Queue", "c")]
 
 
-def test_the_policy_and_the_levels_of_the_network():
+def test_the_policy_has_its_settings_and_topology_levels():
     policy = "{order: fair, preempt: false, topology: [{level: hall, labels: [a/hall]}, {level: host, labels: [a/b]}]}"
     found = declared([], [an_object("other"), an_object("default", policy)], [], [])
     assert (found.policy.order, found.policy.preempt) == ("fair", False)
@@ -77,27 +77,27 @@ def test_the_policy_and_the_levels_of_the_network():
 
 
 @pytest.mark.parametrize("spec", ["{order: fastest}", "{order: fifo, starvation_guard: 1h}"])
-def test_a_policy_that_cannot_be_meant(spec):
+def test_an_invalid_policy_is_reported(spec):
     assert list(declared([], [an_object("default", spec)], [], []).faults) == [Key("SchedulingPolicy", "default")]
 
 
 REPAIR = "{nodes: [n1], start: 2026-11-22T08:00, end: 2026-11-22T18:00, reason: cables}"
 
 
-def test_of_two_reservations_of_one_node_the_older_holds():
+def test_the_older_of_two_reservations_of_one_node_is_valid():
     found = declared([], [], [an_object("b", REPAIR, "2026-02-01T00:00:00Z"), an_object("a", REPAIR)], ["n1"])
     assert [each.name for each in found.reservations] == ["a"]
     assert found.faults == {Key("Reservation", "b"): "'a' has n1 at that time already"}
 
 
-def test_a_node_that_is_not_there_may_come():
+def test_a_missing_node_may_be_reserved():
     found = declared([], [], [an_object("repair", REPAIR)], [])
     assert [each.nodes for each in found.reservations] == [("n1",)]
     assert found.faults == {Key("Reservation", "repair"): "there is no node n1"}
 
 
 @pytest.mark.parametrize("spec", ["{}", "{nodes: [n1], start: tomorrow, end: soon}", "null", "[]"])
-def test_a_reservation_that_says_too_little(spec):
+def test_an_incomplete_reservation_is_reported(spec):
     found = declared([], [], [an_object("repair", spec)], ["n1"])
     assert not found.reservations
     assert list(found.faults) == [Key("Reservation", "repair")]

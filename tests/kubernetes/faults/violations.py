@@ -1,4 +1,4 @@
-"""What is wrong once it is quiet, by the API server's objects and the kubelets alone. Nothing here asks an operator."""
+"""Finds violations of invariants in a settled cluster, from API objects and kubelets alone, without the operator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Objects = Mapping[str, dict[str, Any]]
 """By uid."""
 
 
-async def wrongs(api: Api, kubelets: FakeKubelets, *, alone: bool = True) -> list[str]:
-    """Sentences; empty if all is well. `alone`: nobody else schedules here."""
+async def find_violations(api: Api, kubelets: FakeKubelets, *, alone: bool = True) -> list[str]:
+    """Violations as sentences; empty if there are none. `alone`: no other scheduler is active."""
     jobs = {uid: job for path in JOB_LISTS for uid, job in (await _listed(api, path)).items()}
     pods = await _listed(api, "/api/v1/pods")
     beside = [*(await _listed(api, "/api/v1/services")).values(), *(await _listed(api, "/api/v1/configmaps")).values()]
@@ -57,12 +57,12 @@ def _of_job(job: dict[str, Any], pods: list[dict[str, Any]]) -> Iterator[str]:
         return
     phase, generation = kept["phase"], str(kept["generation"])
     mine = [pod for pod in pods if pod["metadata"]["labels"].get(GENERATION) == generation]
-    # 1. what it says in conditions is what it is
+    # 1. its conditions agree with its state
     true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
     for condition in ENDED:
         if (condition in true) != (phase == condition):
             yield f"is {phase}, and its conditions say {sorted(true)}"
-    # 2. its pods are whole, or on no node at all
+    # 2. all its pods are bound, or none
     placed = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")]
     if phase in ("Running", "Admitted") and len(mine) != _size(job):
         yield f"is {phase} with {len(mine)} pods of {_size(job)}"
@@ -70,7 +70,7 @@ def _of_job(job: dict[str, Any], pods: list[dict[str, Any]]) -> Iterator[str]:
         yield f"is {phase} and bound in part"
     if phase not in ("Running", "Admitted") and placed:
         yield f"is {phase}, and {len(placed)} of its pods are on nodes"
-    # 3. the numbers are those of its pods
+    # 3. the counts are those of its pods
     if phase == "Running":
         said = sum(each.get("active", 0) for each in (status.get("replicaStatuses") or {}).values())
         run = Counter(pod["status"]["phase"] for pod in mine)["Running"]
@@ -86,7 +86,7 @@ def _size(job: dict[str, Any]) -> int:
 
 
 def _waits_in_vain(jobs: Objects, pods: list[dict[str, Any]], kubelets: FakeKubelets) -> Iterator[str]:
-    """Every pod here asks for one device, so what fits is a matter of counting."""
+    """Pending pods that would fit: every pod requests one device, so counting is enough."""
     taken = by_node(pod for pod in pods if pod["status"]["phase"] in ("Pending", "Running"))
     usable = [node for node in kubelets.nodes.values() if node.answers.is_set()]
     free = sum(max(0, node.devices.get(GPU, 0) - taken[node.name]) for node in usable)

@@ -1,4 +1,4 @@
-"""The stage of one fault: a cluster of fake nodes, operators, and somebody who watches all of it."""
+"""The setting of one fault: a cluster of fake nodes, operators, and a witness that observes all of it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from controlplane.tidy import clear
 
 import strays
 
-from . import jobs, truth
+from . import jobs, violations
 from .replicas import LEASE, Replicas
 from .witness import Witness
 
 T = TypeVar("T")
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 TIMEOUT_S = 3 * strays.TIMEOUT_S
-AWAY = (ApiError, aiohttp.ClientError, OSError)
-"""What a request meets while the server is away."""
+SERVER_AWAY = (ApiError, aiohttp.ClientError, OSError)
+"""Errors of a request while the server is away."""
 
 
-class Story:
+class FaultScenario:
     def __init__(self, plane: ControlPlane, api: Api, kubelets: FakeKubelets, witness: Witness, ops: Replicas) -> None:
         self.plane, self.api, self.kubelets, self.witness, self.replicas = plane, api, kubelets, witness, ops
 
     async def make(self, *manifests: jobs.Manifest) -> None:
         for each in manifests:
-            await self.surely(lambda each=each: self._make(each))
+            await self.retry(lambda each=each: self._make(each))
 
     async def _make(self, manifest: jobs.Manifest) -> None:
         try:
@@ -43,14 +43,14 @@ class Story:
             if failed.status != 409:
                 raise
 
-    async def surely(self, work: Callable[[], Awaitable[T]]) -> T:
-        """As a user who tries again."""
-        give_up = time.monotonic() + TIMEOUT_S
+    async def retry(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Repeats a request until it succeeds, as a user would."""
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 return await work()
-            except AWAY as failed:
-                if (isinstance(failed, ApiError) and failed.status in (400, 404, 422)) or time.monotonic() > give_up:
+            except SERVER_AWAY as failed:
+                if (isinstance(failed, ApiError) and failed.status in (400, 404, 422)) or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.1)
 
@@ -59,80 +59,80 @@ class Story:
         return await self.api.get(f"{root}/namespaces/{jobs.NAMESPACE}/{plural}/{name}")
 
     async def phases(self) -> dict[str, str]:
-        """Of every job of our kinds."""
+        """Phases of all jobs of our kinds."""
         listed = [each for path in jobs.JOB_LISTS for each in (await self.api.get(path))["items"]]
         return {
             each["metadata"]["name"]: (each.get("status") or {}).get("windlass", {}).get("phase", "") for each in listed
         }
 
-    async def until(self, so: Callable[[], Awaitable[object]], what: str, patience: float = TIMEOUT_S) -> None:
-        give_up = time.monotonic() + patience
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str, timeout_s: float = TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
-                if await so():
+                if await condition():
                     return
-            except AWAY:
+            except SERVER_AWAY:
                 pass
-            if time.monotonic() > give_up:
-                raise AssertionError(f"never came: {what}: {await self.told()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not reached: {what}: {await self.describe()}")
             await asyncio.sleep(0.2)
 
     async def until_phase(self, phase: str, *names: str) -> None:
-        async def so() -> bool:
+        async def condition() -> bool:
             phases = await self.phases()
             return all(phases.get(name) == phase for name in names)
 
-        await self.until(so, f"{phase} of {', '.join(names)}")
+        await self.until(condition, f"{phase} of {', '.join(names)}")
 
-    async def until_all_ended(self, phase: str = "Succeeded", patience: float = TIMEOUT_S) -> None:
-        """Every job of ours, and every pod of a group."""
+    async def until_all_ended(self, phase: str = "Succeeded", timeout_s: float = TIMEOUT_S) -> None:
+        """Waits until every job of our kinds and every pod of a group has ended."""
 
-        async def so() -> bool:
+        async def condition() -> bool:
             pods = (await self.api.get("/api/v1/pods"))["items"]
             groups = [pod for pod in pods if not pod["metadata"].get("ownerReferences")]
             done = all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in groups)
             return done and set((await self.phases()).values()) <= {phase}
 
-        await self.until(so, f"every job {phase}", patience)
+        await self.until(condition, f"every job {phase}", timeout_s)
 
-    async def is_true(self, *, alone: bool = True) -> None:
-        """Nothing is wrong now, and nothing was at any moment. Statuses may take some seconds to be written.
+    async def check_invariants(self, *, alone: bool = True) -> None:
+        """Checks that no invariant is violated now or was before. Statuses may take some seconds to be written.
 
-        `alone`: nobody else schedules here, so not even for a moment more is given away than there is.
+        `alone`: no other scheduler is active, so that no node is over-allocated at any time.
         """
         last: list[str] = []
 
-        async def well() -> bool:
-            last[:] = await truth.wrongs(self.api, self.kubelets, alone=alone)
+        async def is_valid() -> bool:
+            last[:] = await violations.find_violations(self.api, self.kubelets, alone=alone)
             return not last
 
         try:
-            await self.until(well, "")
+            await self.until(is_valid, "")
         except AssertionError:
             raise AssertionError(last) from None
-        assert self.witness.bound, "nothing was put on a node"
-        wrongs = [*self.witness.doubles, *self.witness.overfull, *(self.witness.overbooked if alone else ())]
-        assert not wrongs, wrongs
-        assert not (troubles := self.replicas.troubles()), troubles
+        assert self.witness.bound, "no pod was bound"
+        found = [*self.witness.doubles, *self.witness.overfull, *(self.witness.overbooked if alone else ())]
+        assert not found, found
+        assert not (errors := self.replicas.errors()), errors
 
-    async def told(self) -> str:
-        said = {each.name: each.said[-4:] for each in self.replicas.living}
+    async def describe(self) -> str:
+        said = {each.name: each.messages[-4:] for each in self.replicas.living}
         try:
             return f"{await self.phases()}, replicas {said}, two generations {self.witness.doubles[:3]}"
-        except AWAY as failed:
+        except SERVER_AWAY as failed:
             return f"{failed!r}, replicas {said}"
 
 
 @asynccontextmanager
-async def story(
+async def fault_scenario(
     plane: ControlPlane, folder: Path, *, nodes: int = 4, gpus: int = 4, lease: float = 1.0, heartbeat: float = 10.0
-) -> AsyncIterator[Story]:
+) -> AsyncIterator[FaultScenario]:
     async with plane.api() as api, FakeKubelets(plane.admin, heartbeat=heartbeat, script_of=jobs.program) as kubelets:
         await kubelets.add_nodes([f"n{index + 1}" for index in range(nodes)], gpus=gpus)
         replicas = Replicas(plane, folder, lease)
         try:
             async with Witness(api, kubelets) as witness:
-                yield Story(plane, api, kubelets, witness, replicas)
+                yield FaultScenario(plane, api, kubelets, witness, replicas)
         finally:
             await replicas.close()
             await clear(api, *jobs.LISTS)

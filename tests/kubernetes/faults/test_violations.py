@@ -1,4 +1,4 @@
-"""Whoever asks for the truth hears what is wrong: each of these is made wrong by hand, without an operator."""
+"""Violations of invariants are found: each one is made by hand, without an operator."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from controlplane.cluster import ControlPlane
 
-from . import jobs, truth
-from .story import story
+from . import jobs, violations
+from .fault_scenario import fault_scenario
 
 
-def test_what_is_wrong_is_told(plane: ControlPlane, tmp_path: Path) -> None:
-    async def tale() -> list[str]:
-        async with story(plane, tmp_path, nodes=1, gpus=1) as on:
+def test_each_violation_is_reported(plane: ControlPlane, tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        async with fault_scenario(plane, tmp_path, nodes=1, gpus=1) as on:
             first, second = (jobs.single(f"single-{number}") for number in range(2))
             orphan = jobs.single("orphan")
             orphan["metadata"]["labels"] = {"windlass.dev/generation": "1"}
@@ -27,9 +27,9 @@ def test_what_is_wrong_is_told(plane: ControlPlane, tmp_path: Path) -> None:
 
             await on.until(seen, "the kubelet's refusals")
             assert on.witness.overbooked[0] == "n1 has 1 devices, 2 are given away"
-            return await on.surely(lambda: truth.wrongs(on.api, on.kubelets))
+            return await on.retry(lambda: violations.find_violations(on.api, on.kubelets))
 
-    told = asyncio.run(tale())
+    told = asyncio.run(scenario())
     assert "orphan has no living owner" in told
     assert "the group group is bound in part" in told
     assert "TrainingJob nobodys: nobody has taken it in" in told

@@ -1,4 +1,4 @@
-"""Pods that exist already, made by others."""
+"""Demands of existing foreign pods."""
 
 import yaml
 from cluster_objects import pod
@@ -12,16 +12,16 @@ ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [T
 ONE_A_NODE = yaml.safe_dump({"containers": [{"name": "a"}], "affinity": ANTI, "nodeName": "n1"})
 
 
-def test_what_a_pod_that_exists_asks_for():
+def test_an_existing_pod_has_requests_in_names_of_the_core():
     assert asks(pod("web", NVIDIA)) == {"gpu": 2, "cpu": 1000, "pods": 1}
 
 
-def test_a_pod_that_avoids_its_own_like_has_its_node_to_itself_among_them():
+def test_a_pod_with_anti_affinity_to_equal_pods_excludes_them_from_its_node():
     assert asks(pod("web-1", ONE_A_NODE, labels={"app": "web"})) == {"pods": 1, "apart/default/app=web": 1}
     assert asks(pod("web-1", ONE_A_NODE, labels={"app": "db"})) == {"pods": 1}
 
 
-def test_one_that_another_scheduler_has_placed_keeps_its_like_away():
+def test_a_pod_of_another_scheduler_excludes_equal_pods_from_its_node():
     picture = ClusterView()
     picture.put_pod(pod("web-1", ONE_A_NODE, labels={"app": "web"}), ours=False)
     assert picture.others.taken("n1")["apart/default/app=web"] == 1

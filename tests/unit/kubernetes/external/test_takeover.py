@@ -1,4 +1,4 @@
-"""What a scheduler finds that an earlier one has begun."""
+"""Gangs that an earlier scheduler has bound partially."""
 
 from external_pods import pod
 
@@ -24,30 +24,30 @@ def test_a_decision_is_read_as_it_was_written():
     assert binding_annotations.first_of(pod("x", annotations={"windlass.dev/state": "somebody's"})) == "uid-x"
 
 
-def test_pods_that_are_all_bound_are_whole():
+def test_a_gang_whose_pods_are_all_bound_is_complete():
     [gang] = find(pod("a", node="n1", annotations=WHOLE), pod("b", node="n1", annotations=PART))
     assert (gang.name, gang.whole, set(gang.pods)) == ("g", True, {"uid-a", "uid-b"})
 
 
-def test_one_that_is_not_bound_yet_goes_where_it_was_to_go():
+def test_an_unbound_pod_keeps_its_node_of_the_decision():
     [gang] = find(pod("a", node="n1", annotations=WHOLE), pod("b"), pod("c", node="n2", annotations=PART))
     assert (gang.whole, gang.possible, gang.nodes["uid-b"]) == (False, True, "n1")
 
 
-def test_a_gang_that_cannot_become_whole_any_more_is_not_possible():
+def test_a_gang_that_cannot_be_completed_is_reported():
     first, bound = pod("a", node="n1", annotations=WHOLE), pod("c", node="n2", annotations=PART)
     assert not find(first, bound, pod("b"), usable=lambda node: node == "n2")[0].possible
     assert not find(first, pod("b"))[0].possible
     assert not find(first, pod("b"), pod("c", node="n9"))[0].possible
 
 
-def test_a_pod_made_anew_in_the_place_of_one_that_ended_is_none_of_the_decision():
+def test_a_replacement_of_an_ended_pod_is_not_part_of_the_decision():
     ended = pod("b", node="n1", phase="Failed", annotations=PART)
     [gang] = find(pod("a", node="n1", annotations=WHOLE), ended, pod("c", node="n2", annotations=PART), pod("b-2"))
     assert (gang.whole, set(gang.pods)) == (True, {"uid-a", "uid-c"})
 
 
-def test_pods_bound_each_by_itself_are_gangs_of_one():
+def test_pods_bound_one_by_one_are_gangs_of_one():
     assert [set(gang.pods) for gang in find(pod("a", node="n1"), pod("b", node="n2"), pod("c"))] == [
         {"uid-a"},
         {"uid-b"},

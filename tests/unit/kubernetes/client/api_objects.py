@@ -1,4 +1,4 @@
-"""Objects and events as the API server writes them."""
+"""Objects and watch events in the format of the API server."""
 
 from __future__ import annotations
 

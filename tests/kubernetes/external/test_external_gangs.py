@@ -1,4 +1,4 @@
-"""Gangs that others bring, on a real API server: single pods, PodGroups of three dialects, Jobs and JobSets."""
+"""External gangs on a real API server: single pods, PodGroups of three dialects, Jobs and JobSets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def play(plane: ControlPlane, story: Story, **given: int) -> None:
     asyncio.run(whole())
 
 
-def test_a_pod_alone_is_placed_and_when_it_ends_its_room_is_free(plane: ControlPlane) -> None:
+def test_a_single_pod_is_placed_and_frees_its_capacity_at_its_end(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         scheduler = await on.scheduler()
         await on.make(kinds.pod("shell", gpus=4))
@@ -44,7 +44,7 @@ def test_a_pod_alone_is_placed_and_when_it_ends_its_room_is_free(plane: ControlP
     play(plane, story, nodes=1)
 
 
-def test_pods_that_name_another_scheduler_are_left_alone_and_their_room_is_theirs(plane: ControlPlane) -> None:
+def test_pods_of_another_scheduler_are_ignored_and_keep_their_capacity(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.make(kinds.pod("theirs", gpus=3, schedulerName="another", nodeName="n1"))
         await on.scheduler()
@@ -99,7 +99,7 @@ def test_a_coscheduling_group_is_placed_once_all_its_pods_exist(plane: ControlPl
     play(plane, story)
 
 
-def test_a_gang_that_does_not_fit_whole_gets_no_pod_placed_until_it_does(plane: ControlPlane) -> None:
+def test_a_gang_that_does_not_fit_as_a_whole_has_no_pod_placed(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.scheduler()
         await on.make(kinds.pod("first", gpus=2))
@@ -136,7 +136,7 @@ def test_a_native_group_is_placed_whole(plane: ControlPlane) -> None:
     play(plane, story)
 
 
-def test_the_pods_of_a_batch_job_start_together_and_one_that_is_made_anew_joins_them(plane: ControlPlane) -> None:
+def test_the_pods_of_a_batch_job_start_together_and_a_replacement_joins_them(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         scheduler = await on.scheduler()
         await on.api.post(kinds.JOBS, kinds.batch_job("digits", 4))
@@ -208,7 +208,7 @@ def test_a_gang_whose_pod_is_replaced_or_whose_group_grows_while_it_waits_is_sti
         await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(2)))
         assert "gpu" in await on.why("g-0")
         await on.api.delete(f"{kinds.PODS}/g-1", gracePeriodSeconds=0)
-        await on.make(kinds.coscheduled("g", "g-1"))  # there is room for it alone
+        await on.make(kinds.coscheduled("g", "g-1"))  # it fits alone
         await on.api.patch(f"{kinds.COSCHEDULING_GROUPS}/g", {"spec": {"minMember": 3}})
         await on.make(kinds.coscheduled("g", "g-2"))
 
@@ -224,7 +224,7 @@ def test_a_gang_whose_pod_is_replaced_or_whose_group_grows_while_it_waits_is_sti
     play(plane, story, nodes=1)
 
 
-def test_a_gang_makes_room_for_one_of_a_higher_priority_and_comes_back_as_another(plane: ControlPlane) -> None:
+def test_a_gang_preempted_by_a_higher_priority_is_placed_again(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.api.post(kinds.PRIORITY_CLASSES, kinds.priority_class("urgent", 1000))
         await on.api.post(kinds.POLICIES, kinds.policy(min_runtime="0s"))
@@ -273,8 +273,8 @@ def test_a_preemption_that_a_budget_forbids_is_given_up(plane: ControlPlane) -> 
     play(plane, story, nodes=1, gpus=1)
 
 
-def test_a_pod_that_its_kubelet_turns_away_does_not_keep_the_next_one_from_other_nodes(plane: ControlPlane) -> None:
-    """Another scheduler has put its pod on the node at the same moment."""
+def test_a_pod_rejected_by_its_kubelet_does_not_bind_its_replacement_to_that_node(plane: ControlPlane) -> None:
+    """Another scheduler has bound its pod to the node at the same time."""
 
     async def story(on: Rig) -> None:
         await on.scheduler()
@@ -296,7 +296,7 @@ def test_a_pod_that_its_kubelet_turns_away_does_not_keep_the_next_one_from_other
     play(plane, story, gpus=2)
 
 
-def test_a_gang_that_loses_a_node_goes_on_with_the_rest_and_its_room_is_still_its(plane: ControlPlane) -> None:
+def test_a_gang_that_loses_a_node_continues_and_keeps_its_capacity(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         scheduler = await on.scheduler()
         await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 2))
@@ -320,7 +320,7 @@ def test_a_gang_that_loses_a_node_goes_on_with_the_rest_and_its_room_is_still_it
     play(plane, story, gpus=2)
 
 
-def test_a_gang_that_the_cluster_has_no_place_for_is_told_and_tried_again_with_more_nodes(plane: ControlPlane) -> None:
+def test_a_gang_that_fits_no_node_is_reported_and_retried_with_more_nodes(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.scheduler()
         await on.make(kinds.pod("big", gpus=8))
@@ -331,7 +331,7 @@ def test_a_gang_that_the_cluster_has_no_place_for_is_told_and_tried_again_with_m
     play(plane, story, gpus=2)
 
 
-def test_the_next_job_of_a_name_waits_for_the_end_of_the_last(plane: ControlPlane) -> None:
+def test_a_job_waits_for_the_end_of_an_earlier_one_of_its_name(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.scheduler()
         await on.api.post(kinds.JOBS, kinds.batch_job("digits", 2))

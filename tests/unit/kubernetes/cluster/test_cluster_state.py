@@ -1,4 +1,4 @@
-"""The cluster, event by event."""
+"""Cluster state after each event."""
 
 from cluster_objects import node, pod
 from hypothesis import given
@@ -15,7 +15,7 @@ def gpus(picture):
     return {each.name: each.capacity["gpu"] for each in picture.nodes()}
 
 
-def test_pods_of_others_take_what_they_take():
+def test_foreign_pods_take_their_requests():
     picture = ClusterView()
     assert picture.put_node(node("n1", DGX))
     assert picture.put_pod(pod("web", ON_N1), ours=False)
@@ -24,16 +24,16 @@ def test_pods_of_others_take_what_they_take():
     assert gpus(picture) == {"n1": 8}
 
 
-def test_our_own_gangs_take_nothing_here():
+def test_our_own_gangs_are_not_counted_as_occupancy():
     picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert not picture.put_pod(pod("digits-0", ON_N1), ours=True)
     assert gpus(picture) == {"n1": 8}
-    assert picture.put_pod(pod("digits-0", ON_N1), ours=False)  # its gang has gone, and it still ends
+    assert picture.put_pod(pod("digits-0", ON_N1), ours=False)  # its gang is gone, and it is still terminating
     assert gpus(picture) == {"n1": 6}
 
 
-def test_who_waits_or_has_ended_is_no_news():
+def test_pending_and_ended_pods_change_nothing():
     picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert not picture.put_pod(pod("web", "{containers: [{name: a}]}", "Pending"), ours=False)
@@ -43,7 +43,7 @@ def test_who_waits_or_has_ended_is_no_news():
     assert picture.put_pod(pod("web", ON_N1, "Failed"), ours=False)
 
 
-def test_a_pod_may_be_heard_of_before_its_node():
+def test_a_pod_may_be_seen_before_its_node():
     picture = ClusterView()
     assert not picture.put_pod(pod("web", ON_N1), ours=False)
     picture.put_node(node("n1", DGX))
@@ -52,7 +52,7 @@ def test_a_pod_may_be_heard_of_before_its_node():
     assert picture.nodes() == ()
 
 
-def test_only_what_changed_is_made_anew():
+def test_only_changed_nodes_are_built_again():
     picture = ClusterView()
     picture.put_node(node("n1", DGX))
     picture.put_node(node("n2", DGX))
@@ -63,7 +63,7 @@ def test_only_what_changed_is_made_anew():
     assert after["n2"] is before["n2"]
 
 
-def test_a_new_label_makes_a_new_level():
+def test_a_new_label_adds_a_level():
     picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert picture.topology.levels == ("host",)
@@ -75,7 +75,7 @@ def test_a_new_label_makes_a_new_level():
     assert [each.place for each in picture.nodes()] == [("n1",)]
 
 
-def test_listed_levels_win():
+def test_declared_levels_override_those_of_labels():
     picture = ClusterView()
     picture.put_node(node("n1", DGX, "{topology.windlass.dev/rack: r1, hall: h1}"))
     assert picture.list_levels([Level("hall", ("hall",))])
@@ -95,7 +95,7 @@ EVENT = st.one_of(
 
 
 @given(st.lists(EVENT, max_size=25))
-def test_events_lead_to_what_a_fresh_look_would_see(events):
+def test_events_lead_to_the_same_state_as_a_new_list(events):
     picture, nodes, pods = ClusterView(), {}, {}
     for what, *about in events:
         match what, about:
