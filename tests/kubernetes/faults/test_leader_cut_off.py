@@ -22,12 +22,12 @@ def refuses(leader: Replica) -> None:
     leader.proxy.cut()
 
 
-def swallows(leader: Replica) -> None:
+def drops_data(leader: Replica) -> None:
     """Drops all data without closing connections."""
     leader.proxy.drops = True
 
 
-def drags(leader: Replica) -> None:
+def delays(leader: Replica) -> None:
     """Delays its requests until another replica leads."""
     leader.proxy.delay = 2.5
 
@@ -38,7 +38,7 @@ def heal(leader: Replica) -> None:
     leader.proxy.cut()  # dropped data is lost
 
 
-@pytest.mark.parametrize("cut_off", [refuses, swallows, drags])
+@pytest.mark.parametrize("cut_off", [refuses, drops_data, delays])
 def test_no_pod_is_bound_twice_when_the_leader_is_cut_off(
     plane: ControlPlane, play: Play, cut_off: Callable[[Replica], None]
 ) -> None:
@@ -63,6 +63,6 @@ def test_no_pod_is_bound_twice_when_the_leader_is_cut_off(
         async def follows() -> bool:
             return not old.leads
 
-        await on.until(follows, "the old leader's insight")
+        await on.until(follows, "the old leader following")
 
     play(plane, scenario)
