@@ -26,28 +26,28 @@ _LAST_EVENT = 2**63 - 1
 
 def application(service: Service, actions: Actions, more: Sequence[Route] = ()) -> Starlette:
     """The ASGI application of the API. `more`: routes that take precedence."""
-    api = _Api(service, actions)
+    query, action = _Queries(service), _Actions(actions)
     routes = [
         *more,
-        Route("/v1/ping", api.ping, methods=["GET"]),
-        Route("/v1/jobs", api.jobs, methods=["GET"]),
-        Route("/v1/jobs", api.submit, methods=["POST"]),
-        Route("/v1/jobs/{name:path}/why", api.explain, methods=["GET"]),
-        Route("/v1/jobs/{name:path}", api.job, methods=["GET"]),  # ids of a cluster contain slashes
-        Route("/v1/jobs/{name:path}/{verb}", api.act, methods=["POST"]),
-        Route("/v1/prospects/{name:path}", api.prospect, methods=["GET"]),
-        Route("/v1/why", api.explain_all, methods=["GET"]),
-        Route("/v1/shares", api.shares, methods=["GET"]),
-        Route("/v1/snapshot", api.snapshot, methods=["GET"]),
-        Route("/v1/reservations", api.reservations, methods=["GET"]),
-        Route("/v1/reservations", api.reserve, methods=["POST"]),
-        Route("/v1/reservations/{name}", api.unreserve, methods=["DELETE"]),
-        *(Route(f"/v1/{verb}", api.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
-        Route("/v1/nodes", api.nodes, methods=["GET"]),
-        Route("/v1/queues", api.queues, methods=["GET"]),
-        Route("/v1/history", api.history, methods=["GET"]),
-        Route("/v1/events", api.events, methods=["GET"]),
-        Route("/v1/down", api.down, methods=["POST"]),
+        Route("/v1/ping", query.ping, methods=["GET"]),
+        Route("/v1/jobs", query.jobs, methods=["GET"]),
+        Route("/v1/jobs", action.submit, methods=["POST"]),
+        Route("/v1/jobs/{name:path}/why", query.explain, methods=["GET"]),
+        Route("/v1/jobs/{name:path}", query.job, methods=["GET"]),  # ids of a cluster contain slashes
+        Route("/v1/jobs/{name:path}/{verb}", action.act, methods=["POST"]),
+        Route("/v1/prospects/{name:path}", query.prospect, methods=["GET"]),
+        Route("/v1/why", query.explain_all, methods=["GET"]),
+        Route("/v1/shares", query.shares, methods=["GET"]),
+        Route("/v1/snapshot", query.snapshot, methods=["GET"]),
+        Route("/v1/reservations", query.reservations, methods=["GET"]),
+        Route("/v1/reservations", action.reserve, methods=["POST"]),
+        Route("/v1/reservations/{name}", action.unreserve, methods=["DELETE"]),
+        *(Route(f"/v1/{verb}", action.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
+        Route("/v1/nodes", query.nodes, methods=["GET"]),
+        Route("/v1/queues", query.queues, methods=["GET"]),
+        Route("/v1/history", query.history, methods=["GET"]),
+        Route("/v1/events", query.events, methods=["GET"]),
+        Route("/v1/down", action.down, methods=["POST"]),
     ]
     handlers: dict[Any, Callable[..., Any]] = {
         ApiError: _refused,
@@ -58,12 +58,11 @@ def application(service: Service, actions: Actions, more: Sequence[Route] = ()) 
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-class _Api:
-    """One method for each route: read the request, call the service, write the answer."""
+class _Queries:
+    """One method for each route that reads: takes the parameters, calls the service, writes the answer."""
 
-    def __init__(self, service: Service, actions: Actions) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._actions = actions
 
     async def ping(self, _request: Request) -> Response:
         return _json(self._service.ping())
@@ -71,21 +70,18 @@ class _Api:
     async def jobs(self, request: Request) -> Response:
         return _json({"jobs": await self._service.jobs(dict(request.query_params))})
 
-    async def submit(self, request: Request) -> Response:
-        return _json({"ids": await self._actions.submit(read_submissions(await _body(request)))}, status=201)
-
     async def job(self, request: Request) -> Response:
         return _json(await self._service.job(request.path_params["name"]))
 
     async def explain(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
-        return _json(await self._service.explain(request.path_params["name"], what_if))
+        return _json(await self._service.scheduler.explain(request.path_params["name"], what_if))
 
     async def prospect(self, request: Request) -> Response:
-        return _json(await self._service.prospect(request.path_params["name"]))
+        return _json(await self._service.scheduler.prospect(request.path_params["name"]))
 
     async def explain_all(self, _request: Request) -> Response:
-        return _json(await self._service.explain_all())
+        return _json(await self._service.scheduler.explain_all())
 
     async def shares(self, _request: Request) -> Response:
         return _json(self._service.scheduler.shares())
@@ -95,6 +91,32 @@ class _Api:
 
     async def reservations(self, _request: Request) -> Response:
         return _json({"reservations": self._service.scheduler.reservations()})
+
+    async def nodes(self, _request: Request) -> Response:
+        return _json({"nodes": self._service.nodes()})
+
+    async def queues(self, _request: Request) -> Response:
+        return _json({"queues": self._service.queues()})
+
+    async def history(self, request: Request) -> Response:
+        return _json({"jobs": await self._service.history(dict(request.query_params))})
+
+    async def events(self, request: Request) -> Response:
+        after = request.headers.get("last-event-id", "0")
+        if not after.isdecimal() or len(after) > 19 or int(after) > _LAST_EVENT:
+            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is not the number of an event: {after[:40]}")
+        events = await self._service.events.follow(request.query_params.get("job", ""), int(after))
+        return StreamingResponse(_sse(events), media_type="text/event-stream")
+
+
+class _Actions:
+    """One method for each route that changes something: reads the body, calls the action, writes the answer."""
+
+    def __init__(self, actions: Actions) -> None:
+        self._actions = actions
+
+    async def submit(self, request: Request) -> Response:
+        return _json({"ids": await self._actions.submit(read_submissions(await _body(request)))}, status=201)
 
     async def reserve(self, request: Request) -> Response:
         return _json(await self._actions.reserve(await _object(request)), status=201)
@@ -110,24 +132,8 @@ class _Api:
         verb = request.url.path.rpartition("/")[2]
         return _json(await self._actions.act_on_all(verb, await _object(request)))
 
-    async def nodes(self, _request: Request) -> Response:
-        return _json({"nodes": self._service.nodes()})
-
-    async def queues(self, _request: Request) -> Response:
-        return _json({"queues": self._service.queues()})
-
-    async def history(self, request: Request) -> Response:
-        return _json({"jobs": await self._service.history(dict(request.query_params))})
-
     async def down(self, request: Request) -> Response:
         return _json(await self._actions.down(await _object(request)))
-
-    async def events(self, request: Request) -> Response:
-        after = request.headers.get("last-event-id", "0")
-        if not after.isdecimal() or len(after) > 19 or int(after) > _LAST_EVENT:
-            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is not the number of an event: {after[:40]}")
-        events = await self._service.follow(request.query_params.get("job", ""), int(after))
-        return StreamingResponse(_sse(events), media_type="text/event-stream")
 
 
 async def _sse(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:

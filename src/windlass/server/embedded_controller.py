@@ -148,7 +148,7 @@ class _Events:
 
     async def _pump(self, server: LocalServer, name: str, after: int) -> None:
         try:
-            async for event in await server.service.follow(name, after):
+            async for event in await server.service.events.follow(name, after):
                 self._came.put(event)
         finally:
             self._came.put(_END)

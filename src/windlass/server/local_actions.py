@@ -89,7 +89,7 @@ class LocalActions:
         refused: list[ApiError] = []
         for name in names:
             try:
-                states = [await self._service.state(job_id) for job_id in await self._service.ids(name)]
+                states = [await self._service.lookup.state(job_id) for job_id in await self._service.lookup.ids(name)]
             except ApiError as error:
                 refused.append(error)
                 continue
@@ -104,7 +104,7 @@ class LocalActions:
         make_event = Kill if verb == "cancel" and body.get("now") else JOB_ACTIONS[verb]
         event = make_event(str(body.get("by", "")))
         await self._commit([self._backend.inject(JobEvent(job_id, event)) for job_id in job_ids])
-        states = [await self._service.state(job_id) for job_id in job_ids]
+        states = [await self._service.lookup.state(job_id) for job_id in job_ids]
         return [views.job_line(state) for state in states]
 
     # --- reservations and the daemon ----------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from windlass.core.model.status import JobState, Phase, Status
 from windlass.server.operator.history import databases, store, tables
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
-from windlass.server.operator.history.store import JobHistory, RetentionLimits
+from windlass.server.operator.history.store import JobHistory
+from windlass.server.operator.history.writer import RetentionLimits
 from windlass.server.operator.pod_tasks import PodTask
 
 NOON = 1_700_000_000_000
@@ -91,9 +92,11 @@ def test_a_later_leader_shows_the_final_state_of_a_job(url):
     log = LogEntry(NOON, state.id, 1, 0, "loss 0.1\nnul \x00 é\n")
 
     async def happen(kept: JobHistory) -> None:
-        kept.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
-        kept.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),)))
-        kept.note(HistoryEntry(lines=(log,)))
+        kept.writer.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
+        kept.writer.note(
+            HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),))
+        )
+        kept.writer.note(HistoryEntry(lines=(log,)))
 
     async def look_back(kept: JobHistory) -> None:
         assert await kept.job("team/digits") == state
@@ -117,7 +120,7 @@ def test_noted_entries_are_visible_to_the_next_query(url):
     async def story(kept: JobHistory) -> None:
         for number in range(50):
             state = ended("digits", NOON + number * DAY)
-            kept.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,)))
+            kept.writer.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,)))
             assert await kept.job("team/digits") == state
         assert len(await kept.ended(name="digits", user="", since=0, limit=100)) == 50
 
@@ -132,7 +135,7 @@ def test_listings_follow_their_filters(url):
     ]
 
     async def story(kept: JobHistory) -> None:
-        kept.note(HistoryEntry(ended=tuple(states)))
+        kept.writer.note(HistoryEntry(ended=tuple(states)))
 
         async def listed(**query: object) -> str:
             return "".join(state.job.name for state in await kept.jobs(query, 10))
@@ -155,11 +158,13 @@ def test_events_have_numbers_that_grow_with_time_also_over_writers(url):
     state = ended("digits")
 
     async def first(kept: JobHistory) -> None:
-        kept.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED)))
-        kept.note(HistoryEntry(told(ended("other"), Phase.CREATED)))
+        kept.writer.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED)))
+        kept.writer.note(HistoryEntry(told(ended("other"), Phase.CREATED)))
 
     async def second(kept: JobHistory) -> None:
-        kept.note(HistoryEntry(told(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED)))
+        kept.writer.note(
+            HistoryEntry(told(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED))
+        )
         events = await kept.events(0, ())
         assert [t.job_id for _, t in events] == ["team/digits", "team/digits", "team/other", "team/digits"]
         numbers = [number for number, _ in events]
@@ -175,12 +180,14 @@ def test_a_recorded_end_and_log_are_not_overwritten_by_a_later_record(url):
     state = ended("digits")
 
     async def story(kept: JobHistory) -> None:
-        kept.note(HistoryEntry(members=(member(state, code=3, detail="exited with code 3"), member(state, rank=1))))
-        kept.note(
+        kept.writer.note(
+            HistoryEntry(members=(member(state, code=3, detail="exited with code 3"), member(state, rank=1)))
+        )
+        kept.writer.note(
             HistoryEntry(lines=(LogEntry(NOON, state.id, 1, 0, "boom"), LogEntry(NOON, state.id, 1, 1, "", "gone")))
         )
-        kept.note(HistoryEntry(members=(member(state), member(state, rank=1, code=143))))
-        kept.note(HistoryEntry(lines=(LogEntry(NOON, state.id, 1, 0, "", "the pod was gone"),)))
+        kept.writer.note(HistoryEntry(members=(member(state), member(state, rank=1, code=143))))
+        kept.writer.note(HistoryEntry(lines=(LogEntry(NOON, state.id, 1, 0, "", "the pod was gone"),)))
         assert [(t.code, t.detail) for t in await kept.tasks(state.id, NOON)] == [(3, "exited with code 3"), (143, "")]
         assert [(log.text, log.missing) for log in await kept.logs(state.id, NOON)] == [("boom", ""), ("", "gone")]
 
@@ -193,11 +200,11 @@ def test_old_jobs_are_removed_and_running_ones_are_not(url):
 
     async def before(kept: JobHistory) -> None:
         for state in (old, new):
-            kept.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
-        kept.note(HistoryEntry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
+            kept.writer.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
+        kept.writer.note(HistoryEntry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
 
     async def later(kept: JobHistory) -> None:
-        kept.set_living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
+        kept.writer.set_living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
         await cleaned(kept)
         assert await kept.names() == ["team/new"]
         assert {t.job_id for _, t in await kept.events(0, ())} == {"team/new", "team/runs"}
@@ -244,8 +251,8 @@ def test_an_embedded_file_stays_within_its_size(tmp_path):
         for number in range(400):
             state = ended(f"job-{number}", NOON - DAY + number)
             lines = LogEntry(state.status.created_at, state.id, 1, 0, "x" * 10_000)
-            kept.note(HistoryEntry(ended=(state,), members=(member(state, code=0),)))
-            kept.note(HistoryEntry(lines=(lines,)))
+            kept.writer.note(HistoryEntry(ended=(state,), members=(member(state, code=0),)))
+            kept.writer.note(HistoryEntry(lines=(lines,)))
 
     async def later(kept: JobHistory) -> None:
         while await kept.job("team/job-0") is not None:  # noqa: ASYNC110 - no event to wait for
@@ -266,18 +273,18 @@ def test_a_missing_server_delays_nothing_and_all_is_written_when_it_is_back(post
 
     async def story() -> None:
         async with JobHistory(postgres.url, lambda: NOON, troubles.append) as kept:
-            kept.note(HistoryEntry(ended=(states[0],)))
+            kept.writer.note(HistoryEntry(ended=(states[0],)))
             assert await kept.job(states[0].id)
             await asyncio.to_thread(postgres.stop)
             began = time.monotonic()
             for state in states[1:]:
-                kept.note(HistoryEntry(ended=(state,)))
+                kept.writer.note(HistoryEntry(ended=(state,)))
             assert time.monotonic() - began < 1  # the entry only waits in the queue
-            await until(lambda: kept.trouble)
+            await until(lambda: kept.writer.trouble)
             with pytest.raises(HistoryError):
                 await kept.job(states[1].id)
             await asyncio.to_thread(postgres.start)
-            await until(lambda: not kept.waiting)
+            await until(lambda: not kept.writer.waiting)
             assert await kept.job(states[2].id) == states[2]
 
     asyncio.run(asyncio.wait_for(story(), strays.TIMEOUT_S * 3))
@@ -295,11 +302,11 @@ def test_entries_beyond_the_queue_are_counted_and_dropped(monkeypatch, tmp_path)
     async def story() -> None:
         async with JobHistory(f"sqlite://{tmp_path}/file/history.db", lambda: NOON, troubles.append) as kept:
             for number in range(5):
-                kept.note(HistoryEntry(ended=(ended(f"job-{number}"),)))
-            assert (kept.waiting, kept.lost) == (3, 2)
-            await until(lambda: kept.trouble)
+                kept.writer.note(HistoryEntry(ended=(ended(f"job-{number}"),)))
+            assert (kept.writer.waiting, kept.writer.lost) == (3, 2)
+            await until(lambda: kept.writer.trouble)
             (tmp_path / "file").unlink()
-            await until(lambda: not kept.waiting)
+            await until(lambda: not kept.writer.waiting)
             assert len(await kept.names()) == 3
 
     asyncio.run(asyncio.wait_for(story(), strays.TIMEOUT_S))
@@ -309,12 +316,12 @@ def test_entries_beyond_the_queue_are_counted_and_dropped(monkeypatch, tmp_path)
 
 def test_a_refused_entry_costs_no_other_entry(url):
     async def story(kept: JobHistory) -> None:
-        kept.note(HistoryEntry(ended=(ended("before"),)))
-        kept.note(HistoryEntry(ended=(replace(ended("never"), number=2**70),)))
-        kept.note(HistoryEntry(ended=(ended("after"),)))
-        await until(lambda: not kept.waiting)
+        kept.writer.note(HistoryEntry(ended=(ended("before"),)))
+        kept.writer.note(HistoryEntry(ended=(replace(ended("never"), number=2**70),)))
+        kept.writer.note(HistoryEntry(ended=(ended("after"),)))
+        await until(lambda: not kept.writer.waiting)
         assert set(await kept.names()) == {"team/before", "team/after"}
-        assert kept.lost == 1
+        assert kept.writer.lost == 1
 
     assert len(run(url, story)) >= 1
 

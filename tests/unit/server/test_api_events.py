@@ -31,7 +31,7 @@ class Follower:
         self.task = daemon.start(self._read(daemon.service, names, after))
 
     async def _read(self, service, names: str, after: int) -> None:
-        async for event in await service.follow(names, after):
+        async for event in await service.events.follow(names, after):
             self.came.append(event)
 
     def take(self) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def test_all_jobs_are_followed_without_an_end(daemon, job):
 
 
 def test_a_silent_stream_gets_a_keep_alive_comment(daemon, job, monkeypatch):
-    monkeypatch.setattr("windlass.server.service._HEARTBEAT_S", 0)
+    monkeypatch.setattr("windlass.server.feed._HEARTBEAT_S", 0)
     daemon.submit(job())
     follower = Follower(daemon, "digits")
     assert follower.take()[-1] == {"type": "quiet"}

@@ -133,7 +133,7 @@ def run(
         kinds, image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout), at_once=at_once
     )
     access = access_to(context, kubeconfig)
-    from windlass.server.operator.history.store import RetentionLimits  # noqa: PLC0415
+    from windlass.server.operator.history.writer import RetentionLimits  # noqa: PLC0415
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
     replica = OperatorOptions(

@@ -54,7 +54,7 @@ def cluster_api(service: Service, source: ClusterDataSource) -> Starlette:
     """The API of `server.app` for a cluster, and the recorded logs."""
 
     async def logs(request: Request) -> Response:
-        ids = await service.ids(request.path_params["name"])
+        ids = await service.lookup.ids(request.path_params["name"])
         found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await source.logs(job_id)]
         return _json({"logs": found})
 

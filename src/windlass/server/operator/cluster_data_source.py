@@ -58,7 +58,7 @@ class ClusterDataSource:
 
     def trouble(self) -> str:
         """Reason why history cannot be written; empty if it can."""
-        return self._history.trouble
+        return self._history.writer.trouble
 
     def redact(self, job: Job) -> Job:
         """The job without values of variables, which may be secrets. Users with read access find them in the object."""

@@ -46,7 +46,7 @@ class Endpoints:
     def observe(self, backend: KubernetesBackend) -> ObservedBackend:
         """The backend for a controller that is about to lead, observed by history, metrics and followers."""
         self._feed = Feed()
-        self._recorder = recorder = HistoryRecorder(backend, self._history)
+        self._recorder = recorder = HistoryRecorder(backend, self._history.writer)
         self._turns = TurnTimer(self._metrics)
         self._metrics.sizes["logs to read"] = lambda: recorder.pending_reads
         return ObservedBackend(backend, recorder, self._turns, self._feed)

@@ -159,8 +159,10 @@ def _jobs(controller: Controller | None) -> Iterator[Any]:
 def _history(history: JobHistory | None) -> Iterator[Any]:
     if history is None:
         return
-    yield GaugeMetricFamily("windlass_history_waiting", "History entries not written yet.", value=history.waiting)
-    yield CounterMetricFamily("windlass_history_lost", "History entries dropped.", value=history.lost)
+    yield GaugeMetricFamily(
+        "windlass_history_waiting", "History entries not written yet.", value=history.writer.waiting
+    )
+    yield CounterMetricFamily("windlass_history_lost", "History entries dropped.", value=history.writer.lost)
 
 
 def _histogram(name: str, help: str, histogram: Histogram) -> Any:

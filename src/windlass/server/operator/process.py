@@ -15,7 +15,8 @@ from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints, listen
-from windlass.server.operator.history.store import JobHistory, RetentionLimits
+from windlass.server.operator.history.store import JobHistory
+from windlass.server.operator.history.writer import RetentionLimits
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.replica import ReplicaContext, epoch_ms, run_replica
 

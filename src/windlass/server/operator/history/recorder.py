@@ -19,7 +19,7 @@ from windlass.backends.port import Changes, Recovery
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.observed_backend import Observer
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
-from windlass.server.operator.history.store import JobHistory
+from windlass.server.operator.history.writer import HistoryWriter
 from windlass.server.operator.members import list_members
 from windlass.server.operator.pod_tasks import PodTask, choose_container
 
@@ -45,7 +45,7 @@ class RecordedGang:
 class HistoryRecorder(Observer):
     """Looks at the pods before a commit, while they are still known, and records them after it."""
 
-    def __init__(self, backend: KubernetesBackend, history: JobHistory) -> None:
+    def __init__(self, backend: KubernetesBackend, history: HistoryWriter) -> None:
         self._backend, self._history = backend, history
         self._gangs: list[RecordedGang] = []
         """Gangs of the commit that is under way."""

@@ -1,187 +1,40 @@
-"""Store of job history, which outlives the objects of the jobs.
-
-`note` only appends to a queue; a task writes the queue in a thread. The controller goes on when the database does not
-answer: the error is reported once, entries wait in the queue, and entries beyond its size are dropped, counted, and
-reported when the database is back.
-"""
+"""Store of job history, which outlives the objects of the jobs: its writer, and its queries."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Self, TypeVar
 
-from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.port import Transition
-from windlass.core.model.status import TERMINAL, JobState
-from windlass.server.operator.history import databases, queries, tables
-from windlass.server.operator.history.databases import Database, HistoryError
-from windlass.server.operator.history.entries import HistoryEntry, StoredLog
+from windlass.core.model.status import JobState
+from windlass.server.operator.history import databases, queries
+from windlass.server.operator.history.database_thread import DatabaseThread
+from windlass.server.operator.history.databases import Database
+from windlass.server.operator.history.entries import StoredLog
+from windlass.server.operator.history.writer import HistoryWriter, RetentionLimits
 from windlass.server.operator.pod_tasks import PodTask
 
 T = TypeVar("T")
-_MAX_QUEUED = 20_000
-"""Entries that wait to be written, one for each turn. At 1 to 10 KB each they take tens of megabytes at most."""
-_BATCH = 500
-"""Entries of one transaction."""
-_RETRY_DELAY_S = 5.0
-"""Pause after a database error."""
-_CLEANUP_INTERVAL_S = 600.0
-"""Time between two removals of old jobs."""
-_FLUSH_TIMEOUT_S = 1.0
-"""Longest wait of a query for the entries that were noted before it."""
-_REMOVAL_BATCH = 100
-"""Jobs removed at a time while the database is too large."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionLimits:
-    """Limits of the history: `keep` in ms, `max_bytes` of the SQLite file."""
-
-    keep: int = 14 * 24 * 3_600_000
-    max_bytes: int = 256 << 20
-
-
 _DEFAULT = RetentionLimits()
 
 
 class JobHistory:
-    """An async context manager. Queries raise HistoryError; `note` raises nothing.
-
-    `on_trouble` is called once when the database stops to answer, and once when it is back. `now`: ms since the epoch.
-    """
+    """An async context manager. Queries raise HistoryError. Parameters are those of `HistoryWriter`."""
 
     def __init__(
         self, url: str, now: Callable[[], int], on_trouble: Callable[[str], None], retention: RetentionLimits = _DEFAULT
     ) -> None:
         databases.check_url(url)
-        self._url, self._now, self._on_trouble, self._retention = url, now, on_trouble, retention
-        self.trouble = ""
-        """Reason why nothing can be written at present; empty if it can."""
-        self.lost = 0
-        """Entries dropped because the queue was full or because the database refuses their content."""
-        self._queue: deque[tuple[HistoryEntry, int]] = deque()
-        self._came = asyncio.Event()
-        self._progress = asyncio.Condition()
-        self._noted = self._settled = self._number = 0
-        self._living: set[tuple[str, int]] = set()
-        """Jobs that have not ended, by id and creation time: their entries are kept."""
-        self._writer = _DatabaseThread(url, "history writer")
-        self._reader = _DatabaseThread(url, "history reader")
-        self._task: asyncio.Task[None] | None = None
+        self.writer = HistoryWriter(url, now, on_trouble, retention)
+        self._reader = DatabaseThread(url, "history reader")
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._write())
+        self.writer.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            await self._wait_for_writes()
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        await self._writer.close()
+        await self.writer.close()
         await self._reader.close()
-
-    # --- writing -----------------------------------------------------------------------------------
-
-    @property
-    def waiting(self) -> int:
-        """Number of entries that are not written yet."""
-        return len(self._queue)
-
-    def note(self, entry: HistoryEntry) -> None:
-        """Queue an entry to be written."""
-        first = self._number + 1
-        if entry.transitions:
-            # Numbers contain the time, so that the numbers of two leaders are in order.
-            first = max(first, entry.transitions[0].transition.at * 1000)
-            self._number = first + len(entry.transitions) - 1
-        for each in entry.transitions:
-            self._living.add((each.transition.job_id, each.created_at))
-        self._living.difference_update((state.id, state.status.created_at) for state in entry.ended)
-        if len(self._queue) >= _MAX_QUEUED:
-            self.lost += 1
-            return
-        self._queue.append((entry, first))
-        self._noted += 1
-        self._came.set()
-
-    def set_living(self, states: Collection[JobState]) -> None:
-        """Register the jobs that have not ended, when a controller takes over."""
-        self._living.update((s.id, s.status.created_at) for s in states if s.status.phase not in TERMINAL)
-
-    async def _write(self) -> None:
-        loop = asyncio.get_running_loop()
-        clean_at = loop.time()
-        while True:
-            # 1. wait for an entry or for the next cleanup
-            await wait_for_event(self._came, clean_at - loop.time())
-            self._came.clear()
-            # 2. write the queue, with retries
-            while self._queue:
-                batch = [self._queue[place] for place in range(min(_BATCH, len(self._queue)))]
-                if await self._try(batch):
-                    await self._settle(len(batch))
-            # 3. remove old jobs
-            if loop.time() >= clean_at:
-                clean_at = loop.time() + (_CLEANUP_INTERVAL_S if await self._clean_up() else _RETRY_DELAY_S)
-
-    async def _try(self, batch: Sequence[tuple[HistoryEntry, int]]) -> bool:
-        """Write a batch; returns whether it was written or dropped. Waits before it returns False."""
-        try:
-            await self._writer.do(lambda database: database.write(tables.make_writes(batch)))
-        except HistoryError as error:
-            if error.hopeless and len(batch) > 1:  # the other entries of the batch may be valid
-                return all([await self._try([each]) for each in batch])
-            self._report(str(error))
-            self.lost += error.hopeless
-            if not error.hopeless:
-                await self._settle(0)
-                await asyncio.sleep(_RETRY_DELAY_S)
-            return error.hopeless
-        if self.trouble:
-            self.trouble = ""
-            self._on_trouble(f"history is written again{f', without {self.lost} entries' if self.lost else ''}")
-        return True
-
-    async def _settle(self, count: int) -> None:
-        """Remove the first entries of the queue and wake the queries that wait for them."""
-        for _ in range(count):
-            self._queue.popleft()
-        self._settled += count
-        async with self._progress:
-            self._progress.notify_all()
-
-    async def _clean_up(self) -> bool:
-        try:
-            await self._writer.do(self._remove_old)
-        except HistoryError as error:
-            self._report(str(error))
-            return False
-        return True
-
-    def _report(self, trouble: str) -> None:
-        if not self.trouble:
-            self._on_trouble(trouble)
-        self.trouble = trouble
-
-    def _remove_old(self, database: Database) -> None:
-        old = [
-            each for each in queries.outdated(database, self._now() - self._retention.keep) if each not in self._living
-        ]
-        if old:
-            database.write(tables.make_deletions(old))
-        while (database.size() or 0) > self._retention.max_bytes and (
-            first := queries.oldest(database, _REMOVAL_BATCH)
-        ):
-            database.write(tables.make_deletions(first))
-
-    # --- queries ------------------------------------------------------------------------------------
 
     async def job(self, job_id: str) -> JobState | None:
         """The latest ended job with this id."""
@@ -222,44 +75,5 @@ class JobHistory:
         return await self._query(lambda database: queries.logs(database, job_id, created_at))
 
     async def _query(self, query: Callable[[Database], T]) -> T:
-        await self._wait_for_writes()
+        await self.writer.wait_for_writes()
         return await self._reader.do(query)
-
-    async def _wait_for_writes(self) -> None:
-        """Wait until all noted entries are written, for at most a second, and not while the database fails."""
-        target = self._noted
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FLUSH_TIMEOUT_S), self._progress:
-                await self._progress.wait_for(lambda: self._settled >= target or bool(self.trouble))
-
-
-class _DatabaseThread:
-    """One connection and the thread that uses it. The connection is opened again after an error."""
-
-    def __init__(self, url: str, name: str) -> None:
-        self._url = url
-        self._thread = ThreadPoolExecutor(1, name)
-        self._database: Database | None = None
-
-    async def do(self, work: Callable[[Database], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
-
-    async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
-        self._thread.shutdown(wait=False)
-
-    def _do(self, work: Callable[[Database], T]) -> T:
-        if self._database is None:
-            self._database = databases.connect(self._url)
-            tables.prepare(self._database)
-        try:
-            return work(self._database)
-        except HistoryError as error:
-            if not error.hopeless:
-                self._disconnect()
-            raise
-
-    def _disconnect(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None

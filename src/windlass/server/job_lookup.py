@@ -1,0 +1,64 @@
+"""Jobs by name or id, and their place in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windlass.controller.controller import Controller
+from windlass.core.model.status import HOLDING, JobState, Phase
+from windlass.server import views
+from windlass.server.data_source import DataSource
+from windlass.server.errors import ApiError, Code
+from windlass.server.views import Json, PendingStatus
+
+
+class JobLookup:
+    """Looks up jobs in a controller and in its backend. Methods raise ApiError, BackendError."""
+
+    def __init__(self, controller: Controller, source: DataSource) -> None:
+        self._controller, self._source = controller, source
+
+    async def ids(self, name: str) -> list[str]:
+        """Ids of the jobs that a name or id means: one, or an array's members."""
+        return await self._source.ids(name)
+
+    async def state(self, job_id: str) -> JobState:
+        """The current, committed state of a job."""
+        await self._source.wait_for_commit()
+        state = self._controller.states.get(job_id) or await self._source.job(job_id)
+        if state is None:
+            raise ApiError(Code.NO_SUCH_JOB, f"{job_id} is no longer recorded")
+        return state
+
+    async def states(self, name: str) -> list[JobState]:
+        """The states of the jobs that a name or id means."""
+        return [await self.state(job_id) for job_id in await self.ids(name)]
+
+    def positions(self) -> dict[str, int]:
+        """Position in the queue of each pending job, from 1."""
+        return {job_id: place for place, job_id in enumerate(self._controller.plan.order, start=1)}
+
+    def line(self, state: JobState, positions: Mapping[str, int]) -> Json:
+        """The job as one line of a listing."""
+        return views.job_line(state, self.pending_status(state, positions))
+
+    def pending_status(self, state: JobState, positions: Mapping[str, int]) -> PendingStatus:
+        """Verdict and position of a job, if it is pending."""
+        if not is_pending(state):
+            return views.NOT_PENDING
+        return PendingStatus(self._controller.plan.verdicts.get(state.id), positions.get(state.id, 0))
+
+
+def is_pending(state: JobState) -> bool:
+    """Whether the job waits in the queue."""
+    return state.status.phase is Phase.QUEUED
+
+
+def listing_order(state: JobState, positions: Mapping[str, int]) -> tuple[int, int, int]:
+    """Sorts holders of nodes before pending jobs in queue order before all others."""
+    status = state.status
+    if status.phase in HOLDING:
+        return 0, status.admitted_at or 0, state.number
+    if is_pending(state):
+        return 1, positions.get(state.id, len(positions) + 1), state.number
+    return 2, 0, state.number
