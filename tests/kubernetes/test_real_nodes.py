@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 pytestmark = pytest.mark.timeout(300)
 CORE = "/api/v1/namespaces/default"
-PATIENCE = 200.0
+TIMEOUT_S = 200.0
 """Seconds: processes that import torch take ten on an idle machine."""
 
 SUM = """
@@ -37,7 +37,7 @@ def pod(name: str, node: str, command: Sequence[str], **more: Any) -> dict[str, 
 
 
 async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             if found(one := await api.get(f"{CORE}/pods/{name}")):
                 return one
@@ -45,7 +45,7 @@ async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) 
 
 
 async def until_gone(api: Api, name: str) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
                 await api.get(f"{CORE}/pods/{name}")

@@ -48,12 +48,12 @@ class JobError(Exception):
     of all of them, if there is one.
     """
 
-    def __init__(self, problems: Sequence[Problem], way_out: str = "") -> None:
+    def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
         self.problems = tuple(sorted(problems, key=_order))
         shown = [str(problem) for problem in self.problems[:MAX_SHOWN]]
         if len(self.problems) > MAX_SHOWN:
             shown.append(f"and {len(self.problems) - MAX_SHOWN} more problems")
-        shown += [way_out] if way_out else []
+        shown += [hint] if hint else []
         super().__init__("\n".join(shown))
 
 

@@ -251,7 +251,7 @@ def test_a_preemption_that_a_budget_forbids_is_given_up(plane: ControlPlane) -> 
         await on.api.post(kinds.POLICIES, kinds.policy(min_runtime="0s"))
         await on.api.post(kinds.BUDGETS, kinds.budget("keep", "patient"))
         try:
-            scheduler = await on.scheduler(eviction_patience=0.5)
+            scheduler = await on.scheduler(eviction_timeout_s=0.5)
             await on.make(kinds.pod("patient", labels={"app": "patient"}))
             await on.until_running(1)
             await on.make(kinds.pod("urgent", priorityClassName="urgent"))

@@ -82,7 +82,7 @@ class KubernetesBackend:
             connection, self.pods, settings.at_once, self.monitor, self.changed.mark, self._see_created_job, on_trouble
         )
         deletion = self._executor.deletion
-        deletion.patience = settings.eviction_patience
+        deletion.eviction_timeout_s = settings.eviction_timeout_s
         urgent = self._executor.binding.at_once
         self._events = EventRecorder(connection, urgent, on_trouble)
         self._refusals = Refusals(connection, self.now, on_trouble)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from windlass.backends.kubernetes.pods.pod_deletion import EVICTION_PATIENCE_S
+from windlass.backends.kubernetes.pods.pod_deletion import EVICTION_TIMEOUT_S
 from windlass.backends.members import SETTLING_MS
 from windlass.jobs.kubernetes.settings import Settings
 
@@ -16,7 +16,7 @@ class BackendSettings:
     kinds: Settings = field(default_factory=Settings)
     image_pull_timeout: int = 300_000
     """Time for which image pulls may fail before the pod counts as one that cannot start."""
-    eviction_patience: float = EVICTION_PATIENCE_S
+    eviction_timeout_s: float = EVICTION_TIMEOUT_S
     """Seconds for which a disruption budget may forbid an eviction before a preemption is given up."""
     settling: int = SETTLING_MS
     """Time for which the first failure of a run waits for earlier ones (`MemberTracker`)."""

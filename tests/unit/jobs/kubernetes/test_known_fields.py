@@ -5,7 +5,7 @@ import yaml
 
 from windlass.jobs.errors import JobError
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
-from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file, way_out
+from windlass.jobs.kubernetes.manifests.known_fields.messages import give_hint, warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, known_types
 from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
 from windlass.jobs.kubernetes.train_runtimes import built_in
@@ -151,7 +151,7 @@ def test_all_problems_of_a_file_are_reported_at_once_and_the_fix_last():
         (8, "spec.pytorchReplicaSpecs.Worker.replicas"),
         (24, "spec.trainer.nmNodes"),
     ]
-    assert str(error).splitlines()[-1] == way_out()
+    assert str(error).splitlines()[-1] == give_hint()
 
 
 def test_errors_that_follow_from_an_unknown_field_are_not_reported():
@@ -217,7 +217,7 @@ def test_an_invalid_job_is_refused_under_warn_too_with_both_messages():
         "expects one container at least, with a name and an image",
         "unknown field; did you mean 'spec'?",
     ]
-    assert way_out() not in str(refusal(text, Validate.WARN))
+    assert give_hint() not in str(refusal(text, Validate.WARN))
 
 
 def test_the_pod_of_a_job_file_is_checked():

@@ -24,7 +24,7 @@ from windlass.jobs.kubernetes.external.membership import GangKey
 
 _REFUSED = "Misconfigured"
 """Reason of a job that the controller has refused."""
-_BACKOFF, _LONGEST = 1_000, 60_000
+_BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 """Milliseconds before a gang that could not be bound is gathered again; doubled each time up to the longest."""
 _PODS_PER_MS = 10
 """An incomplete group waits one millisecond for each so many of its pods before it is gathered again."""
@@ -102,7 +102,7 @@ class GangGathering:
         if gang.allocation is not None and gang.allocation.whole:
             group.failures = 0
         elif gang.allocation is not None and gang.allocation.failed:
-            wait = min(_BACKOFF << min(group.failures, 10), _LONGEST)
+            wait = min(_BACKOFF_MS << min(group.failures, 10), _MAX_BACKOFF_MS)
             group.failures += 1
             self.retry_later(group, wait)
 

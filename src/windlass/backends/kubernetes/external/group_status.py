@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.external.groups import Groups
 from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
 from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey
 
-_DELAY, _EVERY = 2.0, 5.0
+_DELAY_S, _INTERVAL_S = 2.0, 5.0
 """Seconds from a change to its first write, and between two writes. A state that lasts shorter is not written."""
 
 
@@ -29,7 +29,9 @@ class GroupStatusWriter:
         on_trouble: Callable[[str], None],
     ) -> None:
         self._connection, self._groups, self._waits = connection, groups, waits
-        self._writer: CoalescingWriter[GangKey] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
+        self._writer: CoalescingWriter[GangKey] = CoalescingWriter(
+            self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
+        )
 
     def mark(self, member: GangKey) -> None:
         """Schedules a write for a group that has changed."""

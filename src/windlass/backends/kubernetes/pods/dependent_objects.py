@@ -46,9 +46,9 @@ _REQUIRED = ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
 _UNREAD = ("Secret",)
 """Kinds created and never read: RBAC cannot grant reading by name. Secrets of an earlier job are deleted by then."""
 _SSH = "kubernetes.io/ssh-auth"
-_PAUSE = 0.1
+_POLL_INTERVAL_S = 0.1
 """Seconds between two checks of an object that is being deleted."""
-_GARBAGE_COLLECTED = 15.0
+_GARBAGE_COLLECTION_S = 15.0
 """Seconds within which objects of a deleted job are garbage collected; an object that is still there then is used."""
 
 
@@ -115,12 +115,12 @@ class DependentObjects:
     async def _make(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
         name = _name_of(manifest)
         known = gang.dependents.made.get(name)
-        give_up = time.monotonic() + _GARBAGE_COLLECTED
+        give_up = time.monotonic() + _GARBAGE_COLLECTION_S
         while wanted.is_wanted():
             if await self._is_made(wanted, manifest, known, wait=time.monotonic() < give_up):
                 gang.dependents.made[name] = manifest
                 return
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def _is_made(
         self, wanted: Wanted, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
@@ -183,7 +183,7 @@ class DependentObjects:
                 self.see_job(there)
                 return
             await self.end_job(there["metadata"])
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
 
 def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:

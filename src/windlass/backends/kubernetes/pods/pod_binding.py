@@ -31,11 +31,11 @@ from windlass.core.lifecycle.failure import INVALID, REJECTED
 from windlass.jobs.kubernetes.parsed_job import Member
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
-_GARBAGE_COLLECTED = 15.0
+_GARBAGE_COLLECTION_S = 15.0
 """Seconds within which the pods of a deleted job are marked for deletion."""
 
 
-_GRACE = 30
+_DEFAULT_GRACE_S = 30
 """Seconds of grace if a pod sets none: the default of the Kubernetes API."""
 
 
@@ -75,7 +75,7 @@ class PodBinding:
         if node:
             body = {**body, "spec": {**body["spec"], "nodeName": node}}
         namespace = member.pod["metadata"]["namespace"]
-        give_up = time.monotonic() + _GARBAGE_COLLECTED
+        give_up = time.monotonic() + _GARBAGE_COLLECTION_S
         while True:
             known = self.pods.get(namespace, member.name)
             if known is not None and self._is_it(known, member, generation):
@@ -144,7 +144,9 @@ class PodBinding:
             self.leaving.add(pod.metadata.uid)
             try:
                 async with self.at_once:
-                    await self.remove(pod, 0 if at_once else pod.spec.termination_grace_period_seconds or _GRACE)
+                    await self.remove(
+                        pod, 0 if at_once else pod.spec.termination_grace_period_seconds or _DEFAULT_GRACE_S
+                    )
             except BaseException:
                 self.leaving.discard(pod.metadata.uid)
                 raise

@@ -12,13 +12,13 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 
-EVICTION_PATIENCE_S = 60.0
+EVICTION_TIMEOUT_S = 60.0
 """Time for which a disruption budget may forbid an eviction before it counts as refused."""
-_BUDGET_PAUSE = 5.0
+_BUDGET_RETRY_S = 5.0
 """Seconds before an eviction that a disruption budget forbids is requested again."""
-_LATER = 30.0
+_RETRY_S = 30.0
 """Seconds before a request that the API server has refused is repeated."""
-_GRACE = 30
+_DEFAULT_GRACE_S = 30
 """Default of terminationGracePeriodSeconds."""
 
 
@@ -29,7 +29,7 @@ class PodDeletion:
         self._binding, self._on_trouble = binding, on_trouble
         self._leaving = binding.leaving
         self._tasks = BackgroundTasks(on_trouble)
-        self.patience = EVICTION_PATIENCE_S
+        self.eviction_timeout_s = EVICTION_TIMEOUT_S
         self._evicting: set[str] = set()
         """Uids of pods whose eviction is being tried."""
         self.on_refused: Callable[[Pod, str], None] = lambda _pod, _why: None
@@ -71,7 +71,7 @@ class PodDeletion:
                 return await request_until_answered(request)
             except ApiError as error:
                 self._on_trouble(f"{pod.metadata.namespace}/{pod.metadata.name} cannot be deleted: {error}")
-                await asyncio.sleep(_LATER)
+                await asyncio.sleep(_RETRY_S)
 
     async def _delete(self, pod: Pod, grace: int) -> None:
         async with self._binding.at_once:
@@ -79,7 +79,7 @@ class PodDeletion:
 
     async def _evict(self, pod: Pod) -> None:
         about, loop = pod.metadata, asyncio.get_running_loop()
-        give_up = loop.time() + self.patience
+        give_up = loop.time() + self.eviction_timeout_s
         self._evicting.add(about.uid)
         while about.uid in self._evicting:
             try:
@@ -91,15 +91,15 @@ class PodDeletion:
                 if not error.is_budget:
                     raise
                 if loop.time() >= give_up:
-                    give_up = loop.time() + self.patience
+                    give_up = loop.time() + self.eviction_timeout_s
                     self._on_trouble(f"{about.namespace}/{about.name} cannot be evicted: {error}")
                     self.on_refused(pod, str(error))
             else:
                 break
-            await asyncio.sleep(min(_BUDGET_PAUSE, self.patience))
+            await asyncio.sleep(min(_BUDGET_RETRY_S, self.eviction_timeout_s))
         self._evicting.discard(about.uid)
 
 
 def _grace_of(pod: Pod) -> int:
     seconds = pod.spec.termination_grace_period_seconds
-    return _GRACE if seconds is None else seconds
+    return _DEFAULT_GRACE_S if seconds is None else seconds

@@ -18,9 +18,9 @@ from windlass.backends.port import BackendError
 _MAX_QUEUED_EVENTS = 1_000
 """Maximum of events that wait to be written; more are dropped, since they only inform users."""
 _AT_ONCE = 4
-_BEHIND = 0.5
+_MAX_DELAY_S = 0.5
 """Seconds that an Event may wait while gangs are being started."""
-_LONGEST = 1_024
+_MAX_NOTE_BYTES = 1_024
 """Maximum length of a note in bytes, set by the API."""
 RECOVERED, NOT_WRITTEN = "Recovered", "StateNotWritten"
 _BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED, NOT_WRITTEN)
@@ -63,7 +63,7 @@ class EventRecorder:
     async def _work(self) -> None:
         while True:
             news = await self._news.get()
-            await self._urgent.wait_until_idle(_BEHIND)
+            await self._urgent.wait_until_idle(_MAX_DELAY_S)
             try:
                 await self._connection.create(EVENTS, event(news))
             except ApiError as error:
@@ -95,6 +95,6 @@ def event(news: News) -> dict[str, object]:
         "type": "Warning" if news.reason in _BAD else "Normal",
         "reason": news.reason,
         "action": news.action,
-        "note": news.note.encode()[:_LONGEST].decode(errors="ignore"),
+        "note": news.note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
         "regarding": regarding,
     }

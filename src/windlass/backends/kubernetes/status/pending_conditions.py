@@ -24,7 +24,7 @@ from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS
 
 REWRITES_PER_S = 8.0
-_DELAY, _EVERY = 1.0, 10.0
+_DELAY_S, _INTERVAL_S = 1.0, 10.0
 """Seconds from a new reason to its first write, so that a gang that starts at once is not written; and between two
 writes of one gang."""
 _MATERIAL = 2
@@ -60,9 +60,11 @@ class PendingConditions:
     ) -> None:
         self._connection, self._limiter = connection, limiter
         self._reasons: dict[str, tuple[str, Pods]] = {}
-        self._first: CoalescingWriter[str] = CoalescingWriter(self._write_new, on_trouble, delay=_DELAY, every=_EVERY)
+        self._first: CoalescingWriter[str] = CoalescingWriter(
+            self._write_new, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
+        )
         self._again: CoalescingWriter[str] = CoalescingWriter(
-            self._rewrite, on_trouble, delay=_DELAY, every=_EVERY, at_once=1
+            self._rewrite, on_trouble, delay=_DELAY_S, every=_INTERVAL_S, at_once=1
         )
         self._next_rewrite = 0.0
         """Time of the event loop before which no pod is written again."""

@@ -15,7 +15,7 @@ from windlass.core.model.snapshot import PastUsage
 
 FIELD = "pastUse"
 """Field below `status`; its value is one text."""
-_EVERY = 30.0
+_INTERVAL_S = 30.0
 """Seconds between two writes of a queue: half-lives are hours and days."""
 _decode = msgspec.json.Decoder(PastUsage).decode
 
@@ -39,7 +39,7 @@ class QueueUsageWriter:
     def __init__(self, connection: Connection, queues: Manifests, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._queues = connection, queues
         self._past: Mapping[str, PastUsage] = {}
-        self._writer: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_EVERY)
+        self._writer: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_INTERVAL_S)
 
     def note(self, past: Mapping[str, PastUsage]) -> None:
         """Notes the past usage of all queues with a half-life; an empty mapping changes nothing."""

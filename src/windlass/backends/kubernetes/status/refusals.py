@@ -16,7 +16,7 @@ from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc33
 
 ACCEPTED = "Accepted"
 INVALID = "Invalid"
-_DELAY, _EVERY = 0.0, 5.0
+_DELAY_S, _INTERVAL_S = 0.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ class Refusals:
     def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
         self._connection, self._now = connection, now
         self._refused: dict[str, Refusal] = {}
-        self._writer: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
+        self._writer: CoalescingWriter[str] = CoalescingWriter(
+            self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
+        )
 
     def tell(self, refusal: Refusal) -> None:
         """Queues a refusal for its object."""

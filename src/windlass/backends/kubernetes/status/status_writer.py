@@ -22,7 +22,7 @@ from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 
-_OFTEN = 2.0
+_INTERVAL_S = 2.0
 """Seconds between two writes of one job's status that no commit waits for."""
 _AT_ONCE = 16
 _COUNTED = ("replicaStatuses", "jobsStatus")
@@ -106,11 +106,11 @@ class StatusWriter:
 
     async def _write(self, gang: Gang) -> None:
         while not gang.version.gone and self._is_news(gang):
-            await self._urgent.wait_until_idle(_OFTEN)
+            await self._urgent.wait_until_idle(_INTERVAL_S)
             try:
                 async with self._at_once:
                     await state_writes.say(self._connection, gang, status_of(gang, gang.status, self._now()))
             except BackendError:
                 pass  # the next attempt or commit writes it
-            await asyncio.sleep(_OFTEN)
+            await asyncio.sleep(_INTERVAL_S)
             gang.notes.stale = False

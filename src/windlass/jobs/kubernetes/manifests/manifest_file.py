@@ -14,7 +14,7 @@ from windlass.jobs.kubernetes.kinds.newer_version_fields import drop_unknown_fie
 from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, format_path
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
-from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, way_out
+from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, give_hint
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import Unknown, unknown_fields
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
@@ -65,7 +65,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
             found.objects.extend(made_of(parsed))
             found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     if faults or (strict and unknown):
-        raise JobError([*as_problems(text, unknown), *faults], way_out() if strict and unknown else "")
+        raise JobError([*as_problems(text, unknown), *faults], give_hint() if strict and unknown else "")
     return found._replace(warnings=[*as_warnings(text, unknown), *found.warnings])
 
 

@@ -12,7 +12,7 @@ from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import compose
 
 
-def way_out() -> str:
+def give_hint() -> str:
     """Returns the hint for users whose field is valid although this version does not know it."""
     example = f"for example in another Kubernetes version than {kubernetes_version()}"
     return f"if a field is valid nevertheless, {example}, --validate warn accepts it"
@@ -32,7 +32,7 @@ def warnings_of_job_file(text: Text, validate: Validate) -> list[str]:
     """Warnings for the pod templates in a job file, which its own reader does not check. Raises JobError."""
     found = [each for node in compose(text) for each in unknown_below(node, JOB_FILE) if "pod" in each.path[:-1]]
     if found and validate is Validate.STRICT:
-        raise JobError(as_problems(text, found), way_out())
+        raise JobError(as_problems(text, found), give_hint())
     return as_warnings(text, found) if validate is Validate.WARN else []
 
 
