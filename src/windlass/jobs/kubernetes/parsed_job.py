@@ -1,4 +1,7 @@
-"""A manifest after reading: the core's job, and the templates of its pods."""
+"""`ParsedJob`: a manifest after reading, with the core's job and the templates of its pods.
+
+Made by the readers of `kinds`; `pods` and `status` work on it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of an installation for all of its jobs."""
+"""Settings of an installation that decide what jobs become: images, names, runtimes, PodGroups.
+
+The operator gets them as options; `backends.kubernetes.settings` has the settings of the backend.
+"""
 
 from __future__ import annotations
 

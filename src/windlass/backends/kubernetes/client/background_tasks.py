@@ -1,4 +1,4 @@
-"""Background tasks: started without waiting, their errors are reported, all of them end with the backend."""
+"""Background tasks of the backend: started without waiting, cancelled at its end; unexpected errors are reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Access by a kubeconfig: files, context, and credentials that are renewed when they expire.
 
-The library reads and merges the files and runs exec plugins; this module decides when, and words the errors.
+The library (`config_library`) reads and merges the files and runs exec plugins; this module decides when, and
+translates the errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""References to the objects of jobs: the name of a job's object, and the resource that keeps the job's state."""
+"""References to the objects of jobs, and the job ids made from their namespaces, kinds and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controlling owner of an object: of a manifest, and of a pod."""
+"""The controlling owner of an object, by `ownerReferences`: of a manifest, and of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A page of a list: its resource version, its continuation, and its objects as undecoded bytes."""
+"""A page of a list: its resource version, its continuation, and its objects as undecoded bytes.
+
+`Connection.list_decoded` reads all pages into an `ObjectList`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeats a request until it is answered."""
+"""Repeats a request until the API server answers it, beyond the time limit of `connection` and its retries."""
 
 from __future__ import annotations
 

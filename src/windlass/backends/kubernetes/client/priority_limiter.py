@@ -1,4 +1,4 @@
-"""Limits concurrent requests that gangs wait for; requests without a waiting gang come afterwards.
+"""Limits concurrent requests that gangs wait for, and lets all other requests wait until there are none.
 
 The API server is the bottleneck when many gangs start at once: a service, a status or an event costs it as much as a
 pod, and lets no gang start earlier.

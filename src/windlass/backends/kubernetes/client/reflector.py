@@ -1,4 +1,7 @@
-"""Mirrors a resource: lists it once, then watches from the list's version on, indefinitely and without gaps."""
+"""Mirrors a resource: lists it once, then watches from the list's version on, indefinitely and without gaps.
+
+`mirror` holds the state, `watch` is one watch, `object_cache` the objects; the backend's watches call `reflect`.
+"""
 
 from __future__ import annotations
 

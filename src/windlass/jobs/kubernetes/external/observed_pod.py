@@ -1,5 +1,8 @@
 # ruff: noqa: D102 - the Kubernetes API reference describes its fields
-"""Fields of a pod that decide here: as the API has them, in snake case, for any decoder."""
+"""Protocols of the pod fields that this package reads: as the API has them, in snake case, for any decoder.
+
+The Kubernetes backend passes its own structs (`backends.kubernetes.client.objects`).
+"""
 
 from __future__ import annotations
 

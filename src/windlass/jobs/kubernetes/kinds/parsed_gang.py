@@ -1,4 +1,7 @@
-"""Makes the gang that the core schedules from replicas and their run policy."""
+"""Makes the `ParsedJob` of a manifest, with the gang for the core, from its replica specs and its run policy.
+
+Shared by all kinds with replica specs; `replica_specs` and `run_policy` read the parts.
+"""
 
 from __future__ import annotations
 

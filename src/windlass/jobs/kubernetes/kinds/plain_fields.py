@@ -1,4 +1,7 @@
-"""Reads plain data by a table of fields, with the values and the errors of files."""
+"""Reads a part of a manifest by a table of fields of job files, with the same values and errors.
+
+Used by `trainingjob`, whose spec has the fields of a job file.
+"""
 
 from __future__ import annotations
 

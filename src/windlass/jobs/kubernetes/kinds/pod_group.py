@@ -1,6 +1,7 @@
-"""The PodGroup of a job of our kinds, in the coscheduling dialect: for tools that look for what a cluster lacks there.
+"""The PodGroup of a job of our kinds in the coscheduling dialect, for tools that read PodGroups, such as autoscalers.
 
-Our own scheduler needs none: it knows the job. Source: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1.
+Our own scheduler does not need it: it reads the job.
+Source: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1.
 """
 
 from __future__ import annotations

@@ -1,1 +1,8 @@
-"""The status of a job's object, in the terms of its kind: conditions, replica counts, times, clean-up."""
+"""The status of a job's object, in the terms of its kind.
+
+- `job_status`: the status from the core's status and the pods, with `member_conditions` where pods restart one by one
+- `conditions`, `status_times`: conditions that exclude each other, and the times of their changes
+- `clean_up`: pods to delete after the end of a job
+
+The backend writes the status (`backends.kubernetes.status`).
+"""

@@ -1,6 +1,6 @@
 """The status of a job's object in the terms of its kind, from the core's status.
 
-Times are RFC 3339, in whole seconds. A status that says nothing new equals the old one, so it need not be written.
+Times are RFC 3339, in whole seconds. An unchanged status equals the old one, so it is not written.
 """
 
 from __future__ import annotations
