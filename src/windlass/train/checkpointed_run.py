@@ -8,10 +8,10 @@ from typing import Literal, Protocol
 
 from windlass.train.data.batch import Batch
 from windlass.train.data.loader import Loader
-from windlass.train.health.loss_spike import LossWindow
 from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.process_group import World
 from windlass.train.recovery.in_place import ReinitHook
+from windlass.train.step.bad_steps import BadSteps
 from windlass.train.step.consensus import StepReport
 from windlass.train.telemetry.phase_timers import Phase
 
@@ -21,9 +21,7 @@ class CheckpointedRun(Protocol):
 
     seed: int
     steps_done: int
-    skipped: int
-    loss_window: LossWindow
-    rollback_reason: str
+    bad_steps: BadSteps
     world: World
 
     @property

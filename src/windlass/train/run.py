@@ -24,7 +24,6 @@ from windlass.train.data.indexed_loader import IndexedDataset
 from windlass.train.data.loader import Loader, build_loader, plan_split
 from windlass.train.data.sample_reader import SampleReader
 from windlass.train.errors import TrainError
-from windlass.train.health.loss_spike import LossWindow, Spike
 from windlass.train.health.stop_signals import StopRequests
 from windlass.train.mesh.auto_mesh import choose_mesh
 from windlass.train.mesh.degrees import Degrees
@@ -40,7 +39,9 @@ from windlass.train.recovery.connections import GroupConnections
 from windlass.train.recovery.in_place import InPlaceRecovery, ReinitHook
 from windlass.train.recovery.peer_loss import PeerLossGuard
 from windlass.train.run_checkpoints import RunCheckpoints
+from windlass.train.run_reports import RunReports
 from windlass.train.step.backward import BackwardPass, LossFunction, mean_loss
+from windlass.train.step.bad_steps import BadSteps
 from windlass.train.step.consensus import StepConsensus, StepReport
 from windlass.train.step.finite_check import FiniteCheck
 from windlass.train.step.optimizer import (
@@ -52,19 +53,9 @@ from windlass.train.step.optimizer import (
     measure_gradient_norm,
     parameters_of,
 )
-from windlass.train.telemetry.console_line import format_line, metric_values
 from windlass.train.telemetry.heartbeat import HeartbeatSender
 from windlass.train.telemetry.phase_timers import Phase, PhaseTimers
-from windlass.train.telemetry.rank_metrics import RankMetrics
-from windlass.train.telemetry.step_reporter import RunProgress, StepReporter
-from windlass.train.telemetry.tracker_queue import TrackerQueue
-from windlass.train.telemetry.trackers import run_name
 from windlass.train.training_state import Stateful, TrainingState
-
-_TRACKER_TIMEOUT_S = 30.0
-"""Maximum seconds to flush trackers at the end; after a stop signal at most half of the time that is left."""
-_MAX_SKIPPED_STEPS = 20
-"""Maximum number of skipped steps in a row."""
 
 
 class Run:
@@ -85,9 +76,8 @@ class Run:
         self.world, self._connections = world, connections
         self.seed = options.seed
         self.steps_done = 0
-        self.skipped = 0
-        """Number of steps in a row that were skipped because of NaN or infinite gradients."""
         self._precision, self._options = precision, options
+        self.bad_steps = BadSteps(options, needs_scaling=precision.needs_scaling)
         self._scale = LossScale() if precision.needs_scaling else NO_SCALING
         self._heartbeat = HeartbeatSender(world.rank)
         self._heartbeat.on_membership(connections.shut_down)
@@ -96,19 +86,12 @@ class Run:
         self._recovery = InPlaceRecovery(self, self._heartbeat, self._peer_loss, connections)
         self._timers = PhaseTimers(world.device, self._heartbeat.beat)
         self._backward = BackwardPass(self._timers)
+        self._reports = RunReports(options, world, self._timers, self._heartbeat)
         self._mesh: Mesh | None = None
         self._set_mesh(degrees)
         self._micro_batches: WeakKeyDictionary[Loader, int | None] = WeakKeyDictionary()
-        self._rank_metrics = RankMetrics(self._timers, world.device)
-        self._trackers = TrackerQueue(options.trackers if world.is_first else (), run_name())
         self._pending_loader: Loader | None = None
         """The loader whose batch the next step uses."""
-        self._last_metrics: dict[str, float] = {}
-        self._planned = self._samples = 0
-        self.loss_window = LossWindow()
-        """Losses that the next one is compared with, where loss spikes are detected."""
-        self.rollback_reason = ""
-        """Why all ranks return to a checkpoint after this step; "" if they do not."""
         self._outcome = StepReport()
         self._step_listeners: list[Callable[[StepReport], None]] = []
         self._wants_save: Callable[[], bool] = bool
@@ -122,9 +105,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._requests.close()
-        left = self._requests.time_left()
-        self._trackers.close(_TRACKER_TIMEOUT_S if left is None else min(_TRACKER_TIMEOUT_S, left / 2000))
-        self._rank_metrics.close()
+        self._reports.close(self._requests.time_left())
         self._heartbeat.close()
         try:
             if isinstance(error, Exception):
@@ -207,7 +188,7 @@ class Run:
         They stop by SystemExit with the code of a preempted job, whose restart is free. A step during which ranks were
         lost, and which no rank has finished, is repeated after recovery.
         """
-        self._planned, self._samples = max_steps, data.global_batch
+        self._reports.planned_steps, self._reports.samples_per_step = max_steps, data.global_batch
         self._recovery.start(data)
         batches = data.batches()
         try:
@@ -240,12 +221,12 @@ class Run:
             return False
         used = data.samples
         # A rollback that was interrupted by a lost rank has no complete state to recover.
-        with contextlib.nullcontext() if self.rollback_reason else self._peer_loss.catch():
+        with contextlib.nullcontext() if self.bad_steps.rollback_reason else self._peer_loss.catch():
             for on_step in self._step_listeners:
                 on_step(self._outcome)
-        if self.rollback_reason:
+        if self.bad_steps.rollback_reason:
             raise TrainError(
-                f"{self.rollback_reason}; a rollback needs checkpoints: run.checkpoint(…).resume().steps(…)"
+                f"{self.bad_steps.rollback_reason}; a rollback needs checkpoints: run.checkpoint(…).resume().steps(…)"
             )
         return not self._peer_loss.is_aborted and data.samples == used and before < self.steps_done
 
@@ -275,7 +256,7 @@ class Run:
         report = StepReport(
             bool(self._requests.signal_name), self._wants_save(), not_finite=check.local_result, save_duration_ms=takes
         )
-        share = float(loss) if loss is not None and self._options.spike else 0.0
+        share = float(loss) if loss is not None and self.bad_steps.detects_spikes else 0.0
         self._consensus.begin(report if left is None else replace(report, time_left_ms=left), share)
         with self._timers.during("optimizer"):
             check.start_all_reduce()
@@ -285,16 +266,19 @@ class Run:
             outcome = self._consensus.end()
         is_bad = outcome.not_finite or check.device_result() or (norm is not None and not bool(torch.isfinite(norm)))
         self._outcome, finite = replace(outcome, not_finite=is_bad), not is_bad
-        spike = self._detect_spike(loss) if finite else None
+        checks_spike = finite and loss is not None
+        spike = self.bad_steps.find_spike(self._consensus.shares, self.mesh.degrees) if checks_spike else None
         # 3. update the parameters, or skip the step
         with self.during("save"):
             self._before_update()
         with self._timers.during("optimizer"):
             if finite and spike is None:
                 clip_and_step(optimizer, norm, clip, self._scale.factor)
-                self.skipped = 0
+                self.bad_steps.skipped = 0
             else:
-                self._skip_or_fail(norm, spike)
+                message = self.bad_steps.react(self.steps_done, norm, spike)
+                if message:
+                    self.print(message, stream="stderr")
             optimizer.zero_grad(set_to_none=True)
         self._scale = self._scale.after(finite=finite) if self._precision.needs_scaling else self._scale
         self.steps_done += 1
@@ -302,7 +286,9 @@ class Run:
             self._pending_loader.advance()
             self._pending_loader = None
         # 4. report
-        self._report(loss)
+        line = self._reports.report(loss, self.steps_done, self.mesh.degrees)
+        if line:
+            self.print(line)
 
     def evaluate(
         self,
@@ -401,48 +387,6 @@ class Run:
                 return float(mean_loss(share, model, self.world.control))
         return math.nan
 
-    def _report(self, loss: Tensor | None) -> None:
-        """Report to console and trackers when due, and to the agent; this rank's own metrics at most once a second."""
-        self._heartbeat.step = self.steps_done
-        self._reporter.count()
-        is_new, every = self._rank_metrics.count(), self._options.report_interval
-        if loss is not None and every and self.steps_done % every == 0:
-            progress = RunProgress(self.steps_done, self._planned, self._samples, self._options.flops)
-            summary = self._reporter.summarize(loss, progress, self.mesh.degrees)
-            self._last_metrics, is_new = metric_values(summary), True
-            self._heartbeat.publish_metrics(self._last_metrics)
-            self._trackers.log(self._last_metrics | self._rank_metrics.values, self.steps_done)
-            if self._options.report_every:
-                self.print(format_line(summary))
-        if is_new:
-            self._heartbeat.send_metrics(self._last_metrics | self._rank_metrics.values)
-
-    def _detect_spike(self, loss: Tensor | None) -> Spike | None:
-        """Return the spike of the mean loss of the batch, if it is one; all ranks know the same shares."""
-        if loss is None or not self._options.spike:
-            return None
-        degrees = self.mesh.degrees
-        return self.loss_window.check(sum(self._consensus.shares) / (degrees.data_ranks * degrees.cp * degrees.tp))
-
-    def _skip_or_fail(self, norm: Tensor | None, spike: Spike | None) -> None:
-        """Apply the policy to a bad step; in fp16 skipped steps find the loss scale. Raises TrainError."""
-        self.skipped += 1
-        cause = "the loss or a gradient" if norm is None else f"the gradient norm ({float(norm)}) or the loss"
-        what = f"{cause} is not finite" if spike is None else str(spike)
-        policy = self._options.spike if spike else self._options.not_finite
-        if spike is None and self._precision.needs_scaling and self.skipped <= _MAX_SKIPPED_STEPS:
-            return
-        if policy == "skip" and self.skipped <= _MAX_SKIPPED_STEPS:
-            self.print(f"step {self.steps_done} is skipped: {what}", stream="stderr")
-            return
-        if policy == "rollback":
-            self.rollback_reason = f"step {self.steps_done}: {what}"
-            return
-        raise TrainError(
-            f"step {self.steps_done}: {what}; try a lower learning rate, clip=1.0, bf16 instead of fp16, "
-            f'or {"spike" if spike else "not_finite"}="skip" for single bad batches, or "rollback"'
-        )
-
     # --- in-place recovery ---------------------------------------------------------------------------
 
     @property
@@ -466,18 +410,15 @@ class Run:
 
     def rejoin(self) -> None:
         """Join the ranks of the current environment, each of which has the whole model. A collective."""
-        was_first = self.world.is_first
         with self.creating_groups():
             self.world = process_group.join()
-        if self.world.is_first and not was_first:
-            self._trackers = TrackerQueue(self._options.trackers, run_name())
+        self._reports.join(self.world)
         self._set_mesh(requested_degrees(self._options.mesh) or Degrees(dp=self.world.size))
 
     def _set_mesh(self, degrees: Degrees | None) -> None:
         with self.creating_groups():
             self._mesh = None if degrees is None else build_mesh(degrees, self.world.rank, self.world.device)
-        self._consensus = StepConsensus(self.world.control, gathers_losses=bool(self._options.spike))
-        self._reporter = StepReporter(self.world.control, self._timers, self.world.device)
+        self._consensus = StepConsensus(self.world.control, gathers_losses=self.bad_steps.detects_spikes)
 
     def reassign_data(self, data: Loader) -> None:
         """Assign this rank's slices on the current mesh to a loader."""

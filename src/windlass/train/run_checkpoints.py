@@ -53,7 +53,7 @@ class RunCheckpoints:
             self._run.print(self._description)
             replicas = self._open_replicas()
             restored = restore_newest(self._run, self._state, self._storage, self._ranks, replicas)
-            self._run.loss_window = LossWindow(restored.facts.get(LOSSES, ()))
+            self._run.bad_steps.loss_window = LossWindow(restored.facts.get(LOSSES, ()))
             self._start_saves(replicas, restored)
         return self
 
@@ -129,7 +129,8 @@ class RunCheckpoints:
             self._saves.wait_until_staged()
 
     def _on_step(self, outcome: StepReport) -> None:
-        why, self._run.rollback_reason = self._run.rollback_reason, ""
+        bad_steps = self._run.bad_steps
+        why, bad_steps.rollback_reason = bad_steps.rollback_reason, ""
         if why and not outcome.stop:
             with self._run.during("save"):
                 parts = self._run, self._state, self._storage, self._ranks, self._resumed

@@ -63,7 +63,7 @@ def roll_back(
         raise TrainError(f"{why}; {MAX_ROLLBACKS} rollbacks in a row, each to an older checkpoint, did not help")
     load_checkpoint(run, state, ranks, found)
     skipped, data.samples = (used - data.samples) // data.global_batch, used
-    run.skipped, run.loss_window = 0, LossWindow(found.manifest.facts.get(LOSSES, ()))
+    run.bad_steps.skipped, run.bad_steps.loss_window = 0, LossWindow(found.manifest.facts.get(LOSSES, ()))
     retrying.rewind_to(target)
     saves.drop_replicas()
     saves.warn(

@@ -138,7 +138,7 @@ class RunSaves:
         )
 
     def _facts(self) -> dict[str, Any]:
-        losses = list(self._run.loss_window.losses)
+        losses = list(self._run.bad_steps.loss_window.losses)
         window = {LOSSES: losses} if losses else {}
         return {"seed": self._run.seed, **window, **self.retrying.interval.facts(leaves=self._is_leaving)}
 

@@ -32,6 +32,7 @@ from windlass.train.recovery.state_broadcast import (
     elect_source,
 )
 from windlass.train.recovery.step_snapshot import StepSnapshot
+from windlass.train.step.bad_steps import BadSteps
 from windlass.train.telemetry.heartbeat import HeartbeatSender
 from windlass.train.training_state import Stateful
 
@@ -57,9 +58,7 @@ class RecoverableRun(Stateful, Protocol):
     """The part of a `Run` that in-place recovery reads and rebuilds."""
 
     steps_done: int
-    skipped: int
-    loss_window: LossWindow
-    rollback_reason: str
+    bad_steps: BadSteps
     world: process_group.World
 
     @property
@@ -157,7 +156,7 @@ class InPlaceRecovery:
         Raises RankGoneError if no rank has a state.
         """
         run = self._run
-        run.rollback_reason = ""
+        run.bad_steps.rollback_reason = ""
         control = run.world.control
         source = elect_source(control, None if self._peer_loss.is_joining else run.steps_done)
         if source is None:
@@ -166,8 +165,10 @@ class InPlaceRecovery:
             broadcast_tensors(control, source.rank, [model.module for model in self.models], self.optimizers)
         # Needed also after equal step counts: a script may have stepped a schedule on a loss that one rank has missed.
         broadcast_small_state(control, source.rank, {"run": run, "data": data, **self.extra_state}, self.optimizers)
-        losses, run.skipped = broadcast_object(control, source.rank, (list(run.loss_window.losses), run.skipped))
-        run.loss_window = LossWindow(losses)
+        bad_steps = run.bad_steps
+        counts = list(bad_steps.loss_window.losses), bad_steps.skipped
+        losses, bad_steps.skipped = broadcast_object(control, source.rank, counts)
+        bad_steps.loss_window = LossWindow(losses)
         for hook in self.reinit_hooks:
             hook.restore()
         return source.rank == run.world.rank
