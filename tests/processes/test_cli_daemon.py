@@ -60,13 +60,13 @@ def test_a_run_survives_a_crash_of_the_daemon_at_any_time(state: Path, moment: i
         time.sleep(0.15 + moment / 1000)
         crash(state)
         ok(state, "up", "-d")
-        said, _ = run.communicate(timeout=60)
-        assert run.returncode == 0, said
+        output, _ = run.communicate(timeout=60)
+        assert run.returncode == 0, output
         history = facts(state, "history")
-        assert [(job["phase"], job["attempts"]) for job in history] == [("Succeeded", 1)], said
+        assert [(job["phase"], job["attempts"]) for job in history] == [("Succeeded", 1)], output
         for rank in (0, 1):
-            ticks = [line.split("] ")[1] for line in said.splitlines() if line.startswith(f"[r{rank} ")]
-            assert ticks == [f"tick {i}" for i in range(1, 7)], said
+            ticks = [line.split("] ")[1] for line in output.splitlines() if line.startswith(f"[r{rank} ")]
+            assert ticks == [f"tick {i}" for i in range(1, 7)], output
 
 
 def test_jobs_continue_without_their_daemon_and_their_end_is_recorded(state: Path, tmp_path: Path):

@@ -164,17 +164,17 @@ def test_two_runs_without_a_daemon_share_the_machine_and_hand_over(state: Path, 
     until(state, "it['holding'] == 2", "status")
 
     Path(f"{go}1").touch()
-    said, _ = first.communicate(timeout=30)
+    output, _ = first.communicate(timeout=30)
     assert first.returncode == 0
-    assert "job echo-1 succeeded" in said
+    assert "job echo-1 succeeded" in output
     facts_after = until(state, "it['holding'] == 1", "status")
     assert facts_after["pid"] == second.pid
     assert facts_after["cluster"] == "2 nodes with 2 CPU slots each"
 
     Path(f"{go}2").touch()
-    said, _ = second.communicate(timeout=30)
+    output, _ = second.communicate(timeout=30)
     assert second.returncode == 0
-    assert "over" in said
+    assert "over" in output
     assert facts(state, "status", "echo-2")["attempts"] == 1
 
 
@@ -185,9 +185,9 @@ def test_a_daemon_takes_over_from_a_run_that_continues(state: Path, tmp_path: Pa
     with daemon(state):
         assert facts(state, "status")["kind"] == "up"
         go.touch()
-        said, _ = run.communicate(timeout=30)
+        output, _ = run.communicate(timeout=30)
         assert run.returncode == 0
-        assert "over" in said
+        assert "over" in output
 
 
 # --- what people write ----------------------------------------------------------------------------------------
@@ -221,12 +221,12 @@ def test_a_script_alone_is_run_by_python(state: Path, tmp_path: Path):
 
 def test_a_job_file_by_its_name_with_options_over_it(state: Path, tmp_path: Path):
     (tmp_path / "job.yaml").write_text("name: filed\nprocs: 2\ncommand: echo rank $RANK of $WORLD_SIZE\n")
-    said = ok(state, "run", "job.yaml", "--procs", "1", cwd=tmp_path)
-    assert said.splitlines() == ["[r0 n1] rank 0 of 1"]
+    output = ok(state, "run", "job.yaml", "--procs", "1", cwd=tmp_path)
+    assert output.splitlines() == ["[r0 n1] rank 0 of 1"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "report"),
     [
         (["run"], "nothing to run"),
         (["run", "--nodse", "3", "--", "true"], "No such option"),
@@ -239,10 +239,10 @@ def test_a_job_file_by_its_name_with_options_over_it(state: Path, tmp_path: Path
         (["history", "--since", "yesterday"], "--since"),
     ],
 )
-def test_a_mistake_is_one_message_and_exit_code_2(state: Path, words: list[str], told: str):
+def test_a_mistake_is_one_message_and_exit_code_2(state: Path, words: list[str], report: str):
     ran = windlass(state, *words)
     assert ran.returncode == 2
-    assert told in ran.stderr
+    assert report in ran.stderr
     assert "Traceback" not in ran.stderr
     assert len(ran.stderr.splitlines()) <= 3
 

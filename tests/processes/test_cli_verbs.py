@@ -33,10 +33,10 @@ def crowded(up: Path) -> Path:
 
 
 def test_the_verb_why_prints_exact_counts_and_holders(crowded: Path):
-    said = ok(crowded, "why", "two")
-    assert "two-2 Queued, position 1: needs 3 gpu on one node: 1 free on 1 node" in said
-    assert re.search(r"^n1 +1/4 +0 replicas", said, re.MULTILINE)
-    assert "one-1: 3 gpu (3 on n1), has no time limit" in said
+    output = ok(crowded, "why", "two")
+    assert "two-2 Queued, position 1: needs 3 gpu on one node: 1 free on 1 node" in output
+    assert re.search(r"^n1 +1/4 +0 replicas", output, re.MULTILINE)
+    assert "one-1: 3 gpu (3 on n1), has no time limit" in output
 
     behind = ok(crowded, "why", "three")
     assert "position 2" in behind
@@ -115,9 +115,9 @@ def test_cancel_suspend_resume(crowded: Path):
 def test_status_lists_every_attempt_with_its_cause(up: Path):
     ok(up, "submit", "--name", "twice", "--restarts", "1", "--", "sh", "-c", "exit $((4 + WINDLASS_GENERATION))")
     phase(up, "twice", "Failed")
-    said = ok(up, "status", "twice")
-    assert re.search(r"attempt 1 on n1, ran .*: ExitCode: rank 0 \(worker/0\) on n1 exited with code 5", said)
-    assert re.search(r"attempt 2 on n1, ran .*: ExitCode: rank 0 \(worker/0\) on n1 exited with code 6", said)
+    output = ok(up, "status", "twice")
+    assert re.search(r"attempt 1 on n1, ran .*: ExitCode: rank 0 \(worker/0\) on n1 exited with code 5", output)
+    assert re.search(r"attempt 2 on n1, ran .*: ExitCode: rank 0 \(worker/0\) on n1 exited with code 6", output)
     assert "Queued → Admitted" in ok(up, "status", "twice", "-o", "wide")
 
 
@@ -125,10 +125,10 @@ def test_status_lists_every_attempt_with_its_cause(up: Path):
 
 
 def test_logs_by_rank_attempt_stream_pattern_and_tail(up: Path, tmp_path: Path):
-    said = f"{tmp_path}/$WINDLASS_GENERATION"
+    marker = f"{tmp_path}/$WINDLASS_GENERATION"
     script = (
-        f"echo a$WINDLASS_GENERATION; echo b >&2; echo c; touch {said}.$RANK; "
-        f"until test -e {said}.0 -a -e {said}.1; do sleep 0.01; done; test $WINDLASS_GENERATION = 2"
+        f"echo a$WINDLASS_GENERATION; echo b >&2; echo c; touch {marker}.$RANK; "
+        f"until test -e {marker}.0 -a -e {marker}.1; do sleep 0.01; done; test $WINDLASS_GENERATION = 2"
     )
     ok(up, "submit", "--name", "said", "--procs", "2", "--restarts", "1", "--", "sh", "-c", script)
     phase(up, "said", "Succeeded")
@@ -156,9 +156,9 @@ def test_logs_f_waits_for_the_first_line_and_ends_with_the_job(up: Path, tmp_pat
     following = start(up, "logs", "-f", "late")
     phase(up, "late", "Running")
     go.touch()
-    said, _ = following.communicate(timeout=30)
+    output, _ = following.communicate(timeout=30)
     assert following.returncode == 0
-    assert said == "[r0 n1] one\n[r0 n1] two\n"
+    assert output == "[r0 n1] one\n[r0 n1] two\n"
 
 
 def test_logs_f_continues_over_a_restart_and_without_a_daemon(up: Path, tmp_path: Path):
@@ -276,9 +276,9 @@ def test_an_allocation_survives_a_change_of_the_controller(state: Path, tmp_path
     with daemon(state):
         assert facts(state, "status", "alloc")["phase"] == "Running"
         go.touch()
-        said, _ = held.communicate(timeout=30)
-        assert held.returncode == 4, said
-        assert (phase(state, "alloc", "Succeeded")["attempts"], said.count("gone")) == (1, 0)
+        output, _ = held.communicate(timeout=30)
+        assert held.returncode == 4, output
+        assert (phase(state, "alloc", "Succeeded")["attempts"], output.count("gone")) == (1, 0)
 
 
 # --- the shell ------------------------------------------------------------------------------------------------

@@ -54,12 +54,12 @@ def test_an_interrupt_ends_all_runs_and_writes_nothing(tmp_path: Path, number: i
         runs = children_of(program.pid)
         assert len(runs) == 2
         (os.killpg if to_all else os.kill)(program.pid, number)
-        _, said = program.communicate(timeout=strays.TIMEOUT_S)
+        _, output = program.communicate(timeout=strays.TIMEOUT_S)
     finally:
         if program.poll() is None:
             os.killpg(program.pid, signal.SIGKILL)
     assert program.returncode == 130
-    assert said == "windlass: interrupted; nothing was written\n"
+    assert output == "windlass: interrupted; nothing was written\n"
     assert not [pid for pid in runs if alive(pid)]
     assert not (tmp_path / "out").exists()
 

@@ -27,9 +27,9 @@ def _steps(place: str, steps: int, how: dict[str, Any]) -> Any:
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
 
     from windlass import train  # noqa: PLC0415
-    from windlass.train.checkpoint import save_retry  # noqa: PLC0415
+    from windlass.train.checkpoint import save_report, save_retry  # noqa: PLC0415
 
-    save_retry._FIRST_PAUSE_S, save_retry._FINAL_SAVE_TIMEOUT_S = 0.001, how.get("insists", 150.0)
+    save_report._FIRST_PAUSE_S, save_retry._FINAL_SAVE_TIMEOUT_S = 0.001, how.get("insists", 150.0)
     with train.init(report_every=0) as run:
         model, optimizer = run.parallelize(lambda: Decoder(layers=1), lr=1e-2)
         data = run.data(tokens(100), global_batch=12)

@@ -59,7 +59,7 @@ def compare_policies(
     except SimulationError as error:
         raise UsageError(str(error)) from None
     except KeyboardInterrupt:
-        _say("windlass: interrupted; nothing was written")
+        _print_message("windlass: interrupted; nothing was written")
         return ExitCode.CANCELLED
     show(_table(), [_row(name, runs) for name in experiment.policies], output, paint=uses_color(no_color=no_color))
     _print_notes(options, experiment, runs, page)
@@ -80,10 +80,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _run_controller(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
-    return control(Controller(world.recover(), world.finished), world, on_trouble=_say)
+    return control(Controller(world.recover(), world.finished), world, on_trouble=_print_message)
 
 
-def _say(text: str) -> None:
+def _print_message(text: str) -> None:
     print(text, file=sys.stderr)
 
 
@@ -111,11 +111,11 @@ def _row(policy: str, runs: list[PolicyRun]) -> Row:
 def _print_notes(options: SimulateOptions, experiment: Experiment, runs: list[PolicyRun], page: Path | None) -> None:
     """Prints on stderr what the table does not show: unused seeds, skipped jobs, the report."""
     if not experiment.random and options.seeds != "1":
-        _say("nothing depends on the seed: each policy was run once")
+        _print_message("nothing depends on the seed: each policy was run once")
     if causes := runs[0].metrics.left_out:
-        _say(f"skipped: {join_names([f'{count:,} × {cause}' for cause, count in causes.items()])}")
+        _print_message(f"skipped: {join_names([f'{count:,} × {cause}' for cause, count in causes.items()])}")
     if page is not None:
-        _say(f"report: {page}")
+        _print_message(f"report: {page}")
 
 
 _EQUAL_NODES = re.compile(r"^(\d{1,6})[x×](\d{1,4})$")

@@ -309,12 +309,14 @@ class Run:
         model.train(mode=False)
         try:
             with self.during("evaluate"):
-                found = [self._evaluated(model, batch, loss_fn) for batch in itertools.islice(data.batches(), count)]
+                found = [
+                    self._evaluate_batch(model, batch, loss_fn) for batch in itertools.islice(data.batches(), count)
+                ]
         finally:
             model.train()
         return sum(found) / len(found)
 
-    def _evaluated(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> float:
+    def _evaluate_batch(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> float:
         if not self._peer_loss.is_aborted:
             with self._peer_loss.catch():
                 return self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))

@@ -97,8 +97,8 @@ def start(tmp_path: Path, mark: str) -> Iterator[Callable[..., Agent]]:
             (tmp_path / "script.py").write_text(script)
             words = tuple("script.py" if word == "SCRIPT" else word for word in words)
         command = program or [sys.executable, "-m", "windlass.agent"]
-        told = {**base, "PYTHONPATH": str(SOURCE), **env}
-        agents.append(Agent([*command, *words], told, tmp_path))
+        variables = {**base, "PYTHONPATH": str(SOURCE), **env}
+        agents.append(Agent([*command, *words], variables, tmp_path))
         return agents[-1]
 
     yield started

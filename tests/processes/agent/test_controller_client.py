@@ -80,8 +80,8 @@ def serving(controller, port):
 
 
 def two(bare, port, *words, **more):
-    told = {"WINDLASS_CONTROLLER": f"127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **more}
-    return [bare(*words, "SCRIPT", script=WAITS, WINDLASS_AGENT_NAME=f"team/p{at}", **told) for at in (0, 1)]
+    variables = {"WINDLASS_CONTROLLER": f"127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **more}
+    return [bare(*words, "SCRIPT", script=WAITS, WINDLASS_AGENT_NAME=f"team/p{at}", **variables) for at in (0, 1)]
 
 
 def test_a_killed_rank_restarts_all_ranks_in_place(bare, port, tmp_path):

@@ -28,8 +28,8 @@ class Agent:
         self.loop.run()
         self.loop._ended = False
         self.receiver.read_rings()
-        heard, self.heard = self.heard, []
-        return heard
+        received, self.heard = self.heard, []
+        return received
 
     def phases(self):
         """Phases of the heartbeats that have come."""
@@ -122,9 +122,9 @@ def test_a_survivor_is_read_in_its_next_generation(agent):
     agent.receiver.forget()
     rank.enter(wire.Membership(2, (), 0, rank=0))
     rank.beat("forward")
-    heard = agent.receive()
-    assert [(each.rank, each.generation) for each in heard if isinstance(each, wire.Hello)] == [(0, 2)]
-    assert wire.Heartbeat(0, 2, 0, "forward", 1) in heard
+    received = agent.receive()
+    assert [(each.rank, each.generation) for each in received if isinstance(each, wire.Hello)] == [(0, 2)]
+    assert wire.Heartbeat(0, 2, 0, "forward", 1) in received
     rank.close()
 
 

@@ -21,8 +21,8 @@ signal.signal(signal.SIGTERM, save)
 
 
 def elastic(port, nodes="1:3", **conf):
-    told = {"last_call_timeout": 1, "keep_alive_interval": 0.2, "keep_alive_max_attempt": 10, **conf}
-    pairs = ",".join(f"{name}={value}" for name, value in told.items())
+    settings = {"last_call_timeout": 1, "keep_alive_interval": 0.2, "keep_alive_max_attempt": 10, **conf}
+    pairs = ",".join(f"{name}={value}" for name, value in settings.items())
     meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=run", f"--rdzv-conf={pairs}"]
     return [f"--nnodes={nodes}", "--nproc-per-node=2", "--max-restarts=2", *meeting, "SCRIPT"]
 

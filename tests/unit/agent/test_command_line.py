@@ -19,9 +19,14 @@ def refusal(line, **environment):
 
 
 def test_a_script_and_its_arguments():
-    said = read("train.py --nnodes 7 -x")
-    assert (said.argv, said.how, said.procs, said.nodes) == (("train.py", "--nnodes", "7", "-x"), "script", "1", (1, 1))
-    assert (said.rendezvous, said.max_restarts, said.shutdown_timeout) == (None, 0, 30.0)
+    options = read("train.py --nnodes 7 -x")
+    assert (options.argv, options.how, options.procs, options.nodes) == (
+        ("train.py", "--nnodes", "7", "-x"),
+        "script",
+        "1",
+        (1, 1),
+    )
+    assert (options.rendezvous, options.max_restarts, options.shutdown_timeout) == (None, 0, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -37,20 +42,20 @@ def test_both_spellings(line):
 
 
 def test_agents_meet_at_the_endpoint():
-    said = read("--nnodes 1:3 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-id r1 --max-restarts 3 t.py")
-    assert said.nodes == (1, 3)
-    assert (said.rendezvous.host, said.rendezvous.port, said.rendezvous.id, said.rendezvous.static) == (
+    options = read("--nnodes 1:3 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-id r1 --max-restarts 3 t.py")
+    assert options.nodes == (1, 3)
+    assert (options.rendezvous.host, options.rendezvous.port, options.rendezvous.id, options.rendezvous.static) == (
         "h",
         29400,
         "r1",
         False,
     )
-    assert (said.node_rank, said.max_restarts) == (-1, 3)
+    assert (options.node_rank, options.max_restarts) == (-1, 3)
 
 
 def test_static_rendezvous_takes_its_endpoint_from_the_master():
-    said = read("--nnodes 2 --node-rank 1 --master-addr 10.0.0.1 --master-port 1234 t.py")
-    assert (said.rendezvous.host, said.rendezvous.port, said.rendezvous.is_host, said.node_rank) == (
+    options = read("--nnodes 2 --node-rank 1 --master-addr 10.0.0.1 --master-port 1234 t.py")
+    assert (options.rendezvous.host, options.rendezvous.port, options.rendezvous.is_host, options.node_rank) == (
         "10.0.0.1",
         1234,
         False,
@@ -66,21 +71,21 @@ def test_a_run_on_one_node_has_no_rendezvous(line):
 
 def test_rdzv_conf_sets_the_timeouts():
     conf = "timeout=90,last_call_timeout=7,keep_alive_interval=2,keep_alive_max_attempt=5,is_host=true,other=1"
-    said = read(f"--nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint [::1]:5 --rdzv-conf {conf} t.py").rendezvous
-    assert (said.host, said.port, said.is_host) == ("::1", 5, True)
-    assert (said.join_timeout, said.last_call, said.interval, said.attempts) == (90.0, 7.0, 2.0, 5)
+    options = read(f"--nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint [::1]:5 --rdzv-conf {conf} t.py").rendezvous
+    assert (options.host, options.port, options.is_host) == ("::1", 5, True)
+    assert (options.join_timeout, options.last_call, options.interval, options.attempts) == (90.0, 7.0, 2.0, 5)
 
 
 def test_options_override_their_variables():
-    told = {"PET_NNODES": "2:4", "PET_NPROC_PER_NODE": "8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "h:1"}
-    said = read("--nproc-per-node 3 t.py", **told, PET_MAX_RESTARTS="5", PET_STANDALONE="0")
-    assert (said.nodes, said.procs, said.max_restarts, said.rendezvous.host) == ((2, 4), "3", 5, "h")
+    variables = {"PET_NNODES": "2:4", "PET_NPROC_PER_NODE": "8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "h:1"}
+    options = read("--nproc-per-node 3 t.py", **variables, PET_MAX_RESTARTS="5", PET_STANDALONE="0")
+    assert (options.nodes, options.procs, options.max_restarts, options.rendezvous.host) == ((2, 4), "3", 5, "h")
 
 
 def test_streams_of_all_ranks_or_of_some():
-    said = read("-r 3 -t 0:1,2:3 t.py")
-    assert said.redirects == Streams(3)
-    assert [said.tee.of(rank) for rank in range(3)] == [1, 0, 3]
+    options = read("-r 3 -t 0:1,2:3 t.py")
+    assert options.redirects == Streams(3)
+    assert [options.tee.of(rank) for rank in range(3)] == [1, 0, 3]
     assert read("--local-ranks-filter 0,2 t.py").shown == {0, 2}
 
 
@@ -94,12 +99,12 @@ def test_an_option_without_effect_is_accepted_with_a_note():
 
 
 def test_hang_limits_are_parsed():
-    said = read("--hang factor=3,silence=60 t.py").limits
-    assert (said.factor, said.silence, said.floor) == (3.0, 60.0, 10.0)
+    options = read("--hang factor=3,silence=60 t.py").limits
+    assert (options.factor, options.silence, options.floor) == (3.0, 60.0, 10.0)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("--nnodes 3:2 t.py", "--nnodes 3:2: MIN is at least 1, and at most MAX"),
         ("--nnodes x t.py", "--nnodes x: a number, or MIN:MAX as in 1:4"),
@@ -116,8 +121,8 @@ def test_hang_limits_are_parsed():
         ("--nnodes 2 --rdzv-conf a t.py", "'a' has no value"),
     ],
 )
-def test_a_wrong_option_is_refused_with_a_remedy(line, said):
-    assert said in refusal(line)
+def test_a_wrong_option_is_refused_with_a_remedy(line, message):
+    assert message in refusal(line)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +150,11 @@ def test_agents_of_several_machines_listen_on_all_addresses(host):
 
 @pytest.mark.parametrize(("conf", "settle"), [("keep_alive_max_attempt=300", 300.0), ("join_timeout=20", 3.0)])
 def test_followers_of_a_lost_leader_have_the_time_of_their_missed_heartbeats(conf, settle):
-    said = read(f"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-conf {conf} t.py")
-    assert rendezvous_rules(said, None).settle == settle
+    options = read(f"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-conf {conf} t.py")
+    assert rendezvous_rules(options, None).settle == settle
 
 
 def test_followers_of_a_lost_leader_are_not_awaited_beyond_the_join_timeout():
     conf = "keep_alive_interval=1,keep_alive_max_attempt=300,join_timeout=20"
-    said = read(f"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-conf {conf} t.py")
-    assert rendezvous_rules(said, None).settle == 20.0
+    options = read(f"--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-conf {conf} t.py")
+    assert rendezvous_rules(options, None).settle == 20.0

@@ -16,7 +16,7 @@ def file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ValueError("no such thing"), "ValueError: no such thing"),
         (KeyError("lr"), "KeyError: 'lr'"),
@@ -29,14 +29,14 @@ def file(tmp_path, monkeypatch):
         (RuntimeError("long " * 100), ("RuntimeError: " + "long " * 100)[:300]),
     ],
 )
-def test_an_error_is_written_and_read_as_one_line(file, error, said):
+def test_an_error_is_written_and_read_as_one_line(file, error, message):
     error_file.write_error(error)
-    assert error_file.read_reason(str(file)) == said
+    assert error_file.read_reason(str(file)) == message
 
 
 def test_an_exit_with_a_code_keeps_the_error_that_the_script_has_written(file):
-    said = {"message": {"message": "ValueError: by torch's record", "extraInfo": {"timestamp": "1"}}}
-    file.write_text(json.dumps(said))
+    message = {"message": {"message": "ValueError: by torch's record", "extraInfo": {"timestamp": "1"}}}
+    file.write_text(json.dumps(message))
     error_file.write_error(SystemExit(1))
     assert error_file.read_reason(str(file)) == "ValueError: by torch's record"
 

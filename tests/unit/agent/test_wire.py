@@ -49,29 +49,38 @@ def test_ranks_are_numbered_after_those_of_the_members_before():
     ]  # fmt: skip
 
 
-def told(**more):
+def settings(**more):
     return environment.RankSettings("r1", "default", 3, agent_store=True, socket="/s", dumps="/d", **more)
 
 
 def test_a_rank_gets_the_variables_of_torchruns_workers():
     membership = wire.Membership(3, MEMBERS, 29500, me=1)
-    said = environment.rank_variables(environment.rank_positions(membership)[0], membership, told(), "/e.json", {})
-    assert (said["RANK"], said["LOCAL_RANK"], said["WORLD_SIZE"], said["GROUP_RANK"]) == ("2", "0", "5", "1")
-    assert (said["MASTER_ADDR"], said["MASTER_PORT"]) == ("10.0.0.1", "29500")
-    assert (said["TORCHELASTIC_RESTART_COUNT"], said["TORCHELASTIC_USE_AGENT_STORE"]) == ("2", "True")
+    variables = environment.rank_variables(
+        environment.rank_positions(membership)[0], membership, settings(), "/e.json", {}
+    )
+    assert (variables["RANK"], variables["LOCAL_RANK"], variables["WORLD_SIZE"], variables["GROUP_RANK"]) == (
+        "2",
+        "0",
+        "5",
+        "1",
+    )
+    assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("10.0.0.1", "29500")
+    assert (variables["TORCHELASTIC_RESTART_COUNT"], variables["TORCHELASTIC_USE_AGENT_STORE"]) == ("2", "True")
 
 
 def test_with_virtual_local_ranks_each_sees_its_own_gpu_as_the_first():
     membership = wire.Membership(1, MEMBERS, 1, me=0)
     places = environment.rank_positions(membership)
     seen = [
-        environment.rank_variables(p, membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4, 6"})
+        environment.rank_variables(
+            p, membership, settings(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4, 6"}
+        )
         for p in places
     ]
     assert [(each["LOCAL_RANK"], each["CUDA_VISIBLE_DEVICES"]) for each in seen] == [("0", "4"), ("0", "6")]
     with pytest.raises(ValueError, match="has no GPU of its own"):
         environment.rank_variables(
-            places[1], membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4"}
+            places[1], membership, settings(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4"}
         )
 
 

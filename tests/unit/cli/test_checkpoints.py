@@ -79,8 +79,8 @@ def test_a_listing_is_newest_first_with_unfinished_ones_last(windlass, run):
 
 
 def test_listings_as_json_and_as_names(windlass, run):
-    told = json.loads(windlass("checkpoint", "ls", str(run), "-o", "json").out)
-    assert told[0] == {
+    output = json.loads(windlass("checkpoint", "ls", str(run), "-o", "json").out)
+    assert output[0] == {
         "step": 300,
         "state": "complete",
         "folder": "step-00000300",
@@ -175,8 +175,8 @@ def test_a_job_without_checkpoints_is_an_error(windlass, job, tmp_path):
 def test_a_name_that_is_neither_a_folder_nor_a_job_is_an_error(windlass, job, tmp_path):
     ran = windlass("checkpoint", "ls", "digitz")
     assert ran.code == 2
-    said = f"windlass: there is no folder {tmp_path}/here/digitz, and no job is called 'digitz'; did you mean digits"
-    assert ran.err.startswith(said)
+    message = f"windlass: there is no folder {tmp_path}/here/digitz, and no job is called 'digitz'; did you mean digits"
+    assert ran.err.startswith(message)
 
 
 def test_all_checkpoints_are_verified(windlass, run):

@@ -97,8 +97,8 @@ HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
     ],
 )
 def test_every_error_has_a_line_and_a_code(trouble, text, code):
-    told, given = errors.describe_error(trouble)
-    assert told.startswith(text)
+    message, given = errors.describe_error(trouble)
+    assert message.startswith(text)
     assert given == code
 
 
@@ -127,7 +127,7 @@ def test_an_internal_error_on_a_full_disk_names_the_missing_details(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nodes", "--polish"), "windlass: No such option: --polish\nsee: windlass nodes --help\n"),
         (("nodes", "-o", "xml"), "windlass: Invalid value for '-o' / '--output': 'xml' is not one of"),
@@ -146,10 +146,10 @@ def test_an_internal_error_on_a_full_disk_names_the_missing_details(monkeypatch)
         (("submit", "none.yaml"), "windlass: none.yaml"),
     ],
 )
-def test_a_wrong_command_line_is_refused_with_the_valid_form(daemon, windlass, words, said):
+def test_a_wrong_command_line_is_refused_with_the_valid_form(daemon, windlass, words, message):
     ran = windlass(*words)
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) <= 2
     assert daemon.asked == []
 

@@ -98,14 +98,14 @@ def test_every_option_of_a_job_sets_its_field(windlass):
     }
     other_ways = {"gpu_share": ("0.5", "gpu_share: 0.5"), "mig": ("3g.20gb", "mig: 3g.20gb")}
     assert set(given) | set(other_ways) == {field.name for field in fields(RunOptions)}
-    for name, (value, said) in other_ways.items():
-        assert said in windlass("render", flags_of(name)[-1], value, "--", "python", "train.py").out
+    for name, (value, message) in other_ways.items():
+        assert message in windlass("render", flags_of(name)[-1], value, "--", "python", "train.py").out
     given["env"] = ("SIZE=größe", "SIZE: größe")
     words = [word for name, (value, _) in given.items() for word in (flags_of(name)[-1].split("/")[0], value) if word]
     ran = windlass("render", *words, "--", "python", "träin.py")
     assert (ran.code, ran.err) == (0, "")
-    for name, (_, said) in given.items():
-        assert said in ran.out, name
+    for name, (_, message) in given.items():
+        assert message in ran.out, name
 
 
 def test_options_after_the_command_belong_to_the_command(windlass):
@@ -115,8 +115,8 @@ def test_options_after_the_command_belong_to_the_command(windlass):
 
 
 def test_help_of_simulate_lists_every_format_and_does_without_the_simulator(windlass):
-    said = " ".join(windlass("simulate", "--help").out.split())
-    listed = re.search(r"if not recognised: (.*) \(of Windlass", said)
+    output = " ".join(windlass("simulate", "--help").out.split())
+    listed = re.search(r"if not recognised: (.*) \(of Windlass", output)
     assert set(re.split(", | or ", listed[1])) == set(FORMATS)
     code = "import sys; from windlass.cli.entry import main; main(sys.argv[1:]); print('numpy' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code, "simulate", "--help"], capture_output=True, text=True, check=True)
@@ -127,17 +127,17 @@ def test_help_of_simulate_lists_every_format_and_does_without_the_simulator(wind
 
 
 @pytest.mark.parametrize(
-    ("shell", "said"),
+    ("shell", "message"),
     [
         ("bash", "complete -o default -F _windlass_completion windlass"),
         ("zsh", "#compdef windlass"),
         ("fish", "complete --command windlass"),
     ],
 )
-def test_the_script_of_each_shell(windlass, shell, said):
+def test_the_script_of_each_shell(windlass, shell, message):
     ran = windlass("completion", shell)
     assert (ran.code, ran.err) == (0, "")
-    assert said in ran.out
+    assert message in ran.out
     assert f"_WINDLASS_COMPLETE=complete_{shell}" in ran.out
 
 

@@ -103,9 +103,9 @@ def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
         [transition(6, "Running", "Restarting", "NodeLost: n1 went away")],
         end(made.line(made.failed(code=41))),
     ]
-    code, said = attend(Connection(*events, story=story))
+    code, output = attend(Connection(*events, story=story))
     assert code == 41
-    assert said.splitlines()[:-1] == [
+    assert output.splitlines()[:-1] == [
         "job digits-1 waits (position 2): needs 2 gpu",
         "job digits-1 admitted in 40 ms on n1,n2 (generation 1)",
         "  2 CPU slots stand in for GPUs",
@@ -117,9 +117,9 @@ def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
 def test_ctrl_c_detaches_from_a_job_of_a_daemon(attend):
     pressed = SimpleNamespace(count=1, names=["Ctrl-C"])
     connection = Connection([])
-    code, said = attend(connection, interrupts=pressed)
+    code, output = attend(connection, interrupts=pressed)
     assert code == 130
-    assert said.startswith("detached from digits-1, which keeps running")
+    assert output.startswith("detached from digits-1, which keeps running")
     assert not [each for each in connection.told if each[0] == "cancel"]
 
 
@@ -132,13 +132,13 @@ def test_ctrl_c_cancels_without_a_daemon_and_a_second_one_kills(attend, made):
 
     cancelled = made.line(made.failed(reason="Cancelled"))
     connection = Connection([], again, end(cancelled), kind="run")
-    code, said = attend(connection, interrupts=pressed)
+    code, output = attend(connection, interrupts=pressed)
     assert code == 130
     assert [each for each in connection.told if each[0] == "cancel"] == [
         ("cancel", "digits-1", False),
         ("cancel", "digits-1", True),
     ]
-    assert "Ctrl-C: cancelling digits-1; repeat to kill it at once" in said
+    assert "Ctrl-C: cancelling digits-1; repeat to kill it at once" in output
     assert connection.told[0][3]  # the job must not outlive us
 
 

@@ -124,9 +124,9 @@ def test_wide_listings_have_more_columns(listed, windlass, verb, more):
 
 @pytest.mark.parametrize("verb", ["queue", "history", "nodes"])
 def test_json_and_yaml_are_the_answer_of_the_daemon(listed, windlass, verb):
-    said = next(iter(listed.says[{"queue": "/v1/jobs"}.get(verb, f"/v1/{verb}")].values()))
+    answer = next(iter(listed.says[{"queue": "/v1/jobs"}.get(verb, f"/v1/{verb}")].values()))
     as_json, as_yaml = windlass(verb, "-o", "json").out, windlass(verb, "-o", "yaml").out
-    assert json.loads(as_json) == yaml.safe_load(as_yaml) == said
+    assert json.loads(as_json) == yaml.safe_load(as_yaml) == answer
     assert "\\u" not in as_json + as_yaml
 
 
@@ -138,13 +138,13 @@ def test_a_listing_of_names_has_only_names(listed, windlass, verb, names):
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"), [("queue", "no job waits or runs"), ("history", "no job has ended yet"), ("nodes", "no nodes")]
+    ("verb", "message"), [("queue", "no job waits or runs"), ("history", "no job has ended yet"), ("nodes", "no nodes")]
 )
-def test_notes_are_not_printed_to_stdout(listed, windlass, verb, said):
+def test_notes_are_not_printed_to_stdout(listed, windlass, verb, message):
     listed.says |= {"/v1/jobs": {"jobs": []}, "/v1/history": {"jobs": []}, "/v1/nodes": {"nodes": []}}
     ran = windlass(verb)
     assert (ran.code, ran.out) == (0, "")
-    assert said in ran.err
+    assert message in ran.err
     assert windlass(verb, "-o", "json") == (0, "[]\n", "")
     assert windlass(verb, "-o", "yaml") == (0, "[]\n", "")
     assert windlass(verb, "-o", "name") == (0, "", "")

@@ -103,16 +103,16 @@ def test_reserve_deletes(daemon, windlass):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "a reservation needs an end\nadd either --for 2h or --until 18:00"),
         (("--for", "soon"), "--for expects a duration such as 90s, 10m, 1h30m or 1-12:00:00, not 'soon'"),
         (("--for", "1h", "--from", "soon"), "--from expects now, 2h, 22:00 or 2026-11-22T08:00, not 'soon'"),
     ],
 )
-def test_a_reservation_without_an_end_is_refused(daemon, windlass, words, said):
+def test_a_reservation_without_an_end_is_refused(daemon, windlass, words, message):
     ran = windlass("reserve", "exam", "-N", "2", *words)
-    assert (ran.code, ran.err) == (2, f"windlass: {said}\n")
+    assert (ran.code, ran.err) == (2, f"windlass: {message}\n")
     assert daemon.asked == []
 
 

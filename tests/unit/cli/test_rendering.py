@@ -48,8 +48,8 @@ ANTI = """\
 def test_supported_anti_affinity_causes_no_warning(windlass, tmp_path, domain, is_heeded):
     file = tmp_path / "sum.yaml"
     file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", ANTI.format(domain)))
-    said = "sum: Worker: podAntiAffinity is ignored by the scheduler"
-    assert (said in windlass("render", "--for", "kubernetes", str(file)).err) is not is_heeded
+    message = "sum: Worker: podAntiAffinity is ignored by the scheduler"
+    assert (message in windlass("render", "--for", "kubernetes", str(file)).err) is not is_heeded
 
 
 def test_an_impossible_selector_is_an_error_at_its_place(windlass, tmp_path):

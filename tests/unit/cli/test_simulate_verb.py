@@ -108,7 +108,7 @@ def test_bad_rows_are_skipped_and_counted(windlass, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "no trace\nname one or more files, or generate one: --synthetic 'jobs=1000 load=0.9'"),
         (("{small}",), "--cluster is missing; name a cluster file"),
@@ -134,10 +134,10 @@ def test_bad_rows_are_skipped_and_counted(windlass, tmp_path):
         (("--synthetic", "jobs=none", "--cluster", "2x4"), "--synthetic: jobs expects a whole number"),
     ],
 )
-def test_an_invalid_option_is_one_clear_error(windlass, small, words, said):
+def test_an_invalid_option_is_one_clear_error(windlass, small, words, message):
     ran = windlass("simulate", *(word.format(small=small) for word in words), "-j", "1")
     assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert message in ran.err
     assert "Traceback" not in ran.err
     assert ran.err.startswith("windlass: ")
 

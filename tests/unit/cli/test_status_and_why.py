@@ -16,8 +16,8 @@ NOW = 1_700_000_000_000
 
 
 def story(state, tasks=(), transitions=(), **more):
-    told = views.job_details(state, views.NOT_PENDING, tasks, transitions, ["4 threads a rank"])
-    return {**json.loads(json.dumps(told)), **more}
+    details = views.job_details(state, views.NOT_PENDING, tasks, transitions, ["4 threads a rank"])
+    return {**json.loads(json.dumps(details)), **more}
 
 
 def step(at: int, before: str, after: str, message: str = "") -> Transition:
@@ -71,20 +71,20 @@ def test_wide_status_adds_failed_ranks_and_transitions(daemon, windlass, made):
 
 def test_status_of_a_running_job_and_of_one_that_never_ran(daemon, windlass, made):
     daemon.says["/v1/jobs/digits"] = story(made.running(), TASKS[:2], TWICE[:4])
-    said = windlass("status", "digits").out
-    assert said.startswith("digits-1 Running on n1,n2\n")
-    assert "  attempt 1 on n1,n2: runs\n" in said
+    output = windlass("status", "digits").out
+    assert output.startswith("digits-1 Running on n1,n2\n")
+    assert "  attempt 1 on n1,n2: runs\n" in output
     daemon.says["/v1/jobs/digits"] = story(made.queued(), position=3, reason="WaitingForQuota", message="needs 2 gpu")
-    said = windlass("status", "digits").out
-    assert said.startswith("digits-1 Queued, position 3: needs 2 gpu (WaitingForQuota)\n")
-    assert "attempt" not in said
-    assert "started -, ended -" in said
+    output = windlass("status", "digits").out
+    assert output.startswith("digits-1 Queued, position 3: needs 2 gpu (WaitingForQuota)\n")
+    assert "attempt" not in output
+    assert "started -, ended -" in output
 
 
 def test_json_status_is_complete(daemon, windlass, made):
-    told = daemon.says["/v1/jobs/digits"] = story(made.failed(), TASKS, TWICE)
-    assert json.loads(windlass("status", "digits", "-o", "json").out) == told
-    assert yaml.safe_load(windlass("status", "digits", "-o", "yaml").out) == told
+    message = daemon.says["/v1/jobs/digits"] = story(made.failed(), TASKS, TWICE)
+    assert json.loads(windlass("status", "digits", "-o", "json").out) == message
+    assert yaml.safe_load(windlass("status", "digits", "-o", "yaml").out) == message
     assert windlass("status", "digits", "-o", "name").out == "digits-1\n"
 
 
@@ -112,9 +112,9 @@ def test_status_without_a_job_shows_the_controller(daemon, windlass):
         "state: /state",
     ]
     daemon.says["/v1/ping"] |= {"kind": "run", "trouble": "the disk is full"}
-    said = windlass("status").out
-    assert said.startswith("a `windlass run` (pid 7, ")
-    assert said.endswith("trouble: the disk is full\n")
+    output = windlass("status").out
+    assert output.startswith("a `windlass run` (pid 7, ")
+    assert output.endswith("trouble: the disk is full\n")
 
 
 def test_an_unknown_job_is_reported_in_the_words_of_the_daemon(daemon, windlass):
@@ -270,7 +270,7 @@ def test_run_detached_prints_the_id(daemon, windlass):
 
 
 @pytest.mark.parametrize(
-    ("words", "living", "said"),
+    ("words", "living", "message"),
     [
         (("--yes",), ["a-1"], "windlass is down (pid 7); 1 job cancelled\n"),
         (("--keep-jobs",), ["a-1", "b-2"], "windlass is down (pid 7); 2 jobs keep running\n"),
@@ -278,10 +278,10 @@ def test_run_detached_prints_the_id(daemon, windlass):
         ((), [], "windlass is down (pid 7)\n"),
     ],
 )
-def test_down_prints_the_fate_of_the_jobs(daemon, windlass, words, living, said):
+def test_down_prints_the_fate_of_the_jobs(daemon, windlass, words, living, message):
     daemon.says["/v1/ping"] |= {"waiting": len(living)}
     daemon.says["/v1/down"] = {"pid": 7, "jobs": living}
-    assert windlass("down", *words) == (0, said, "")
+    assert windlass("down", *words) == (0, message, "")
     assert daemon.asked[-1][3] == {"keep_jobs": words == ("--keep-jobs",)}
 
 

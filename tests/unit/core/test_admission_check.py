@@ -80,8 +80,8 @@ def test_the_quota_of_a_queue_bounds_the_gang():
 
 
 def test_a_queue_with_zero_quota_suggests_no_empty_gang():
-    said = rejection(role(1, 4), queue="closed")
-    assert said == "asks for 4 gpu, queue closed may hold 0; not even one replica of any size would fit"
+    message = rejection(role(1, 4), queue="closed")
+    assert message == "asks for 4 gpu, queue closed may hold 0; not even one replica of any size would fit"
 
 
 def test_an_unknown_queue_is_rejected_with_the_closest_name():
@@ -99,7 +99,7 @@ def test_roles_must_fit_together():
 
 
 @pytest.mark.parametrize(
-    ("roles", "said"),
+    ("roles", "message"),
     [
         ((), "a job needs at least one role"),
         ((role(), role()), "two roles are named worker; name them apart"),
@@ -109,8 +109,8 @@ def test_roles_must_fit_together():
         ((role(1, -1),), "role worker asks for less than no gpu"),
     ],
 )
-def test_an_invalid_request_is_rejected_with_its_fault(roles, said):
-    assert rejection(*roles) == said
+def test_an_invalid_request_is_rejected_with_its_fault(roles, message):
+    assert rejection(*roles) == message
 
 
 def test_the_largest_named_gang_is_not_refused_itself():

@@ -44,7 +44,7 @@ def test_a_ledger_counts_typical_demands_if_its_policy_needs_them_and_gives_none
 
 
 def test_typical_demands_of_the_policy_stay():
-    said = Policy(scoring="fgd", typical_demands=((demand(1, 8), 1),))
-    ledger = Ledger(nodes(1), (), policy=said)
+    policy = Policy(scoring="fgd", typical_demands=((demand(1, 8), 1),))
+    ledger = Ledger(nodes(1), (), policy=policy)
     ledger.add_pending(waiting(1, demand(64, 1)))
-    assert ledger.snapshot().policy is said
+    assert ledger.snapshot().policy is policy

@@ -96,7 +96,7 @@ def test_an_elastic_gang_waits_for_its_minimum():
 
 
 @pytest.mark.parametrize(
-    ("near", "said"),
+    ("near", "message"),
     [
         (
             TopologyRequest("rack", slice=2),
@@ -109,13 +109,13 @@ def test_an_elastic_gang_waits_for_its_minimum():
         (TopologyRequest("rack"), ""),
     ],
 )
-def test_a_fixed_size_elastic_gang_shows_the_reason(near, said):
+def test_a_fixed_size_elastic_gang_shows_the_reason(near, message):
     elastic = replace(demand(4), least=2, most=8, topology=near)
     gang, fixed = waiting(1, elastic), waiting(2, replace(elastic, least=0, most=0))
     ledger = ledger_of([node("n1", place=("r1",))], gang, fixed, levels=("rack",))
-    assert [explain(ledger.snapshot(), job_id, 0).keeps_its_size for job_id in ("j-1", "j-2")] == [said, ""]
+    assert [explain(ledger.snapshot(), job_id, 0).keeps_its_size for job_id in ("j-1", "j-2")] == [message, ""]
     run = start_gang(gang, Placement({"worker": ("n1",) * 4}), 0)
-    assert (surplus_replicas(run) == 0) == bool(said)
+    assert (surplus_replicas(run) == 0) == bool(message)
 
 
 def test_a_gated_gang_has_its_gate_and_no_position():

@@ -65,8 +65,8 @@ def test_each_implementation_reads_its_own_variables():
 
 
 def test_a_job_overrides_intels_bootstrap_of_v1():
-    told = mpi.launcher_of_v1(computes=True, own={"I_MPI_HYDRA_BOOTSTRAP"})
-    assert told == {
+    variables = mpi.launcher_of_v1(computes=True, own={"I_MPI_HYDRA_BOOTSTRAP"})
+    assert variables == {
         "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",
         "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",

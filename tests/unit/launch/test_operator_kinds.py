@@ -29,8 +29,8 @@ def test_xgboost_workers_rank_behind_the_master():
 
 
 def test_a_single_xgboost_master_gets_no_worker_variables():
-    told = xgboostjob.environment(XGBoostGang("iris", 0, 9991, 9992), "master", 0)
-    assert not {"WORKER_PORT", "WORKER_ADDRS"} & set(told)
+    variables = xgboostjob.environment(XGBoostGang("iris", 0, 9991, 9992), "master", 0)
+    assert not {"WORKER_PORT", "WORKER_ADDRS"} & set(variables)
 
 
 def test_paddle_workers_meet_at_the_first_of_them():

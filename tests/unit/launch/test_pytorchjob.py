@@ -30,8 +30,8 @@ def test_the_world_counts_processes_where_their_number_is_known(nproc, world_siz
 
 
 def test_workers_without_a_master_get_no_rank():
-    told = environment(PyTorchGang("digits", pods=2, nproc_per_node="2"), "worker", 1)
-    assert told == {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": "2", "PET_NNODES": "2"}
+    variables = environment(PyTorchGang("digits", pods=2, nproc_per_node="2"), "worker", 1)
+    assert variables == {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": "2", "PET_NNODES": "2"}
 
 
 def test_an_elastic_job_meets_at_worker_0():
@@ -49,8 +49,8 @@ def test_an_elastic_job_meets_at_worker_0():
 def test_every_rendezvous_option_becomes_a_variable():
     conf = (("timeout", "300"), ("is_host", "1"))
     policy = Elastic(1, 2, "etcd:2379", backend="etcd-v2", rdzv_id="7", rdzv_conf=conf, standalone=True)
-    told = environment(PyTorchGang("digits", pods=2, nproc_per_node="auto", elastic=policy), "worker", 0)
-    assert told["PET_RDZV_BACKEND"] == "etcd-v2"
-    assert told["PET_RDZV_ID"] == "7"
-    assert told["PET_RDZV_CONF"] == "timeout=300,is_host=1"
-    assert told["PET_STANDALONE"] == ""  # torchrun takes its presence for yes
+    variables = environment(PyTorchGang("digits", pods=2, nproc_per_node="auto", elastic=policy), "worker", 0)
+    assert variables["PET_RDZV_BACKEND"] == "etcd-v2"
+    assert variables["PET_RDZV_ID"] == "7"
+    assert variables["PET_RDZV_CONF"] == "timeout=300,is_host=1"
+    assert variables["PET_STANDALONE"] == ""  # torchrun takes its presence for yes

@@ -21,8 +21,8 @@ OPTIONS = {
 
 
 def environments(job, **more):
-    told = {"job_id": "j-7", "generation": 3, "node": "n1", "store": StoreAddress("10.0.0.1", 20_001), **more}
-    return [environment(job, rank, **told) for rank in ranks_of(job)]
+    facts = {"job_id": "j-7", "generation": 3, "node": "n1", "store": StoreAddress("10.0.0.1", 20_001), **more}
+    return [environment(job, rank, **facts) for rank in ranks_of(job)]
 
 
 def test_a_plain_rank_gets_the_variables_of_torchruns_workers():
@@ -70,21 +70,21 @@ def test_all_ranks_of_a_replica_see_its_devices():
 
 
 def test_an_array_member_gets_its_index():
-    (told,) = environments(Job("j", (Role(),), array=ArrayMember("j-7", 4)))
-    assert told["JOB_COMPLETION_INDEX"] == "4"
+    (variables,) = environments(Job("j", (Role(),), array=ArrayMember("j-7", 4)))
+    assert variables["JOB_COMPLETION_INDEX"] == "4"
 
 
 def test_the_jobs_env_overrides_defaults_and_not_identity():
     env = {"OMP_NUM_THREADS": "3", "PYTHONUNBUFFERED": "0", "RANK": "9", "CUDA_VISIBLE_DEVICES": "0", "MINE": "x"}
-    (told,) = environments(Job("j", (Role(env=env),)))
-    assert (told["OMP_NUM_THREADS"], told["PYTHONUNBUFFERED"], told["MINE"]) == ("3", "0", "x")
-    assert (told["RANK"], told["CUDA_VISIBLE_DEVICES"]) == ("0", "")
+    (variables,) = environments(Job("j", (Role(env=env),)))
+    assert (variables["OMP_NUM_THREADS"], variables["PYTHONUNBUFFERED"], variables["MINE"]) == ("3", "0", "x")
+    assert (variables["RANK"], variables["CUDA_VISIBLE_DEVICES"]) == ("0", "")
 
 
 def test_variables_that_are_set_already_are_kept():
-    (told,) = environments(Job("j", (Role(),)), inherited={"OMP_NUM_THREADS": "8", "PYTHONUNBUFFERED": ""})
-    assert "OMP_NUM_THREADS" not in told
-    assert "PYTHONUNBUFFERED" not in told
+    (variables,) = environments(Job("j", (Role(),)), inherited={"OMP_NUM_THREADS": "8", "PYTHONUNBUFFERED": ""})
+    assert "OMP_NUM_THREADS" not in variables
+    assert "PYTHONUNBUFFERED" not in variables
 
 
 @pytest.mark.parametrize(

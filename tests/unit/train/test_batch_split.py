@@ -24,7 +24,7 @@ def test_every_sample_belongs_to_one_rank_and_weights_sum_to_the_mean(batch, ran
 
 
 @pytest.mark.parametrize(
-    ("given_", "said"),
+    ("given_", "message"),
     [
         ((16, 4, None, 0), "the dataset is empty"),
         (
@@ -36,7 +36,7 @@ def test_every_sample_belongs_to_one_rank_and_weights_sum_to_the_mean(batch, ran
         ((5, 3, 1, None), "leaves some with 1 samples, too few for the 2 micro-batches of 1 that other ranks need"),
     ],
 )
-def test_an_impossible_split_is_refused_with_its_numbers(given_, said):
+def test_an_impossible_split_is_refused_with_its_numbers(given_, message):
     with pytest.raises(TrainError) as raised:
         split_batch(*given_)
-    assert said in str(raised.value)
+    assert message in str(raised.value)

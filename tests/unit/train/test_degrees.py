@@ -24,7 +24,7 @@ def test_degrees_are_parsed_and_the_star_is_the_rest(text, world, degrees):
 
 
 @pytest.mark.parametrize(
-    ("text", "world", "said"),
+    ("text", "world", "message"),
     [
         ("pp=2,dp=2,tp=2", 6, "makes 8 ranks (pp 2 × dp 2 × tp 2), and the world has 6"),
         ("dp=2,tp=2", 8, "makes 4 ranks (dp 2 × tp 2), and the world has 8; use dp=4 or fsdp=2 or pp=2"),
@@ -37,10 +37,10 @@ def test_degrees_are_parsed_and_the_star_is_the_rest(text, world, degrees):
         ("tp=2,tp=2", 4, "tp appears twice"),
     ],
 )
-def test_a_mesh_that_does_not_match_is_refused_with_its_numbers(text, world, said):
+def test_a_mesh_that_does_not_match_is_refused_with_its_numbers(text, world, message):
     with pytest.raises(TrainError) as raised:
         parse_degrees(text, world)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 degree = st.integers(1, 4)

@@ -22,12 +22,12 @@ def test_other_ranks_print_nothing(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"batch": 0, "reference": 8}, "batch=0 and reference=8 must be at least one sample"),
         ({"batch": 8, "reference": 8, "rule": "cubic"}, "rule='cubic': use linear or sqrt"),
     ],
 )
-def test_invalid_sizes_and_rules_are_refused(given, said):
-    with pytest.raises(train.TrainError, match=said):
+def test_invalid_sizes_and_rules_are_refused(given, message):
+    with pytest.raises(train.TrainError, match=message):
         train.scaled_lr(1e-3, **given)

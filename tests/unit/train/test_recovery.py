@@ -43,10 +43,10 @@ def test_heartbeat_counts_restart_when_ranks_join(tmp_path):
         heart.beat("data")
         _, [file], _, _ = socket.recv_fds(agent, 65536, 1)  # with its first message
         with mmap.mmap(file, wire.RING_SIZE, prot=mmap.PROT_READ) as track:
-            _, heard = wire.read_heartbeats(track, 0)
+            _, received = wire.read_heartbeats(track, 0)
         os.close(file)
         heart.close()
-    assert [(each.phase, each.beat) for each, _ in heard] == [("evaluate", 1), ("outside", 2), ("data", 1)]
+    assert [(each.phase, each.beat) for each, _ in received] == [("evaluate", 1), ("outside", 2), ("data", 1)]
 
 
 def test_the_survivors_variable_is_read_once(monkeypatch):

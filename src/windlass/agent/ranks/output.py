@@ -86,7 +86,7 @@ class RankOutput:
 
     def silent(self) -> float:
         """Seconds since any rank wrote anything."""
-        written = [time.time() - _modified(path) for path in self._files]
+        written = [time.time() - _modification_time(path) for path in self._files]
         return min([time.monotonic() - self.last, *written])
 
     def drain(self) -> None:
@@ -161,7 +161,7 @@ class RankOutput:
             with contextlib.suppress(OSError):  # a full disk does not stop ranks
                 os.write(stream.copy, text)
         lines, newline, stream.rest = (stream.rest + text).rpartition(b"\n")
-        self._console.write(stream.console, _prefixed(stream.prefix, lines + newline))
+        self._console.write(stream.console, _add_prefix(stream.prefix, lines + newline))
         if stream.rest and not stream.prefix:  # Python writes a line and its end apart; a bar's line has no end
             self._loop.after(_LINE_TIMEOUT_S, lambda: self._show_rest(stream))
 
@@ -171,7 +171,7 @@ class RankOutput:
 
     def _finish(self, stream: _Stream) -> None:
         if stream.rest and stream.prefix:
-            stream.rest = _prefixed(stream.prefix, stream.rest + b"\n")
+            stream.rest = _add_prefix(stream.prefix, stream.rest + b"\n")
         self._show_rest(stream)
         self._loop.forget(stream.source)
         os.close(stream.source)
@@ -180,7 +180,7 @@ class RankOutput:
             os.close(stream.copy)
 
 
-def _prefixed(prefix: bytes, text: bytes) -> bytes:
+def _add_prefix(prefix: bytes, text: bytes) -> bytes:
     if not prefix or not text:
         return text
     return b"".join(prefix + line + b"\n" for line in text[:-1].split(b"\n"))
@@ -190,7 +190,7 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

@@ -169,7 +169,7 @@ def _take_rank_event(state: RendezvousState, event: RankEvent, now: float) -> De
     if isinstance(event, RankFailed):
         return _fail(state, event, now)
     if isinstance(event, RanksStopped):
-        return _stopped(state, event, now)
+        return _take_stop(state, event, now)
     if isinstance(event, RanksReady):
         return state._replace(able=state.able | {event.id}), ()
     state = state._replace(done=state.done | {event.id})
@@ -261,7 +261,7 @@ def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False
     return stopping, (StopRanks(state.generation, why, planned),)
 
 
-def _stopped(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
+def _take_stop(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
     if event.code == RankExitCode.FATAL and state.verdict is None:
         why = "a rank said that starting it again would fail in the same way"
         state = state._replace(verdict=EndRun(event.code, why))

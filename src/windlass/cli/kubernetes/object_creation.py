@@ -50,10 +50,10 @@ async def _create(session: ApiSession, manifest: Manifest, *, strict: bool) -> J
         if error.is_exists and error.unsure:  # created by our own attempt, whose answer was lost
             metadata = manifest["metadata"]
             return JobObject(resource, await session.connection.get(resource, metadata["namespace"], metadata["name"]))
-        raise _explained(error, resource, manifest) from None
+        raise _explain_error(error, resource, manifest) from None
 
 
-def _explained(error: Refusal, resource: Resource, manifest: Manifest) -> Exception:
+def _explain_error(error: Refusal, resource: Resource, manifest: Manifest) -> Exception:
     name = f"{resource.kind} {manifest['metadata'].get('namespace')}/{manifest['metadata'].get('name')}"
     if error.is_exists:
         about = manifest["metadata"]

@@ -110,7 +110,7 @@ def check_prospects(cluster: ClusterClient, ids: Sequence[str]) -> Prospects:
                 waiting |= {each.id: each for each, state in zip(found, states, strict=True) if _waits(state)}
             if pending:
                 cluster.session.wait(_POLL_S)
-    return Prospects(refused, _grouped(_unplaceable(cluster, list(waiting.values())[:_MAX_CHECKED], until)))
+    return Prospects(refused, _group_names(_unplaceable(cluster, list(waiting.values())[:_MAX_CHECKED], until)))
 
 
 def _waits(state: JobState) -> bool:
@@ -131,7 +131,7 @@ def _unplaceable(cluster: ClusterClient, waiting: Iterable[JobObject], until: fl
             yield each.id, reason
 
 
-def _grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:
+def _group_names(reasons: Iterable[tuple[str, str]]) -> list[str]:
     """Returns a line for each reason, with the first of its jobs and the number of the others."""
     jobs: dict[str, list[str]] = {}
     for job_id, reason in reasons:

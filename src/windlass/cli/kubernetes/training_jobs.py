@@ -40,7 +40,7 @@ def build_training_jobs(
     here: dict[str, list[str]] = {}
     for submission in submissions:
         name = f"{submission.job.name[:_MAX_NAME_CHARS].rstrip('-')}-{draw()}"
-        after = _after(submission.job, lambda text: here[text] if text in here else known(text))
+        after = _dependencies(submission.job, lambda text: here[text] if text in here else known(text))
         named = _members(replace(submission, job=replace(submission.job, after=after)), name)
         for object_name, job in named:
             manifest = training_job(job, object_name, namespace)
@@ -57,7 +57,7 @@ def _members(submission: Submission, name: str) -> list[tuple[str, Job]]:
     return [(job_id.replace("_", "-"), job) for job_id, job in of_array] or [(name, submission.job)]
 
 
-def _after(job: Job, resolve: ResolveName) -> tuple[Dependency, ...]:
+def _dependencies(job: Job, resolve: ResolveName) -> tuple[Dependency, ...]:
     waits = [Dependency(name, wanted.condition) for wanted in job.after for name in resolve(wanted.job_id)]
     return tuple(dict.fromkeys(waits))
 

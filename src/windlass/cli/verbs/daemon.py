@@ -53,7 +53,7 @@ def up(
         facts = daemon.start(folder, wanted)
         print(f"windlass is up (pid {facts['pid']}) with {facts['cluster']}; state in {facts['state']}")
         return ExitCode.OK
-    daemon.serve(folder, wanted, say=_say)
+    daemon.serve(folder, wanted, say=_print_message)
     return ExitCode.OK
 
 
@@ -79,7 +79,7 @@ def down(
     return ExitCode.OK
 
 
-def _say(text: str) -> None:
+def _print_message(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 

@@ -55,7 +55,7 @@ def _colour(row: Row) -> str:
     return _COLOURS.get(state_name(row), "")
 
 
-def _since(row: Row) -> str:
+def _time_in_state(row: Row) -> str:
     """Returns the time since the job runs or waits; after a preemption, since it waits again."""
     waits = max(row["queued_at"] or row["created_at"], row["stopped_at"] or 0)
     return format_duration(int(time.time() * 1000) - (row["running_since"] or waits))
@@ -81,7 +81,7 @@ _QUEUE = Listing(
         Column("QUEUE", lambda row: row["queue"]),
         Column("PRIO", lambda row: str(row["priority"]), right=True),
         Column("STATE", state_name, style=_colour),
-        Column("FOR", _since, right=True),
+        Column("FOR", _time_in_state, right=True),
         Column("GANG", _gang),
         Column("REQUESTS", lambda row: format_resources(row["request"]), wide=True),
         Column("ATTEMPT", lambda row: str(row["attempts"]), right=True),
@@ -137,7 +137,7 @@ def _use(row: Row, resource: str) -> str:
     )
 
 
-def _reserved(row: Row) -> str:
+def _format_reservation(row: Row) -> str:
     """Returns the current reservation: "maintenance until 18:00:00 (repair)", or ""."""
     if row["state"] not in ("reserved", "maintenance"):
         return ""
@@ -147,7 +147,7 @@ def _reserved(row: Row) -> str:
 
 def _upcoming_reservations(row: Row) -> str:
     """Returns the reservations that have not begun, with their times."""
-    later = row["reservations"][_reserved(row) != "" :]
+    later = row["reservations"][_format_reservation(row) != "" :]
     return ", ".join(f"{each['name']} {format_time(each['start'])} to {format_time(each['end'])}" for each in later)
 
 
@@ -156,7 +156,7 @@ _NODES = Listing(
         Column("NODE", lambda row: row["name"]),
         Column(
             "STATE",
-            lambda row: row["cordoned"] or _reserved(row) or row["state"],
+            lambda row: row["cordoned"] or _format_reservation(row) or row["state"],
             style=lambda row: {"ready": "", "reserved": "cyan", "maintenance": "yellow"}.get(row["state"], "red"),
         ),
         Column("GPU", _gpus, right=True),

@@ -58,7 +58,9 @@ def logs(
             raise UsageError("the log of a pod does not separate stdout from stderr\nremove --stdout and --stderr")
         from windlass.cli.kubernetes.job_logs import LogSelection, show_logs  # noqa: PLC0415 - loads a cluster's libraries
 
-        on_cluster = LogSelection(_filter(grep), _ranks(rank), _attempt(attempt), _since(since), tail, follow, bare)
+        on_cluster = LogSelection(
+            _filter(grep), _ranks(rank), _attempt(attempt), _parse_since(since), tail, follow, bare
+        )
         return show_logs(context, namespace, job, on_cluster, Screen(no_color=no_color))
     folder = state_folder(state)
     selection = _Selection(folder, rank, attempt, since, stdout=stdout, stderr=stderr, follow=follow)
@@ -93,7 +95,7 @@ class _Selection:
         self._paths = StatePaths(folder)
         self._ranks = _ranks(rank)
         self._attempt = _attempt(attempt)
-        self._since = _since(since)
+        self._parse_since = _parse_since(since)
         self._streams = [s for s, selected in zip(STREAMS, (stdout, stderr), strict=True) if selected] or list(STREAMS)
         self._follow = follow
         self.narrow = bool(rank or since or stdout or stderr)
@@ -105,7 +107,7 @@ class _Selection:
             job_id,
             ranks=self._ranks,
             streams=self._streams,
-            since=self._since,
+            since=self._parse_since,
             attempts=self._attempts(job_id),
         )
 
@@ -177,7 +179,7 @@ def _filter(pattern: str) -> Callable[[LogLine], bool]:
     return lambda line: found.search(line.text) is not None
 
 
-def _since(text: str) -> int | None:
+def _parse_since(text: str) -> int | None:
     """Returns the time that lies the given duration before now, in ms."""
     return int(time.time() * 1000) - parse_duration_option("--since", text) if text else None
 

@@ -98,7 +98,7 @@ def scaling(
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     try:
-        runs = _measured(state_folder(state), wanted, submission, sizes, enough, Screen(no_color=no_color))
+        runs = _measure_sizes(state_folder(state), wanted, submission, sizes, enough, Screen(no_color=no_color))
     except InterruptedRunError:
         print("windlass: interrupted; the run was cancelled, and nothing is compared", file=sys.stderr)
         return ExitCode.CANCELLED
@@ -117,7 +117,7 @@ def scaling(
     return ExitCode.OK
 
 
-def _measured(
+def _measure_sizes(
     state: Path, wanted: ClusterOptions, submission: Submission, sizes: list[Size], enough: StopRule, screen: Screen
 ) -> list[MeasuredRun]:
     """Measures all sizes, the largest first, so that an impossible size is refused before any run."""

@@ -61,17 +61,17 @@ def _fewer_replicas(trial: _Trials) -> _Found:
     for demand in trial.gang.demands:
 
         def fails(count: int, demand: Demand = demand) -> bool:
-            return not trial.starts(trial.changed(_resized(demand, count)))
+            return not trial.starts(trial.changed(_resize(demand, count)))
 
         step = max(demand.topology.slice, 1) if demand.topology else 1
         most = step * bisect_left(range(step, demand.count, step), x=True, key=fails)
         if most:
             of_role = f" of {demand.role}" if len(trial.gang.demands) > 1 else ""
             text = f"{most} replica{'' if most == 1 else 's'}{of_role} instead of {demand.count}"
-            yield text, trial.changed(_resized(demand, most))
+            yield text, trial.changed(_resize(demand, most))
 
 
-def _resized(demand: Demand, count: int) -> Demand:
+def _resize(demand: Demand, count: int) -> Demand:
     """Returns the demand with this number of replicas; an elastic role's minimum is at most that number."""
     return replace(demand, count=count, least=min(demand.least, count))
 

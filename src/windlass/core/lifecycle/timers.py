@@ -53,15 +53,15 @@ def start_end(state: JobState) -> int | None:
 def timer(state: JobState, _event: Timer, now: int) -> Outcome:
     """Applies what is due: the deadline first, then the walltime, the start timeout, the end of a backoff."""
     due = dues(state)
-    if _passed(due.deadline, now):
+    if _has_passed(due.deadline, now):
         return _expire(state, "DeadlineExceeded", "longer than its deadline of", state.job.deadline, now)
-    if _passed(due.walltime, now):
+    if _has_passed(due.walltime, now):
         return _expire(state, "WalltimeExceeded", "longer than its --time of", state.job.walltime, now)
-    if _passed(due.start, now):
+    if _has_passed(due.start, now):
         return expire_start(state, now)
-    if _passed(due.avoidance, now):
+    if _has_passed(due.avoidance, now):
         state = change_status(state, avoided_nodes=(), avoided_until=None)
-    if not _passed(due.backoff, now):
+    if not _has_passed(due.backoff, now):
         return state, ()
     if state.status.phase is Phase.RESTARTING:
         return launch(state, now)
@@ -83,7 +83,7 @@ def dues(state: JobState) -> Dues:
     )
 
 
-def _passed(due: int | None, now: int) -> bool:
+def _has_passed(due: int | None, now: int) -> bool:
     return due is not None and now >= due
 
 

@@ -23,10 +23,10 @@ def job_in_size(job: Job, placement: Placement | None) -> Job:
     """Returns the job with as many replicas of each elastic role as are placed; ranks, members and requests follow."""
     if placement is None or not any(role.elastic for role in job.roles):
         return job
-    return replace(job, roles=tuple(_sized(role, placement.nodes) for role in job.roles))
+    return replace(job, roles=tuple(_with_size(role, placement.nodes) for role in job.roles))
 
 
-def _sized(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
+def _with_size(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
     if not role.elastic or role.name not in nodes:
         return role
     return replace(role, replicas=len(nodes[role.name]))

@@ -51,7 +51,7 @@ def _greater(labels: Labels, match: Match) -> bool:
     return pair is not None and pair[0] > pair[1]
 
 
-def _less(labels: Labels, match: Match) -> bool:
+def _is_less(labels: Labels, match: Match) -> bool:
     pair = _numbers_of(labels, match)
     return pair is not None and pair[0] < pair[1]
 
@@ -63,7 +63,7 @@ _OPERATORS: Mapping[str, Callable[[Labels, Match], bool]] = MappingProxyType(
         "Exists": lambda labels, match: match.key in labels,
         "DoesNotExist": lambda labels, match: match.key not in labels,
         "Gt": _greater,
-        "Lt": _less,
+        "Lt": _is_less,
     }
 )
 _WORDS = {"NotIn": "not in", "In": "in", "Exists": "exists", "DoesNotExist": "is not there", "Gt": ">", "Lt": "<"}

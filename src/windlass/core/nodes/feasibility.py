@@ -142,7 +142,7 @@ def _eligibility(
         request=request,
         room=tuple(room.tolist()),
         each=each,
-        ranked=_ranked(table),
+        ranked=_columns_in_use(table),
         per_node=per_node,
         part=requirements.part,
         milli=demand.resources.get(GPU_MILLI, 0),
@@ -151,13 +151,13 @@ def _eligibility(
     )
 
 
-def _ranked(table: NodeTable) -> tuple[int, ...]:
-    found: tuple[int, ...] | None = table.derived.get("ranked")
+def _columns_in_use(table: NodeTable) -> tuple[int, ...]:
+    found: tuple[int, ...] | None = table.derived.get("columns in use")
     if found is None:
         visible = len(table.axis) if table.devices is None else table.devices.first
         had = table.capacity[:, :visible].any(axis=0)
         had &= np.array([not is_exclusive(name) for name in table.axis[:visible]], dtype=np.bool_)
-        found = cache_answer(table, "ranked", tuple(np.flatnonzero(had).tolist()) or (0,))
+        found = cache_answer(table, "columns in use", tuple(np.flatnonzero(had).tolist()) or (0,))
     return found
 
 

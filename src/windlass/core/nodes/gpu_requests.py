@@ -22,7 +22,9 @@ def request_fault(demands: Sequence[Demand]) -> str:
         if fault := _fault_of_parts(demand) or affinity.affinity_fault(demand.affinity):
             return f"role {demand.role}: {fault}" if len(demands) > 1 else fault
     if demands and demands[0].gpu_types and not any(asks_for_gpus(demand.resources) for demand in demands):
-        return f"names the GPU {_listed(demands[0].gpu_types)} and asks for no GPU; ask for one, or leave the name out"
+        return (
+            f"names the GPU {_join_names(demands[0].gpu_types)} and asks for no GPU; ask for one, or leave the name out"
+        )
     return ""
 
 
@@ -39,7 +41,7 @@ def _fault_of_parts(demand: Demand) -> str:
     part, whole = gpu_part_of(demand.resources), demand.resources.get(GPU, 0)
     parts = [name for name in sorted(demand.resources) if demand.resources[name] and gpu_part_of({name: 1})]
     if len(parts) > 1:
-        return f"asks for {_listed(parts, ' and ')} in one replica; ask for one kind of part, or use two roles"
+        return f"asks for {_join_names(parts, ' and ')} in one replica; ask for one kind of part, or use two roles"
     if part and whole:
         return f"asks for whole GPUs and for {part} in one replica; ask for one or the other, or use two roles"
     milli = demand.resources.get(GPU_MILLI, 0)
@@ -63,7 +65,7 @@ def _missing_parts(table: NodeTable, demand: Demand) -> str:
         return f"no node offers the MIG profile {part.removeprefix(PREFIX)}; {there}"
     by_profile = [name for name in table.axis if name.startswith(PREFIX) and _most(table, name)]
     if demand.resources.get(GPU, 0) and by_profile and _most(table, GPU) == 0:
-        return f"all GPUs are given in MIG profiles; ask for one of them: {_listed(by_profile)}"
+        return f"all GPUs are given in MIG profiles; ask for one of them: {_join_names(by_profile)}"
     return ""
 
 
@@ -73,7 +75,7 @@ def _missing_model(table: NodeTable, demands: Sequence[Demand]) -> str:
     models = sorted({node.labels[GPU_TYPE] for node in table.nodes if GPU_TYPE in node.labels})
     if not requested or set(requested) & set(models):
         return ""
-    return f"no node has the GPU {_listed(requested)}; {_hint(requested[0], models)}"
+    return f"no node has the GPU {_join_names(requested)}; {_hint(requested[0], models)}"
 
 
 def _most(table: NodeTable, resource: str) -> int:
@@ -86,9 +88,9 @@ def _hint(requested: str, known: Iterable[str]) -> str:
     near = get_close_matches(requested, names, n=1)
     if near:
         return f"did you mean {near[0].removeprefix(PREFIX)}?"
-    return f"there are {_listed(names, ', ')}" if names else "no node says which it has (label gpu-type)"
+    return f"there are {_join_names(names, ', ')}" if names else "no node says which it has (label gpu-type)"
 
 
-def _listed(names: Sequence[str], between: str = " or ") -> str:
+def _join_names(names: Sequence[str], between: str = " or ") -> str:
     shown = [name.removeprefix(PREFIX) for name in names[:_SHOWN]]
     return between.join(shown) + (" …" if len(names) > _SHOWN else "")

@@ -51,7 +51,9 @@ class NodeMonitor:
         """Takes note of the nodes as they are now."""
         nodes = list(nodes)
         known = self._unreachable
-        self._unreachable = {node.name: _since(node, known, now) for node in nodes if not (node.ready or node.lost)}
+        self._unreachable = {
+            node.name: _unreachable_since(node, known, now) for node in nodes if not (node.ready or node.lost)
+        }
         before, self._in_outage = self._in_outage, self._find_outage(len(nodes))
         if before and not self._in_outage:
             self._outage_end = now
@@ -89,6 +91,6 @@ class NodeMonitor:
         return recent if many else frozenset()
 
 
-def _since(node: Node, known: dict[str, int], now: int) -> int:
+def _unreachable_since(node: Node, known: dict[str, int], now: int) -> int:
     """When a node became unreachable: by its backend, else when it was first observed."""
     return node.unreachable_since if node.unreachable_since is not None else known.get(node.name, now)

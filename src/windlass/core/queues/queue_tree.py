@@ -153,7 +153,7 @@ def _tree_of(identity: _Identity) -> Tree:
         limited={name: limited[path[name][-1]] for name in queues},
         quota=quota,
         unlent=kept,
-        borrowing={name: _scaled(queues[name].borrowing) if len(path[name]) > 1 else {} for name in queues},
+        borrowing={name: _scale(queues[name].borrowing) if len(path[name]) > 1 else {} for name in queues},
         disputed={name: frozenset().union(*(quota[child] for child in below)) for name, below in children.items()},
         keeps=any(kept.values()),
         job_limited=frozenset(name for name, q in queues.items() if q.max_running or q.user_running or q.user_limits),
@@ -186,10 +186,10 @@ def _quotas(
     queues: Mapping[str, Queue], path: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, Amounts], dict[str, Amounts]]:
     """Computes, from the leaves up, the quota of each queue and the part that it keeps back."""
-    quota: dict[str, dict[str, int]] = {name: _scaled(queue.nominal) for name, queue in queues.items()}
+    quota: dict[str, dict[str, int]] = {name: _scale(queue.nominal) for name, queue in queues.items()}
     kept: dict[str, dict[str, int]] = {}
     for name in sorted(queues, key=lambda name: -len(path[name])):
-        has, lends = quota[name], _scaled(queues[name].lending)
+        has, lends = quota[name], _scale(queues[name].lending)
         alone = len(path[name]) == 1
         kept[name] = {} if alone else {r: most - lends[r] for r, most in has.items() if r in lends and most > lends[r]}
         if not alone:
@@ -199,7 +199,7 @@ def _quotas(
     return dict(quota), dict(kept)
 
 
-def _scaled(amounts: Amounts) -> dict[str, int]:
+def _scale(amounts: Amounts) -> dict[str, int]:
     return {name: amount * 1000 if name == GPU else amount for name, amount in amounts.items()}
 
 

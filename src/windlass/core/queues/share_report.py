@@ -54,7 +54,7 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
     usage = QueueUsage(tree, snapshot.held, snapshot.users)
     shares = Shares(usage, total_capacity(snapshot.table), snapshot.past)
     past = past_usage_by_queue(tree, snapshot.past)
-    wanted = _wanted(snapshot, tree)
+    wanted = _sum_requests(snapshot, tree)
     targets = _targets(shares, wanted)
     lent = _lent(usage)
     nexts = _next_by_queue(snapshot, tree, order)
@@ -68,7 +68,7 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
             quota=dict.fromkeys(tree.quota[name], 0) | in_resource_units(tree.quota[name]),
             target=in_resource_units(targets.get(name, NOTHING)),
             held=in_resource_units(usage.total(name)),
-            borrowed=in_resource_units(_borrowed(usage, name)) if depth else {},
+            borrowed=in_resource_units(_borrowed_amounts(usage, name)) if depth else {},
             lent=in_resource_units(lent.get(name, NOTHING)),
             past=in_resource_units({r: (a + SCALE // 2) // SCALE for r, a in past.get(name, NOTHING).items()}),
             share=shares.share(name),
@@ -130,7 +130,7 @@ class _Wanted:
     total: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def _wanted(snapshot: Snapshot, tree: Tree) -> _Wanted:
+def _sum_requests(snapshot: Snapshot, tree: Tree) -> _Wanted:
     found = _Wanted()
 
     def add(queue: str, amounts: Amounts, times: int) -> None:
@@ -184,7 +184,7 @@ def _claim(tree: Tree, name: str, resource: str, requested: int) -> Claim:
     return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
 
 
-def _borrowed(usage: QueueUsage, name: str) -> dict[str, int]:
+def _borrowed_amounts(usage: QueueUsage, name: str) -> dict[str, int]:
     """Returns what a queue that has a parent holds beyond its quota."""
     quota, used = usage.tree.quota[name], usage.charged(name)
     limited = usage.tree.limited[name]
@@ -199,7 +199,7 @@ def _lent(usage: QueueUsage) -> dict[str, dict[str, int]]:
         for resource in tree.disputed[parent]:
             idle = {name: _idle(usage, name, resource) for name in children}
             nominal = charge(tree.queues[parent].nominal, resource)
-            borrowed = sum(_borrowed(usage, name).get(resource, 0) for name in children)
+            borrowed = sum(_borrowed_amounts(usage, name).get(resource, 0) for name in children)
             borrowed += max(own.get(resource, 0) - nominal, 0)
             there = sum(idle.values()) + max(nominal - own.get(resource, 0), 0)
             for name, amount in idle.items():

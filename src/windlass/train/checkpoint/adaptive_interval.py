@@ -57,20 +57,20 @@ class AdaptiveInterval:
         """Note the measured cost of the save of a step; adapts the interval, or warns about it."""
         self._costs.append(cost)
         self._step = step
-        found = self._suggested()
+        found = self._suggest()
         if self.every.is_adaptive:
             self._adopt(found)
-        elif not self._has_warned and len(self._costs) >= _MIN_SAVES and self._elapsed() >= _WARNING_AFTER_S:
+        elif not self._has_warned and len(self._costs) >= _MIN_SAVES and self._elapsed_s() >= _WARNING_AFTER_S:
             self._warn(found)
 
-    def _elapsed(self) -> float:
+    def _elapsed_s(self) -> float:
         """Return seconds since this start of the run."""
         return time.monotonic() - self._started_at
 
-    def _suggested(self) -> IntervalSuggestion:
+    def _suggest(self) -> IntervalSuggestion:
         stall = statistics.median(cost.stall for cost in self._costs)
         duration = statistics.median(cost.duration for cost in self._costs)
-        found = suggest_interval(stall, duration, self._history.failures, self._history.trained + self._elapsed())
+        found = suggest_interval(stall, duration, self._history.failures, self._history.trained + self._elapsed_s())
         taken = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, found.seconds))
         which = "at most" if taken > found.seconds else "at least"
         bound = "" if taken == found.seconds else f"; {which} one save every {format_span(taken)}"

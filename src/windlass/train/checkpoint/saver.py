@@ -118,7 +118,7 @@ class CheckpointSaver:
         if self._last is not None and step < self._last:
             raise OptionError(f"step {step} precedes step {self._last}, which is saved: rewind to {step} first")
         begun = time.monotonic()
-        copied = partial(self._copied, state, immediate, blocking=blocking)
+        copied = partial(self._copy, state, immediate, blocking=blocking)
         draft = _build_request(copied, step, samples, mesh, facts or {}, begun)
         draft = replace(draft, lowest_rank_names=tuple(immediate))
         self._staged = draft.state
@@ -186,9 +186,9 @@ class CheckpointSaver:
         with contextlib.suppress(CheckpointError) if error else contextlib.nullcontext():
             self.close()
 
-    def _copied(self, state: StateDict, immediate: Collection[str], *, blocking: bool) -> Future[StateDict]:
+    def _copy(self, state: StateDict, immediate: Collection[str], *, blocking: bool) -> Future[StateDict]:
         whole = flatten(state)
-        return _completed(whole) if blocking else self._stage.begin(whole, immediate)
+        return _completed_future(whole) if blocking else self._stage.begin(whole, immediate)
 
     def _carry_out(self, draft: _SaveRequest, after: int | None) -> SaveCost:
         """Write and commit a checkpoint from a copy of the state, in the background."""
@@ -204,7 +204,7 @@ class CheckpointSaver:
             raise
         cleanup_error = ""
         try:
-            run_on_first(self._ranks, lambda: self._tidied(folder))
+            run_on_first(self._ranks, lambda: self._clean_up(folder))
         except Exception as error:  # noqa: BLE001 - the checkpoint is committed, whatever happens to older ones
             cleanup_error = str(error)
         return SaveCost(0.0, time.monotonic() - draft.begun, manifest.size, cleanup_error)
@@ -240,7 +240,7 @@ class CheckpointSaver:
         self._storage.upload(folder, staging, {name: fact.size for name, fact in files.items()})
         return files
 
-    def _tidied(self, folder: str) -> None:
+    def _clean_up(self, folder: str) -> None:
         """Update `LATEST` and remove checkpoints beyond the retention; the new checkpoint is good already."""
         self._storage.write(LATEST, f"{folder}\n".encode())
         for step in steps_to_prune(candidate_steps(self._storage), self._keep):
@@ -268,7 +268,7 @@ def _copied_names(draft: _SaveRequest) -> tuple[str, ...]:
     return draft.lowest_rank_names
 
 
-def _completed(state: StateDict) -> Future[StateDict]:
+def _completed_future(state: StateDict) -> Future[StateDict]:
     ready: Future[StateDict] = Future()
     ready.set_result(state)
     return ready

@@ -153,7 +153,7 @@ class ContextParallel:
         if how.get("attn_mask") is not None:
             raise TrainError("cp: attention with an explicit mask cannot be split; use is_causal=True, or no mask")
         self.attention_count += 1
-        keys, values = self._gathered(key), self._gathered(value)
+        keys, values = self._gather(key), self._gather(value)
         rest = {name: each for name, each in how.items() if name not in ("attn_mask", "is_causal")}
         if not how.get("is_causal"):
             return functional.scaled_dot_product_attention(query, keys, values, **rest)
@@ -164,7 +164,7 @@ class ContextParallel:
             found.append(functional.scaled_dot_product_attention(*mine, attn_mask=seen, **rest))
         return torch.cat(found, dim=-2)
 
-    def _gathered(self, part: Tensor) -> Tensor:
+    def _gather(self, part: Tensor) -> Tensor:
         """Gather the tokens of all ranks in sequence order.
 
         The backward pass sums each rank's gradients over all ranks.

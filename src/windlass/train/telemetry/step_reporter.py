@@ -54,7 +54,7 @@ class StepReporter:
         self._before = totals
         busy = step_ms - phases.get("agree", 0.0) - phases.get("data", 0.0)
         memory = torch.cuda.max_memory_allocated() if self._device.type == "cuda" else 0
-        every = self._gathered([float(share), step_ms, busy, float(memory)])
+        every = self._gather([float(share), step_ms, busy, float(memory)])
         losses, times, busies, memories = zip(*every, strict=True)
         slowest = max(times)
         ranks = degrees.size
@@ -72,7 +72,7 @@ class StepReporter:
             find_slow_ranks(busies, statistics.median(busies)),
         )
 
-    def _gathered(self, mine: list[float]) -> list[list[float]]:
+    def _gather(self, mine: list[float]) -> list[list[float]]:
         values = torch.zeros(dist.get_world_size(self._group), len(mine), dtype=torch.float64)
         values[dist.get_rank(self._group)] = torch.tensor(mine, dtype=torch.float64)
         dist.all_reduce(values, group=self._group)

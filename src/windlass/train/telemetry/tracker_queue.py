@@ -46,10 +46,10 @@ class TrackerQueue:
         self._thread.join(timeout_s)
         lost = self._left_out + (self._waiting.qsize() if self._thread.is_alive() else 0)
         if lost:
-            _say(f"{lost} reports were not sent: {', '.join(each.name for each in self._specs)} was too slow")
+            _warn(f"{lost} reports were not sent: {', '.join(each.name for each in self._specs)} was too slow")
 
     def _work(self) -> None:
-        trackers = {spec.name: tracker for spec in self._specs if (tracker := self._opened(spec))}
+        trackers = {spec.name: tracker for spec in self._specs if (tracker := self._open_tracker(spec))}
         while (report := self._waiting.get()) is not None:
             for name in list(trackers):
                 if not _try(name, lambda name=name, report=report: trackers[name].log(*report)):  # type: ignore[misc]
@@ -57,7 +57,7 @@ class TrackerQueue:
         for name, tracker in trackers.items():
             _try(name, tracker.close)
 
-    def _opened(self, spec: TrackerSpec) -> Tracker | None:
+    def _open_tracker(self, spec: TrackerSpec) -> Tracker | None:
         found: list[Tracker] = []
         _try(spec.name, lambda: found.append(self._open(spec, self._name)))
         return found[0] if found else None
@@ -68,10 +68,10 @@ def _try(name: str, action: Callable[[], object]) -> bool:
     try:
         action()
     except Exception as error:  # noqa: BLE001 - from a third-party library
-        _say(f"{name} is disabled: {type(error).__name__}: {error}")
+        _warn(f"{name} is disabled: {type(error).__name__}: {error}")
         return False
     return True
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     sys.stderr.write(f"windlass: {text}\n")

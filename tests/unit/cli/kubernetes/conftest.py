@@ -104,8 +104,8 @@ class FakeConnection:
         plain = where.partition("/proxy")[2] or where
         if plain not in self.cluster.says:
             error = ApiError(404, "", "")
-            said = {"error": {"code": "no_such_job", "message": f"nobody has told what {plain} says", "fix": ""}}
-            error.body = json.dumps(said).encode()
+            message = {"error": {"code": "no_such_job", "message": f"nobody has told what {plain} says", "fix": ""}}
+            error.body = json.dumps(message).encode()
             raise error
         answer = self.cluster.says[plain]
         if isinstance(answer, Exception):

@@ -172,7 +172,7 @@ def test_without_a_file_nothing_is_configured(config):
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("imagee: x\n", r"config.yaml:1:1: unknown field 'imagee'; did you mean 'image'"),
         ("on: lab\nimage: [a]\n", r"config.yaml:2:8: image expects a text"),
@@ -180,8 +180,8 @@ def test_without_a_file_nothing_is_configured(config):
         ("on: [\n", r"config.yaml:"),
     ],
 )
-def test_a_mistake_in_the_config_file_is_reported_with_its_line(config, written, said):
+def test_a_mistake_in_the_config_file_is_reported_with_its_line(config, written, message):
     config.write_text(written)
 
-    with pytest.raises(JobError, match=said):
+    with pytest.raises(JobError, match=message):
         configured()

@@ -243,8 +243,8 @@ def test_a_job_that_can_never_run_is_reported_at_submission(cluster, windlass):
     def refused(resource, manifest):
         made = put(resource, manifest)
         if resource.kind == "TrainingJob":
-            said = {"reason": "Misconfigured", "message": "no node has 9 gpu", "finished_at": 2, "created_at": 1}
-            cluster.commit(made["metadata"]["name"], phase=Phase.FAILED, **said)
+            message = {"reason": "Misconfigured", "message": "no node has 9 gpu", "finished_at": 2, "created_at": 1}
+            cluster.commit(made["metadata"]["name"], phase=Phase.FAILED, **message)
         return made
 
     cluster.put = refused

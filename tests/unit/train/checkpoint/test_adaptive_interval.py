@@ -17,27 +17,27 @@ def clock(monkeypatch):
 
 def paced(every, history, clock, saves, between, stall):
     """Return the messages, and the interval at the end."""
-    told = []
-    pace = AdaptiveInterval(parse_interval(every), history, told.append)
+    messages = []
+    pace = AdaptiveInterval(parse_interval(every), history, messages.append)
     for step in range(1, saves + 1):
         clock[0] += between
         pace.note_start()
         pace.note_cost(step, SaveCost(stall, 2.0, 1000))
-    return told, pace.every
+    return messages, pace.every
 
 
 def test_auto_adopts_the_cost_of_the_first_save_with_one_message(clock):
-    told, every = paced("auto", RunHistory(), clock, saves=5, between=60.0, stall=2.0)
+    messages, every = paced("auto", RunHistory(), clock, saves=5, between=60.0, stall=2.0)
     assert every.seconds == 200.0
-    (said,) = told
-    assert said.startswith("checkpoints are saved every 3m20s from now on: a save delays training by 2 s, and ")
-    assert said.endswith("nothing failed in 60 s: at 3.33 min saves cost 1%")
+    (message,) = messages
+    assert message.startswith("checkpoints are saved every 3m20s from now on: a save delays training by 2 s, and ")
+    assert message.endswith("nothing failed in 60 s: at 3.33 min saves cost 1%")
 
 
 def test_auto_follows_failures(clock):
-    told, every = paced("auto", RunHistory(failures=9, trained=9000.0), clock, saves=1, between=60.0, stall=2.0)
+    messages, every = paced("auto", RunHistory(failures=9, trained=9000.0), clock, saves=1, between=60.0, stall=2.0)
     assert every.seconds == pytest.approx((2 * 2.0 * 9060 / 9) ** 0.5)
-    assert "a failure occurs every 16.8 min: sqrt(2 × 2 s × 16.8 min)" in told[0]
+    assert "a failure occurs every 16.8 min: sqrt(2 × 2 s × 16.8 min)" in messages[0]
 
 
 def test_auto_has_a_minimum_interval(clock):
@@ -48,10 +48,12 @@ def test_auto_has_a_minimum_interval(clock):
 @pytest.mark.parametrize("every", ["10m", "600 steps"])
 def test_an_interval_far_from_the_optimum_gets_one_remark(clock, every):
     history = RunHistory(failures=10, trained=36_000.0)
-    told, stays = paced(every, history, clock, saves=8, between=600.0, stall=0.4)
+    messages, stays = paced(every, history, clock, saves=8, between=600.0, stall=0.4)
     assert stays == parse_interval(every)
-    assert len(told) == 1
-    assert told[0].startswith('checkpoints are saved every 10m, and every="55s" (or "auto") would lose less: a save ')
+    assert len(messages) == 1
+    assert messages[0].startswith(
+        'checkpoints are saved every 10m, and every="55s" (or "auto") would lose less: a save '
+    )
 
 
 def test_an_interval_near_the_optimum_gets_no_remark(clock):

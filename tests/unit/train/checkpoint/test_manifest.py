@@ -69,11 +69,13 @@ def test_other_data_is_refused_with_a_manifest_error(data):
         from_json(data)
 
 
-@pytest.mark.parametrize("told", [{}, {"step": 1}, [], None, {**json.loads(to_json(SMALL))["checkpoint"], "files": 3}])
-def test_a_sealed_but_incomplete_manifest_is_refused(told):
-    crc = zlib.crc32(json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+@pytest.mark.parametrize(
+    "report", [{}, {"step": 1}, [], None, {**json.loads(to_json(SMALL))["checkpoint"], "files": 3}]
+)
+def test_a_sealed_but_incomplete_manifest_is_refused(report):
+    crc = zlib.crc32(json.dumps(report, sort_keys=True, separators=(",", ":")).encode())
     with pytest.raises(CheckpointManifestError):
-        from_json(json.dumps({"windlass": 1, "crc32": crc, "checkpoint": told}).encode())
+        from_json(json.dumps({"windlass": 1, "crc32": crc, "checkpoint": report}).encode())
 
 
 def test_half_a_manifest_is_refused():

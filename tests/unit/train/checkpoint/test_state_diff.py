@@ -23,9 +23,9 @@ def test_different_names_and_shapes_are_described_by_kind():
 
 def test_a_description_has_the_first_ten_names():
     wanted = {**SAVED, **{f"layer.{number:02}": TensorFact((), "float32") for number in range(37)}}
-    told = describe(compare_states(SAVED, wanted))
-    assert told.startswith("37 the model has and the checkpoint lacks: layer.00, layer.01,")
-    assert told.endswith("layer.09 and 27 more")
+    message = describe(compare_states(SAVED, wanted))
+    assert message.startswith("37 the model has and the checkpoint lacks: layer.00, layer.01,")
+    assert message.endswith("layer.09 and 27 more")
 
 
 def test_a_tensor_differs_from_a_number():
