@@ -183,11 +183,11 @@ def check_reservations(
             if node not in known:
                 yield (*here, "nodes"), f"there is no node {node!r}"
         for other in written[:number]:
-            if overlap := overlapping(each, other):
+            if overlap := overlapping_node(each, other):
                 yield here, f"{other.get('name')!r} has {overlap} at that time already"
 
 
-def overlapping(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def overlapping_node(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """A node that both reservations hold at the same time, "" if there is none."""
     if not all(each.get(name) for each in (one, other) for name in ("nodes", "start", "end")):
         return ""

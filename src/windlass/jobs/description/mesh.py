@@ -27,7 +27,7 @@ MESH = Field(
 )
 
 
-def unequal(mesh: str, replicas: int, procs: int) -> str:
+def mesh_mismatch(mesh: str, replicas: int, procs: int) -> str:
     """The fault of a mesh for a number of ranks, "" if it fits."""
     if mesh == "auto":
         return ""

@@ -13,7 +13,7 @@ from windlass import wire
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.description.agent_command import under_agent
-from windlass.jobs.description.mesh import unequal
+from windlass.jobs.description.mesh import mesh_mismatch
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import FieldPath
 from windlass.jobs.syntax.command_line import is_standalone, launcher_of, procs_of, script_of, words_of
@@ -105,7 +105,7 @@ def _check_meshes(values: Values) -> Iterator[tuple[FieldPath, str]]:
     for name, role in roles_of(values).items():
         if (mesh := role.get("mesh")) and not role.get("elastic"):
             path: FieldPath = ("roles", name) if "mesh" in values.get("roles", {}).get(name, {}) else ()
-            if wrong := unequal(mesh, role.get("replicas", 1), _procs(role)):
+            if wrong := mesh_mismatch(mesh, role.get("replicas", 1), _procs(role)):
                 yield (*path, "mesh"), wrong
 
 

@@ -20,12 +20,12 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     REPLICA_INDEX,
     REPLICA_TYPE,
     env_vars,
-    extended,
     first_container,
     job_labels,
     metadata,
     pod_object,
     pod_spec,
+    with_additions,
 )
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
@@ -105,9 +105,9 @@ def _worker_spec(parsed: ParsedJob, worker: Replicas) -> Manifest:
     container = spec["containers"][0]
     if not container.get("command"):
         container = {**container, "command": ["sleep"], "args": ["365d"]}
-    container = extended(container, volumeMounts=[mount(VOLUME, mpi.CONFIG)])
+    container = with_additions(container, volumeMounts=[mount(VOLUME, mpi.CONFIG)])
     volume = config_volume(parsed, {"kubexec.sh": 0o555})
-    return extended(first_container(spec, container), volumes=[volume])
+    return with_additions(first_container(spec, container), volumes=[volume])
 
 
 def _launcher_spec(parsed: ParsedJob, launcher: Replicas) -> Manifest:
@@ -115,13 +115,15 @@ def _launcher_spec(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     container = spec["containers"][0]
     own = {each.get("name") for each in container.get("env") or []}
     env = env_vars(mpi.launcher_of_v1(computes=_computes(launcher), own=own))
-    spec = first_container(spec, extended(container, env=env, volumeMounts=_MOUNTS))
+    spec = first_container(spec, with_additions(container, env=env, volumeMounts=_MOUNTS))
     volumes = [
         {"name": _KUBECTL_VOLUME, "emptyDir": {}},
         config_volume(parsed, {"kubexec.sh": 0o555, "hostfile": 0o444, "discover_hosts.sh": 0o555}),
     ]
     return {
-        **extended(spec, initContainers=[_kubectl(parsed.namespace, parsed.settings.kubectl_image)], volumes=volumes),
+        **with_additions(
+            spec, initContainers=[_kubectl(parsed.namespace, parsed.settings.kubectl_image)], volumes=volumes
+        ),
         "serviceAccountName": _account(launcher) or f"{parsed.name}-launcher",
     }
 

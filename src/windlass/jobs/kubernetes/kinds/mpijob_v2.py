@@ -24,11 +24,11 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     OPERATOR_NAME,
     REPLICA_INDEX,
     env_vars,
-    extended,
     first_container,
     metadata,
     pod_object,
     pod_spec,
+    with_additions,
 )
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
@@ -122,11 +122,11 @@ def _worker_spec(parsed: ParsedJob, worker: Replicas) -> Manifest:
     container = spec["containers"][0]
     if not container.get("command") and not container.get("args"):
         container = {**container, "command": ["/usr/sbin/sshd", "-De"]}
-    container = extended(container, env=env_vars(mpi.worker_environment()))
+    container = with_additions(container, env=env_vars(mpi.worker_environment()))
     # Intel MPI and MPICH call the launcher back by its plain host name.
     dns = spec.get("dnsConfig") or {}
     searches = [f"{parsed.name}.{parsed.namespace}.svc.cluster.local"]
-    return {**_with_keys(parsed, spec, container), "dnsConfig": extended(dns, searches=searches)}
+    return {**_with_keys(parsed, spec, container), "dnsConfig": with_additions(dns, searches=searches)}
 
 
 def _reachable(parsed: ParsedJob, spec: Manifest) -> Manifest:
@@ -142,8 +142,8 @@ def _with_keys(parsed: ParsedJob, spec: Manifest, container: Manifest) -> Manife
     items = [{"key": key, "path": name} for key, names in files.items() for name in names]
     mode = {"defaultMode": 0o600} if path == _ROOTS_KEYS else {}  # another user could not read them so
     volume = {"name": _SSH_VOLUME, "secret": {"secretName": f"{parsed.name}-ssh", "items": items, **mode}}
-    mounted = extended(container, volumeMounts=[mount(_SSH_VOLUME, path)])
-    return extended(first_container(spec, mounted), volumes=[volume])
+    mounted = with_additions(container, volumeMounts=[mount(_SSH_VOLUME, path)])
+    return with_additions(first_container(spec, mounted), volumes=[volume])
 
 
 def _launcher(parsed: ParsedJob) -> Manifest:
@@ -168,9 +168,9 @@ def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     computes = _computes(parsed.spec)
     variables = mpi.launcher_environment(_implementation(parsed.spec), _slots(parsed.spec), computes=computes)
     spec = _reachable(parsed, pod_spec(parsed, launcher))
-    container = extended(spec["containers"][0], env=env_vars(variables))
+    container = with_additions(spec["containers"][0], env=env_vars(variables))
     spec = _with_keys(parsed, spec, container)
-    container = extended(spec["containers"][0], volumeMounts=[mount(VOLUME, mpi.CONFIG)])
+    container = with_additions(spec["containers"][0], volumeMounts=[mount(VOLUME, mpi.CONFIG)])
     volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})
     about = launcher.template.get("metadata") or {}
     index = {REPLICA_INDEX: "0"} if computes else {}
@@ -180,7 +180,7 @@ def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     return {
         "metadata": {"labels": labels, **annotations},
         "spec": {
-            **extended(first_container(spec, container), volumes=[volume]),
+            **with_additions(first_container(spec, container), volumes=[volume]),
             "hostname": f"{parsed.name}-launcher",
         },
     }

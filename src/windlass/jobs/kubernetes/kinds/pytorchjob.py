@@ -17,7 +17,7 @@ from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.agent_pods import requested_agent, with_agent, with_membership
-from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, extended, metadata, pod
+from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, metadata, pod, with_additions
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
 from windlass.launch.replica_names import replica_name
@@ -88,7 +88,7 @@ def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, g
     if requested_agent(ManifestField(parsed.manifest)):
         made["spec"] = with_membership(made["spec"], parsed, PORT.container, made["metadata"]["name"])
     if replicas.type == WORKER and gang.master_port is not None:
-        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name, parsed.settings)])
+        made["spec"] = with_additions(made["spec"], initContainers=[_waiter(parsed.name, parsed.settings)])
     return made
 
 

@@ -12,16 +12,16 @@ from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds
-from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upserted
+from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upsert
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     env_vars,
-    extended,
     job_set_labels,
     metadata,
     pod_object,
     pod_spec,
+    with_additions,
 )
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.settings import Settings
@@ -160,7 +160,7 @@ def _spec(parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: R
         spec = _with_mpi(parsed, runtime, spec, launcher=replicas.type == LAUNCHER)
     every = env_vars({"JOB_COMPLETION_INDEX": str(index)})
     containers = [
-        {**each, "env": upserted(each.get("env"), [*(env_vars(variables) if each["name"] == NODE else []), *every])}
+        {**each, "env": upsert(each.get("env"), [*(env_vars(variables) if each["name"] == NODE else []), *every])}
         for each in spec["containers"]
     ]
     return {**spec, "containers": containers}
@@ -178,8 +178,10 @@ def _with_mpi(parsed: ParsedJob, runtime: Runtime, spec: Manifest, *, launcher: 
         files = [{"key": trainer.HOSTFILE, "path": trainer.HOSTFILE, "mode": 0o444}]
         volumes.append({"name": _HOSTS, "configMap": {"name": f"{parsed.name}-{_HOSTS}", "items": files}})
         mounts.append({"name": _HOSTS, "mountPath": trainer.HOSTFILE_FOLDER})
-    containers = [extended(each, volumeMounts=mounts) if each["name"] == NODE else each for each in spec["containers"]]
-    return {**extended(spec, volumes=volumes), "containers": containers}
+    containers = [
+        with_additions(each, volumeMounts=mounts) if each["name"] == NODE else each for each in spec["containers"]
+    ]
+    return {**with_additions(spec, volumes=volumes), "containers": containers}
 
 
 def _service(parsed: ParsedJob, runtime: Runtime) -> Manifest:

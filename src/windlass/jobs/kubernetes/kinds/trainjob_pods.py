@@ -88,7 +88,7 @@ def _replicas(manifest: ManifestField, job: ManifestField, ml: ManifestField, tr
     name = job["name"].text()
     if (job["replicas"].integer() or 1) != 1:
         job["replicas"].refuse("must be 1: a runtime's job is one job")
-    template = _laid_over(manifest, name, job["template"]["spec"]["template"])
+    template = _merged_over(manifest, name, job["template"]["spec"]["template"])
     as_node = ml["mpi"]["runLauncherAsNode"].flag()
     if name == trains["name"].text() or (as_node and name == NODE):
         template = _with_trainer(template, manifest["spec"]["trainer"], runs=name == trains["name"].text())
@@ -112,7 +112,7 @@ def _count(manifest: ManifestField, job: ManifestField, ml: ManifestField, train
     return (ml["numNodes"].integer(0, MAX_REPLICAS) or 1) if ml.mapping() else own
 
 
-def _laid_over(manifest: ManifestField, name: str, template: ManifestField) -> Manifest:
+def _merged_over(manifest: ManifestField, name: str, template: ManifestField) -> Manifest:
     """The pod template with the patches that name its job, in their order."""
     whole = template.mapping()
     for patch in manifest["spec"]["runtimePatches"].items():
@@ -147,10 +147,10 @@ def _with_trainer(template: Mapping[str, Any], trainer: ManifestField, *, runs: 
 
 def _one(container: Manifest, changes: Manifest, env: Sequence[Manifest]) -> Manifest:
     changed = merge(container, changes)
-    return {**changed, "env": upserted(changed.get("env"), env)} if env else changed
+    return {**changed, "env": upsert(changed.get("env"), env)} if env else changed
 
 
-def upserted(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
+def upsert(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
     """Returns variables with others added; one of the same name is replaced in its place."""
     new = {each.get("name", ""): each for each in more}
     kept = [

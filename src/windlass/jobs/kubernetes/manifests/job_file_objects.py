@@ -10,7 +10,7 @@ from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import job_error
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest
-from windlass.jobs.kubernetes.manifests.manifest_file import Objects, made_of
+from windlass.jobs.kubernetes.manifests.manifest_file import Objects, objects_of_parsed_job
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 
 
@@ -21,7 +21,7 @@ def objects_of_jobs(submissions: Iterable[Submission]) -> Objects:
         parsed = read(_resource(submission))
         if isinstance(parsed, Fault):
             raise job_error(submission.source, _in_a_file(parsed))
-        found.objects.extend(made_of(parsed))
+        found.objects.extend(objects_of_parsed_job(parsed))
         found.warnings.extend(f"{submission.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     return found
 

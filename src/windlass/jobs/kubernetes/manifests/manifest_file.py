@@ -62,7 +62,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
         elif parsed is None:
             found.objects.append(manifest)
         else:
-            found.objects.extend(made_of(parsed))
+            found.objects.extend(objects_of_parsed_job(parsed))
             found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     if faults or (strict and unknown):
         raise JobError([*as_problems(text, unknown), *faults], give_hint() if strict and unknown else "")
@@ -79,7 +79,7 @@ def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fau
     return read(manifest, settings)
 
 
-def made_of(parsed: ParsedJob) -> list[Manifest]:
+def objects_of_parsed_job(parsed: ParsedJob) -> list[Manifest]:
     """Every object of a running job; a suspended one has no pods."""
     made = [] if parsed.policy.suspend else members(parsed, 1)
     return [*dependent_objects(parsed, [member.name for member in made]), *(member.pod for member in made)]

@@ -14,7 +14,7 @@ from windlass.jobs.description.agent_command import WAYS, under_agent
 from windlass.jobs.kubernetes.labels import AGENT, TOKEN
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, extended, with_env
+from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, with_additions, with_env
 from windlass.jobs.kubernetes.settings import Settings
 
 INJECT, IMAGE = WAYS
@@ -49,7 +49,7 @@ def with_agent(
         where.refuse(str(error))
     made = {**spec, "containers": containers}
     if way == INJECT:
-        made = extended(made, initContainers=[_packer(settings)], volumes=[{"name": _NAME, "emptyDir": {}}])
+        made = with_additions(made, initContainers=[_packer(settings)], volumes=[{"name": _NAME, "emptyDir": {}}])
     if not settings.agents:
         return {**template, "spec": made}
     about = template.get("metadata") or {}
@@ -73,7 +73,7 @@ def _started(container: Mapping[str, Any], way: str, procs: str) -> Manifest:
     agent = under_agent(words, (FILE,) if way == INJECT else ("-m", "windlass.agent"), procs)
     place = "command" if container.get("command") else "args"  # arguments alone are for the image's own entry point
     made = {name: value for name, value in container.items() if name not in ("command", "args")} | {place: list(agent)}
-    return extended(made, volumeMounts=[{"name": _NAME, "mountPath": FOLDER}]) if way == INJECT else made
+    return with_additions(made, volumeMounts=[{"name": _NAME, "mountPath": FOLDER}]) if way == INJECT else made
 
 
 def _packer(settings: Settings) -> Manifest:

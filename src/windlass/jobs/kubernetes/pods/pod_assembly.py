@@ -135,7 +135,7 @@ def with_env(spec: Manifest, env: Sequence[EnvVar], only_in: str = "") -> Manife
     if not env:
         return spec
     containers = [
-        extended(container, env=env) if only_in in ("", container["name"]) else container
+        with_additions(container, env=env) if only_in in ("", container["name"]) else container
         for container in spec["containers"]
     ]
     return {**spec, "containers": containers}
@@ -146,6 +146,6 @@ def first_container(spec: Manifest, container: Manifest) -> Manifest:
     return {**spec, "containers": [container, *spec["containers"][1:]]}
 
 
-def extended(mapping: Manifest, **more: Sequence[Any]) -> Manifest:
+def with_additions(mapping: Manifest, **more: Sequence[Any]) -> Manifest:
     """A mapping whose lists have more items at their ends."""
     return {**mapping, **{name: [*(mapping.get(name) or []), *items] for name, items in more.items()}}

@@ -17,7 +17,7 @@ from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_o
 from windlass.jobs.kubernetes.status import conditions as job_conditions
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
 from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, member_conditions, outcome_of
-from windlass.jobs.kubernetes.status.status_times import rfc3339, stamped
+from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 Status = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ def status_of(
     if parsed.api_version.startswith(TRAINER_GROUP):
         conditions = _merged_train_conditions(parsed, life, _listed(before), waits, reason)
         wanted: dict[str, Any] = {
-            "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=False),
+            "conditions": with_times(_listed(before), conditions, rfc3339(now), updates=False),
             "jobsStatus": _jobs_status(parsed, life, counts),
             **_attempts(life),
         }
@@ -55,7 +55,7 @@ def status_of(
     if "completionTime" in before:
         del times["completionTime"]
     wanted = {
-        "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=True),
+        "conditions": with_times(_listed(before), conditions, rfc3339(now), updates=True),
         "replicaStatuses": _replica_statuses(parsed, life, counts),
         **{name: rfc3339(at) for name, at in times.items() if at is not None},
         **_attempts(life),

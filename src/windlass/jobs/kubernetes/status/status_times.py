@@ -28,7 +28,7 @@ def milliseconds(text: Any) -> int | None:
     return round(at.timestamp() * 1000) if at.tzinfo else None
 
 
-def stamped(
+def with_times(
     before: Iterable[Condition], wanted: Iterable[Condition], now: str, *, updates: bool
 ) -> list[dict[str, Any]]:
     """The wanted conditions with their times.
@@ -46,7 +46,7 @@ def merge_conditions(
     """The earlier conditions with new ones in their places or at the end, each with its times."""
     new = {each["type"]: each for each in changed}
     kept = [new.pop(kind, each) for each in before if isinstance(kind := each.get("type"), str)]
-    return stamped(before, [*kept, *new.values()], now, updates=updates)
+    return with_times(before, [*kept, *new.values()], now, updates=updates)
 
 
 def _stamped(old: Condition | None, wanted: Condition, now: str, *, updates: bool) -> dict[str, Any]:
