@@ -103,7 +103,7 @@ class KubernetesBackend:
         gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout)
         parts = BackendParts(gang_pods, self.monitor, self.inject, settings.settling)
         self._statuses = StatusWriter(connection, urgent, self.now)
-        runs = RunControl(self.changed, self._executor, parts, self._statuses.look)
+        runs = RunControl(self.changed, self._executor, parts, self._statuses.write_if_changed)
         self.gangs = GangController(self.jobs, self._standby, runs)
         self._commits = JobCommits(
             connection,
@@ -167,7 +167,7 @@ class KubernetesBackend:
         """Returns the events that follow from what the watches have seen."""
         while True:
             if self.router.leads:
-                self._look()
+                self._process_changes()
             events, _ = self._inbox.take()
             now = self.now()
             if events or self._woken or (until is not None and now >= until):
@@ -224,19 +224,19 @@ class KubernetesBackend:
 
     # --- connections between the parts ---------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _process_changes(self) -> None:
         settled = self.monitor.take(self.now())
         self.gangs.see_dead_nodes(self.cluster.take_dead_nodes())
         if settled is not Settled.NOTHING:
             for fault in self.cluster.faults():
                 self._refusals.tell(Refusal(*fault))
-            self.external.look_around()
+            self.external.gather_again()
         if settled is Settled.LOOKUPS:
             changed = self.monitor.lookups.take_changed()
             self.job_specs.resolve_again(changed)
             self.external.resolve_again(changed)
-        self.external.look()
-        self.gangs.look(self.now())
+        self.external.process_changed()
+        self.gangs.process_due(self.now())
 
     def _see_created_job(self, job: dict[str, Any]) -> None:
         self.router.see_jobs(self.job_objects[JOBS].put(job))

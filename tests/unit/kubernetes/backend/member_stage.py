@@ -124,7 +124,7 @@ class Stage:
         self.events += events
         while True:
             if self.gang.run is not None:
-                self.control.look(self.gang, self.run, self.now)
+                self.control.process(self.gang, self.run, self.now)
             if not self.events:
                 return
             happened, self.events = self.events, []

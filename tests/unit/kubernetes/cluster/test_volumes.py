@@ -7,8 +7,8 @@ from windlass.backends.kubernetes.cluster.volumes import (
     MAX_TERMS,
     Stock,
     Storage,
-    both,
     claims_of,
+    intersect_terms,
     storage,
     storage_class,
 )
@@ -106,15 +106,15 @@ def test_a_pod_has_claims_of_its_volumes():
 
 def test_a_term_that_matches_no_node_stays_unmatched():
     here = ((Match("a", "Exists"),),)
-    assert both(((),), here) == ((),)
-    assert both((), here) == here
-    assert both(here, here) == here
-    assert both() == ()
+    assert intersect_terms(((),), here) == ((),)
+    assert intersect_terms((), here) == here
+    assert intersect_terms(here, here) == here
+    assert intersect_terms() == ()
 
 
 def test_too_many_terms_are_refused():
     many = tuple((Match("a", "In", (str(number),)),) for number in range(20))
     others = tuple((Match("b", "In", (str(number),)),) for number in range(20))
     with pytest.raises(ValueError, match="allow 400 places together; give them fewer terms"):
-        both(many, others)
+        intersect_terms(many, others)
     assert MAX_TERMS < 400

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, StringMap
 from windlass.backends.kubernetes.cluster.pods import takes
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_named
-from windlass.backends.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
+from windlass.backends.kubernetes.cluster.volumes import Stock, Storage, claims_of, intersect_terms, storage
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.kinds.registry import exclusions
@@ -146,7 +146,7 @@ def _role(role: Role, wish: _Wishes) -> Role:
     """Returns the role with the constraints of its pods."""
     needs = {**role.resources, PODS: 1, **dict.fromkeys(wish.apart, 1)}
     try:
-        affinity = both(role.affinity, wish.store.terms)
+        affinity = intersect_terms(role.affinity, wish.store.terms)
     except ValueError:  # reported by `_troubles`
         affinity = role.affinity
     return _placed_by(replace(role, resources=needs, affinity=affinity), next(iter(wish.kinds), ""))
@@ -157,7 +157,7 @@ def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
     if len(wish.kinds) > 1:
         yield f"{role.name}: asks for {' and '.join(wish.kinds)} in one pod; ask for one kind, or use two roles"
     try:
-        both(role.affinity, wish.store.terms)
+        intersect_terms(role.affinity, wish.store.terms)
     except ValueError as error:
         yield f"{role.name}: {error}"
 

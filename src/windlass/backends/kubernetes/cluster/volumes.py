@@ -93,18 +93,18 @@ def storage(names: Iterable[str], namespace: str, stock: Stock) -> Storage:
     found = [_of_claim(name, namespace, stock) for name in names]
     trouble = next((each.trouble for each in found if each.trouble), "")
     try:
-        terms = both(*[each.terms for each in found])
+        terms = intersect_terms(*[each.terms for each in found])
     except ValueError as error:
         return Storage(trouble=trouble or str(error))
     return Storage(terms, tuple(name for each in found for name in each.to_choose), trouble)
 
 
-def both(*all_terms: Terms) -> Terms:
+def intersect_terms(*all_terms: Terms) -> Terms:
     """Returns terms that hold where all of these do. Raises ValueError beyond MAX_TERMS."""
-    return reduce(_both, [terms for terms in all_terms if terms], ())
+    return reduce(_intersect, [terms for terms in all_terms if terms], ())
 
 
-def _both(left: Terms, right: Terms) -> Terms:
+def _intersect(left: Terms, right: Terms) -> Terms:
     if not left or left == right:
         return right
     joined = tuple(dict.fromkeys(_joined(one, other) for one, other in product(left, right)))

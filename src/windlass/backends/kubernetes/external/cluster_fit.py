@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, at_level, priority_of, queue_of
-from windlass.backends.kubernetes.cluster.volumes import Storage, both, storage
+from windlass.backends.kubernetes.cluster.volumes import Storage, intersect_terms, storage
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
 from windlass.jobs.kubernetes.external.gang_assembly import AssembledGang
@@ -39,7 +39,7 @@ def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
         if store.trouble:
             raise ManifestError(Fault((pod.metadata.name, "spec", "volumes"), store.trouble))
         try:
-            return both(own_terms(pod), store.terms, _make_of_gpus(pod))
+            return intersect_terms(own_terms(pod), store.terms, _make_of_gpus(pod))
         except ValueError as error:
             raise ManifestError(Fault((pod.metadata.name, "spec", "affinity"), str(error))) from None
 

@@ -85,7 +85,7 @@ class ExternalGangs:
         self._groups.see_object(resource, manifest, there=there)
         self._callbacks.wake()
 
-    def look_around(self) -> None:
+    def gather_again(self) -> None:
         """Gathers refused and incomplete groups again: nodes, claims or classes have changed."""
         for group in self._groups:
             if group.refused[0] or group.missing:
@@ -132,7 +132,7 @@ class ExternalGangs:
             gang.number = self._callbacks.next_number()
         return [gang.state for gang in self._index]
 
-    def look(self) -> None:
+    def process_changed(self) -> None:
         """Reports what has happened since the last call."""
         for group in self._groups.changed():
             for gang in self._gathering.new_gangs(group):
@@ -143,7 +143,7 @@ class ExternalGangs:
         changed, self._changed = self._changed, {}
         for gang in changed.values():
             if self._index.get(gang.id) is gang:
-                self.control.look(gang)
+                self.control.process(gang)
 
     def commit(self, state: JobState) -> None:
         """Stores the controller's state of a gang; a gang that has ended is forgotten."""

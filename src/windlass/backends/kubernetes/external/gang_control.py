@@ -105,7 +105,7 @@ class ExternalGangControl:
         placement = placement_of(gang.job, allocation.nodes)
         self._callbacks.placements.hold(gang.id, gang.job, placement, lambda: allocation.is_held)
 
-    def look(self, gang: ExternalGang) -> None:
+    def process(self, gang: ExternalGang) -> None:
         """Reports what has happened to a gang since the last call, and deletes its pods if it is being stopped."""
         allocation, changed, gang.changed = gang.allocation, gang.changed, set()
         if allocation is not None:

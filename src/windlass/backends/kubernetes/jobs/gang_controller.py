@@ -108,7 +108,7 @@ class GangController:
             self._parts.gang_pods.see(gang, run, pod, there=True)
         self._changed.mark(gang)
 
-    def look(self, now: int) -> None:
+    def process_due(self, now: int) -> None:
         """Processes every gang that is due."""
         for gang in self._changed.take(now):
             if self._store.get(gang.id) is not gang:  # its object is gone, and another one may have its name
@@ -117,7 +117,7 @@ class GangController:
                 self._standby.prepare(gang)
                 self._runs.report(gang)
             else:
-                self._runs.look(gang, gang.run, now)
+                self._runs.process(gang, gang.run, now)
 
     def clean_up(self, gang: Gang) -> tuple[Pod, ...]:
         """Deletes the pods of an ended gang that its policy names; returns those that are no longer counted."""

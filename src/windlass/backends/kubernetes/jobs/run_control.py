@@ -44,7 +44,7 @@ class RunControl:
     parts: BackendParts
     report: Callable[[Gang], None]
 
-    def look(self, gang: Gang, run: Run, now: int) -> None:
+    def process(self, gang: Gang, run: Run, now: int) -> None:
         """Acts on the pods that have changed, and reports the events that follow."""
         changed = run.pods.take_changed()
         gang.notes.stale |= run.alone and bool(changed)

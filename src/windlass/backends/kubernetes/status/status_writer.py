@@ -82,7 +82,7 @@ class StatusWriter:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
-    def look(self, gang: Gang) -> None:
+    def write_if_changed(self, gang: Gang) -> None:
         """Writes the gang's status if it has changed, now or soon. `gang.notes.stale`: it may have changed."""
         if not gang.notes.stale or gang.stored is None or gang.version.gone or gang.home.uid in self._under_way:
             return

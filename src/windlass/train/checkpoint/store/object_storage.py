@@ -126,7 +126,7 @@ class ObjectStorage:
             raise ShortReadError(f"{name} has {stored} bytes in the store, and {size} were sent")
 
     def _list(self, folder: str, doing: str) -> list[tuple[str, dict[str, Any]]]:
-        def look() -> list[dict[str, Any]]:
+        def list_entries() -> list[dict[str, Any]]:
             try:
                 return list(self.store.ls(self._key(folder), detail=True, refresh=True))
             except FileNotFoundError as error:
@@ -134,7 +134,7 @@ class ObjectStorage:
                     raise
                 return []
 
-        entries = self._call(doing, look)
+        entries = self._call(doing, list_entries)
         return [(entry["name"].rstrip("/").rpartition("/")[2], entry) for entry in entries]
 
     def _call(self, doing: str, work: Callable[[], T]) -> T:
