@@ -35,6 +35,18 @@ def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
         return _run(count, work, given)
 
 
+_PRELOAD = [
+    "torch",
+    "torch._dynamo",
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.pipelining",
+    "torch.distributed.tensor.parallel",
+    "windlass.train.start",
+]
+"""Modules that ranks import sooner or later: imported once in the fork server, they cost no rank half a second."""
+
+
 class CrashedError(AssertionError):
     """A rank has ended by SIGSEGV."""
 
@@ -61,7 +73,7 @@ def _run(count: int, work: Callable[..., Any], given: tuple[Any, ...]) -> list[A
 
 def _fork_context() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.distributed.tensor.parallel", "torch.distributed.pipelining"])
+    context.set_forkserver_preload(_PRELOAD)
     return context
 
 
