@@ -9,7 +9,7 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.pods.pod_binding import generation_of
+from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.core.model.status import JobState
 from windlass.jobs.kubernetes import labels
 from windlass.jobs.kubernetes.pods import pod_assembly

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods import pod_ends
-from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.core.model.status import JobState
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

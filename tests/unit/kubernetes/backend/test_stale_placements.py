@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from recorded_api import Cluster
@@ -85,6 +86,22 @@ def test_a_gang_does_not_count_against_itself():
         assert on.status(JOB).phase is Phase.ADMITTED
 
     play(story, "n1", "n2")
+
+
+def test_a_gang_whose_committed_state_has_no_placement_holds_no_nodes():
+    async def story(on: Cluster) -> None:
+        on.put_job(nodes=1, gpus=2)
+        await on.lead()
+        await on.run()
+        gang = on.backend.jobs.get(JOB)
+        assert gang is not None
+        assert gang.run is not None
+        assert gang.stored is not None
+        placement = gang.run.placement
+        gang.stored = replace(gang.stored, status=replace(gang.status, placement=None))
+        assert on.backend.monitor.placements.fits("ml/other", gang.job, placement, "n1")
+
+    play(story, "n1")
 
 
 def test_an_external_gang_whose_gpus_a_foreign_pod_took_waits_in_the_queue_again():

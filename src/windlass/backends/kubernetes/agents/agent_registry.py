@@ -16,8 +16,8 @@ from windlass.backends.kubernetes.agents.progress import stored_rank_rows
 from windlass.backends.kubernetes.agents.rendezvous import Rendezvous
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods.agent_tokens import is_of
-from windlass.backends.kubernetes.pods.pod_binding import generation_of
 
 
 class AgentRegistry:

@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.agents.progress import rank_rows, stored_rank_
 from windlass.backends.kubernetes.agents.rendezvous import Rendezvous, RendezvousCallbacks
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
-from windlass.backends.kubernetes.pods.pod_binding import generation_of
+from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.status.events import EventRecorder, News
 from windlass.backends.port import BackendEvent, JobEvent

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 
 class RunPods:
@@ -126,3 +127,9 @@ def _restarts(pod: Pod | None) -> int:
     if pod is None or pod.status.phase != "Running":
         return 0
     return sum(each.restart_count for each in (*pod.status.init_container_statuses, *pod.status.container_statuses))
+
+
+def generation_of(pod: Pod) -> int:
+    """Returns the generation of a pod; 0 if it has none."""
+    written = pod.metadata.labels.get(GENERATION, "")
+    return int(written) if written.isdecimal() else 0

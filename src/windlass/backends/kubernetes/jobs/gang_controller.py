@@ -156,5 +156,10 @@ class GangController:
         members = slots(job_in_size(gang.job, placement), placement)
         run = Run(generation, members, alone=gang.restarts_members, settling=self._parts.settling)
         run.made_by_others = frozenset(range(len(members))).difference(gang.pod_names(run).values())
-        self._parts.monitor.placements.hold(gang.id, gang.job, placement, lambda: not run.gone)
+        self._parts.monitor.placements.hold(gang.id, gang.job, placement, lambda: _is_held(gang, run))
         return run
+
+
+def _is_held(gang: Gang, run: Run) -> bool:
+    """Tells whether a run still holds its nodes: the core gives them back in a committed state, or the run is gone."""
+    return gang.run is run and not run.gone and gang.status.placement is not None

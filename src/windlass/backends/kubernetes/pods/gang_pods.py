@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
-from windlass.backends.kubernetes.gangs.run_pods import is_leaving
+from windlass.backends.kubernetes.gangs.run_pods import generation_of, is_leaving
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, failure_of
-from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage, has_ended
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.events import Exit

@@ -24,12 +24,12 @@ from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVA
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.kubernetes.gangs.run import Run, Slot
+from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods.agent_tokens import with_token
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import INVALID, REJECTED
 from windlass.jobs.kubernetes.parsed_job import Member
-from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 _GARBAGE_COLLECTION_S = 15.0
 """Seconds within which the pods of a deleted job are marked for deletion."""
@@ -208,12 +208,6 @@ async def _create_and_bind(binding: PodBinding, run: Run, slot: Slot, member: Me
             await asyncio.sleep(RETRY_INTERVAL_S)
             continue
         return
-
-
-def generation_of(pod: Pod) -> int:
-    """Returns the generation of a pod; 0 if it has none."""
-    written = pod.metadata.labels.get(GENERATION, "")
-    return int(written) if written.isdecimal() else 0
 
 
 def pod_of(manifest: Mapping[str, Any]) -> Pod:
