@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from windlass.backends.local import name_resolution
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.rank_activity import rank_activity
-from windlass.backends.local.state_reader import StateReader, Task, UnknownJobError
+from windlass.backends.local.state_reader import StateReader, Task
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
@@ -21,10 +22,10 @@ from windlass.server.rank_resources import describe_rank_resources
 def resolve_name(records: StateReader, name: str) -> list[str]:
     """Ids of the jobs that a name or id means: one, or an array's members. Raises ApiError."""
     try:
-        found = records.resolve(name)
-    except UnknownJobError as error:
+        found = name_resolution.resolve(records, name)
+    except name_resolution.UnknownJobError as error:
         raise ApiError(Code.NO_SUCH_JOB, str(error)) from None
-    return [found] if records.job(found) else records.members(found)
+    return [found] if records.job(found) else name_resolution.array_members(records, found)
 
 
 class LocalDataSource:

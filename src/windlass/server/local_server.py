@@ -12,6 +12,7 @@ from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.folder_lock import Kind, Lock
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.submission_origins import owners
 from windlass.backends.local.supervisor_start import Link
 from windlass.backends.port import BackendError, Changes
 from windlass.controller.controller import Controller
@@ -117,4 +118,4 @@ def _has_lasting_jobs(state: Path) -> bool:
     if records is None:
         return False
     with contextlib.closing(records):
-        return len(records.alive()) > len(records.owners())
+        return len(records.alive()) > len(owners(records))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
+from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.rank_activity import rank_activity
-from windlass.backends.local.state_reader import StateReader, UnknownJobError
+from windlass.backends.local.state_reader import StateReader
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
@@ -59,7 +60,7 @@ class RecordsClient:
         found = self._resolve(name)
         state = self._records.job(found)
         if state is None:
-            members = [self._records.job(job_id) for job_id in self._records.members(found)]
+            members = [self._records.job(job_id) for job_id in array_members(self._records, found)]
             return {"id": found, "members": [self._line(member) for member in members if member]}
         tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
         details = views.job_details(state, self._waiting(state), tasks, transitions)
@@ -68,7 +69,7 @@ class RecordsClient:
     def explain(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can explain other options
         """The job's line with its last saved verdict."""
         found = self._resolve(name)
-        state = self._records.job(found) or self._records.job(self._records.members(found)[0])
+        state = self._records.job(found) or self._records.job(array_members(self._records, found)[0])
         assert state is not None  # noqa: S101 - an array has members
         return {"job": self._line(state)}
 
@@ -87,7 +88,7 @@ class RecordsClient:
 
     def _resolve(self, name: str) -> str:
         try:
-            return self._records.resolve(name)
+            return resolve(self._records, name)
         except UnknownJobError as error:
             raise ApiError(Code.NO_SUCH_JOB, str(error)) from None
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from windlass.backends.local.folder_lock import HeldError, Holder
+from windlass.backends.local.name_resolution import UnknownJobError
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.state_reader import CorruptError, UnknownJobError
+from windlass.backends.local.state_reader import CorruptError
 from windlass.backends.port import BackendError
 from windlass.cli import errors
 from windlass.cli.exit_codes import MEANING, OF_ERROR, ExitCode, reference

@@ -8,8 +8,8 @@ from windlass import wire
 from windlass.backends.local.checkpoints import CheckpointPlace, checkpoint_places
 from windlass.backends.local.launch_message import spawn_message
 from windlass.backends.local.launched_gang import new_gang
+from windlass.backends.local.name_resolution import UnknownJobError
 from windlass.backends.local.paths import StatePaths, prepare, state_id
-from windlass.backends.local.state_reader import UnknownJobError
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import Changes
 from windlass.core.lifecycle.transitions import create_state

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
 from windlass.backends.local.paths import StatePaths, prepare
-from windlass.backends.local.state_reader import StateReader, Task, UnknownJobError
+from windlass.backends.local.state_reader import StateReader, Task
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
+from windlass.backends.local.submission_origins import environment, owners
 from windlass.backends.port import BackendError, Changes, Transition
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
@@ -71,7 +73,7 @@ def test_a_job_is_read_as_it_was_written(store):
 def test_a_later_state_replaces_the_earlier_one(store):
     commit_states(store, state(1))
     commit_states(store, state(1, finished=900))
-    assert store.count() == 1
+    assert len(store.jobs()) == 1
     assert store.alive() == []
     found = store.job("digits-1")
     assert found is not None
@@ -109,7 +111,7 @@ def test_a_placement_is_written_only_when_it_changes(paths, store):
     found = again.job("digits-1")
     assert found is not None
     assert found.status.placement is None
-    assert again._rows("SELECT job_id FROM placements") == []
+    assert again.rows("SELECT job_id FROM placements") == []
     again.close()
 
 
@@ -128,7 +130,7 @@ def test_a_turn_is_written_whole_or_not_at_all(store):
     assert store.job("digits-1") is None
     assert store.transitions("digits-1") == []
     commit_states(store, state(1))
-    assert store.count() == 1
+    assert len(store.jobs()) == 1
 
 
 def test_unfinished_jobs_and_jobs_with_a_ttl_are_recoverable(store):
@@ -163,12 +165,12 @@ def test_ranks_are_stored_with_their_start_and_end(store):
 def test_a_submission_origin_is_stored_with_its_job(store):
     origin = SubmissionOrigin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
     store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin, "digits-2": origin}))
-    assert store.environment("digits-2") == origin.environment
-    assert store.owners() == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
+    assert environment(store, "digits-2") == origin.environment
+    assert owners(store) == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
     assert store._connection.execute("SELECT count(*) FROM environments").fetchone() == (1,)
     commit_states(store, state(1, finished=900), state(3))
-    assert store.owners() == {"digits-2": "12:34:boot"}
-    assert store.environment("digits-3") is None
+    assert owners(store) == {"digits-2": "12:34:boot"}
+    assert environment(store, "digits-3") is None
 
 
 def test_verdicts_are_stored(store):
@@ -193,9 +195,7 @@ def test_jobs_are_listed_by_name_phase_user_and_queue(store):
     assert [found.id for found in store.history()] == ["digits-1", "digits-4"]
     assert [found.id for found in store.history(since=650)] == ["digits-1"]
     assert [found.id for found in store.history(name="gpt")] == []
-    latest = store.latest("digits")
-    assert latest is not None
-    assert latest.id == "digits-4"
+    assert ids(name={"digits"}, limit=1) == ["digits-4"]
 
 
 def test_jobs_that_failed_for_a_reason_are_found_behind_any_number_of_others(store):
@@ -217,14 +217,14 @@ def test_a_text_resolves_to_an_id_a_name_or_an_array(store):
         Changes(states=(replace(state(4, "sweep", array=ArrayMember("sweep-3", 1)), id="sweep-3_1"),)),
         Notes(),
     )
-    assert store.resolve("digits-1") == "digits-1"
-    assert store.resolve("digits") == "digits-2"
-    assert store.resolve("sweep") == "sweep-3"
-    assert store.members("sweep-3") == ["sweep-3", "sweep-3_1"]
+    assert resolve(store, "digits-1") == "digits-1"
+    assert resolve(store, "digits") == "digits-2"
+    assert resolve(store, "sweep") == "sweep-3"
+    assert array_members(store, "sweep-3") == ["sweep-3", "sweep-3_1"]
     with pytest.raises(UnknownJobError, match="no job is called 'digts'; did you mean digits"):
-        store.resolve("digts")
+        resolve(store, "digts")
     with pytest.raises(UnknownJobError, match="windlass history"):
-        store.resolve("zzz")
+        resolve(store, "zzz")
 
 
 def test_a_reader_works_beside_a_writer(paths, store):
@@ -233,9 +233,9 @@ def test_a_reader_works_beside_a_writer(paths, store):
     assert reader is not None
     assert reader.job("digits-1") == store.job("digits-1")
     commit_states(store, state(2))
-    assert reader.count() == 2
+    assert len(reader.jobs()) == 2
     with pytest.raises(BackendError):
-        reader._rows("DELETE FROM jobs")
+        reader.rows("DELETE FROM jobs")
     reader.close()
 
 
@@ -267,6 +267,6 @@ def test_an_environment_is_removed_with_the_last_job_that_has_it(store):
     for number in (1, 2):
         store.commit(Changes(states=(state(number),)), Notes(origins={f"digits-{number}": shared}))
     store.commit(Changes(forgotten=("digits-1",)), Notes())
-    assert store.environment("digits-2") == {"TOKEN": "secret"}
+    assert environment(store, "digits-2") == {"TOKEN": "secret"}
     store.commit(Changes(forgotten=("digits-2",)), Notes())
-    assert store._rows("SELECT text FROM environments") == []
+    assert store.rows("SELECT text FROM environments") == []

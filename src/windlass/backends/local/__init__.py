@@ -7,7 +7,8 @@ docs/design/local-backend.md describes the design.
 
 - `backend`: `LocalBackend`, which implements `backends.port.Backend`, and the methods that the API calls
 - `paths`, `folder_lock`: the state folder, its files, and its lock
-- `state_store`, `state_reader`: the SQLite database; the reader also works beside a controller
+- `state_store`, `state_reader`: the SQLite database; the reader also works beside a controller; `name_resolution`,
+  `submission_origins`: jobs by name, and the clients that submitted them
 - `supervisor/`: the process that owns the ranks; `supervisor_start`, `supervisor_connection`, `supervisor_client`: the
   controller's side of it
 - `nodes`, `gpus`, `devices`: the machine, its GPUs, and their assignment to replicas

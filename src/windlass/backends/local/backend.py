@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from windlass.backends import inbox
-from windlass.backends.local import folder_lock, reservation_notes
+from windlass.backends.local import folder_lock, reservation_notes, submission_origins
 from windlass.backends.local.client_watch import ClientWatch
 from windlass.backends.local.clock import SYSTEM, BootOffset, Clock, Sources, boot_offset
 from windlass.backends.local.launched_gangs import GangCommit, LaunchedGangs
@@ -122,7 +122,7 @@ class LocalBackend:
         states = self.store.recoverable()
         self._note_living(states)
         self._gangs.recover(states)
-        for job_id, owner in self.store.owners().items():
+        for job_id, owner in submission_origins.owners(self.store).items():
             self._clients.add(job_id, owner)
         self._unwritten.removed += _remove_logs(self.paths, self.store.unremoved())
         past = self.store.meta(_PAST_USAGE)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass import wire
+from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
 from windlass.backends.local.paths import StatePaths, state_id
-from windlass.backends.local.state_reader import StateReader, UnknownJobError
+from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.submission_origins import environment
 from windlass.core.model.job import Job
 
 
@@ -30,8 +32,8 @@ def checkpoint_places(paths: StatePaths, name: str) -> list[CheckpointPlace]:
     if records is None:
         raise UnknownJobError(f"no job is called {name!r}; there is none on record in {paths.root}")
     with contextlib.closing(records):
-        found = records.resolve(name)
-        states = [records.job(job_id) for job_id in ([found] if records.job(found) else records.members(found))]
+        found = resolve(records, name)
+        states = [records.job(job_id) for job_id in ([found] if records.job(found) else array_members(records, found))]
         return [CheckpointPlace(state.id, _place(records, paths, state.id, state.job)) for state in states if state]
 
 
@@ -40,7 +42,7 @@ def _place(records: StateReader, paths: StatePaths, job_id: str, job: Job) -> st
     place = {
         wire.CHECKPOINTS: default_place(state_id(paths), job_id),
         # without an environment of their client, ranks inherit the controller's, which is not recorded
-        **(records.environment(job_id) or {}),
+        **(environment(records, job_id) or {}),
         **job.roles[0].env,
     }[wire.CHECKPOINTS]
     return place if "://" in place else str(Path(job.workdir or Path.home(), Path(place).expanduser()))

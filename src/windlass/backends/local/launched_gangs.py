@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.backends.local import devices
+from windlass.backends.local import devices, submission_origins
 from windlass.backends.local.launch_message import choose_port, is_free, spawn_message
 from windlass.backends.local.launched_gang import AgentRecord, Key, LaunchedGang, new_gang, remembered_gang, tasks_of
 from windlass.backends.local.nodes import LocalCluster
@@ -158,14 +158,14 @@ class LaunchedGangs:
         if (failure := self._find_launch_failure(gang, others)) is not None:
             self._report_all(gang.give_up(failure))
             return
-        inherited = self._store.environment(job_id)
+        inherited = submission_origins.environment(self._store, job_id)
         message = spawn_message(
             gang,
             nodes=self._nodes,
             logs=self._paths.generation_logs(*key),
             inherited=self._environment if inherited is None else inherited,
             state_id=self._state_id,
-            owner=self._store.owner(job_id),
+            owner=submission_origins.owner(self._store, job_id),
             queue=next((queue for queue in self._cluster.queues if gang.job and queue.name == gang.job.queue), None),
         )
         self.supervisor.send(message)

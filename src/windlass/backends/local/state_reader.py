@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +26,6 @@ STATE_QUERY = (
 )
 """Columns of `_states`; conditions and an order may follow."""
 _TASK = "SELECT job_id, generation, rank, role, replica, node, devices, pid, started, code, signal, detail FROM tasks"
-_NAMES_LOOKED_AT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,6 @@ class Task:
     code: int | None = None
     signal: int | None = None
     detail: str = ""
-
-
-class UnknownJobError(LookupError):
-    """No job or array has this name or id; the text names the nearest ones."""
 
 
 class CorruptError(BackendError):
@@ -94,44 +89,6 @@ class StateReader:
     def job(self, job_id: str) -> JobState | None:
         """Returns a job by its id."""
         return next(iter(self._states(f"{STATE_QUERY} WHERE id = ?", (job_id,))), None)
-
-    def latest(self, name: str) -> JobState | None:
-        """Returns the most recently submitted job of this name."""
-        return next(
-            iter(self._states(f"{STATE_QUERY} WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1", (name,))), None
-        )
-
-    def members(self, array_id: str) -> list[str]:
-        """Returns the ids of an array's jobs, in order; empty if the id is no array."""
-        return [
-            row[0] for row in self._rows("SELECT id FROM jobs WHERE array_id = ? ORDER BY number, row", (array_id,))
-        ]
-
-    def resolve(self, text: str) -> str:
-        """Returns the id for a user's text: an id, else the latest job (or array) of that name, else an array's id.
-
-        Raises UnknownJobError with the nearest names.
-        """
-        if self._rows("SELECT 1 FROM jobs WHERE id = ?", (text,)):
-            return text
-        named = self._rows(
-            "SELECT id, array_id FROM jobs WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1", (text,)
-        )
-        if named:
-            job_id, array_id = named[0]
-            return str(array_id or job_id)
-        if self._rows("SELECT 1 FROM jobs WHERE array_id = ? LIMIT 1", (text,)):
-            return text
-        raise UnknownJobError(self._unknown(text))
-
-    def _unknown(self, text: str) -> str:
-        rows = self._rows("SELECT DISTINCT name, id FROM jobs ORDER BY number DESC LIMIT ?", (_NAMES_LOOKED_AT,))
-        import difflib  # noqa: PLC0415 - only for a misspelled name
-
-        known = dict.fromkeys(word for row in rows for word in row)
-        near = difflib.get_close_matches(text, known, n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else "; `windlass history` lists those that ended"
-        return f"no job is called {text!r}{hint}"
 
     def jobs(
         self,
@@ -177,30 +134,17 @@ class StateReader:
             f"{STATE_QUERY} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?", (*values, limit)
         )
 
-    def owners(self) -> dict[str, str]:
-        """Returns jobs that have not ended and must not outlive their client, with the client."""
-        return dict(self._rows("SELECT id, owner FROM jobs WHERE owner IS NOT NULL AND finished_at IS NULL"))
-
-    def owner(self, job_id: str) -> str:
-        """Returns the client that the job must not outlive; "" for none."""
-        rows = self._rows("SELECT owner FROM jobs WHERE id = ? AND owner IS NOT NULL", (job_id,))
-        return str(rows[0][0]) if rows else ""
-
     def last_time(self) -> int:
         """Returns the latest recorded time, in ms."""
-        rows = self._rows("SELECT at FROM transitions ORDER BY number DESC LIMIT 1")
+        rows = self.rows("SELECT at FROM transitions ORDER BY number DESC LIMIT 1")
         return int(rows[0][0]) if rows else 0
-
-    def count(self) -> int:
-        """Returns the number of recorded jobs."""
-        return int(self._rows("SELECT count(*) FROM jobs")[0][0])
 
     # --- history -----------------------------------------------------------------------------------------
 
     def transitions(self, job_id: str) -> list[Transition]:
         """Returns the job's transitions, oldest first."""
         query = "SELECT job_id, at, event, before, after, message FROM transitions WHERE job_id = ? ORDER BY number"
-        rows = self._rows(query, (job_id,))
+        rows = self.rows(query, (job_id,))
         return [Transition(*row) for row in rows]
 
     def events(self, after: int, job_ids: Collection[str] = (), limit: int = 1_000) -> list[tuple[int, Transition]]:
@@ -208,44 +152,36 @@ class StateReader:
         columns = "number, job_id, at, event, before, after, message"
         chosen = f"job_id IN ({_places(job_ids)}) AND" if job_ids else ""
         query = f"SELECT {columns} FROM transitions WHERE {chosen} number > ? ORDER BY number LIMIT ?"  # noqa: S608 - only `?`
-        return [(row[0], Transition(*row[1:])) for row in self._rows(query, (*job_ids, after, limit))]
+        return [(row[0], Transition(*row[1:])) for row in self.rows(query, (*job_ids, after, limit))]
 
     def tasks(self, job_id: str, generation: int | None = None) -> list[Task]:
         """Returns the ranks of one generation, or of all, in order."""
-        if generation is None:
-            return self._tasks(f"{_TASK} WHERE job_id = ? ORDER BY generation, rank", (job_id,))
-        return self._tasks(f"{_TASK} WHERE job_id = ? AND generation = ? ORDER BY rank", (job_id, generation))
+        of_generation = "" if generation is None else "AND generation = ?"
+        values = (job_id,) if generation is None else (job_id, generation)
+        rows = self.rows(f"{_TASK} WHERE job_id = ? {of_generation} ORDER BY generation, rank", values)
+        return [replace(Task(*row), devices=tuple(json.loads(row[6]))) for row in rows]
 
     def verdict(self, job_id: str) -> Verdict | None:
         """Returns the last recorded reason for waiting."""
-        rows = self._rows("SELECT verdict FROM verdicts WHERE job_id = ?", (job_id,))
+        rows = self.rows("SELECT verdict FROM verdicts WHERE job_id = ?", (job_id,))
         return _decode_verdict(rows[0][0]) if rows else None
-
-    def environment(self, job_id: str) -> Mapping[str, str] | None:
-        """Returns the environment of the client that submitted the job, if it was sent."""
-        join = "SELECT text FROM environments JOIN jobs ON jobs.environment = environments.number WHERE jobs.id = ?"
-        rows = self._rows(join, (job_id,))
-        return dict(json.loads(rows[0][0])) if rows else None
 
     def meta(self, key: str) -> str | None:
         """Returns a fact about the whole folder."""
-        rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,))
+        rows = self.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else None
 
     # --- internals ---------------------------------------------------------------------------------------
 
     def _states(self, query: str, values: Iterable[Any] = ()) -> list[JobState]:
-        rows = self._rows(query, values)
+        rows = self.rows(query, values)
         try:
             return [JobState(row[0], row[1], _decode_job(row[2]), _read_status(row[3], row[4])) for row in rows]
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise CorruptError(self._database, str(error)) from error
 
-    def _tasks(self, query: str, values: Iterable[Any] = ()) -> list[Task]:
-        rows = self._rows(query, values)
-        return [replace(Task(*row), devices=tuple(json.loads(row[6]))) for row in rows]
-
-    def _rows(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
+    def rows(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
+        """Returns the rows of a query with `?` for each value; for modules of this package."""
         try:
             return self._connection.execute(query, tuple(values)).fetchall()
         except sqlite3.OperationalError as error:

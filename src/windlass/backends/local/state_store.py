@@ -77,7 +77,7 @@ class StateStore(StateReader):
 
     def unremoved(self) -> list[str]:
         """Returns forgotten jobs whose logs may still exist."""
-        return [row[0] for row in self._rows("SELECT job_id FROM outbox")]
+        return [row[0] for row in self.rows("SELECT job_id FROM outbox")]
 
     def note(self, notes: Notes) -> None:
         """Writes notes outside a turn. Raises BackendError."""

@@ -278,7 +278,7 @@ def resolve_place(text: str, state: Path | None) -> StorageBackend:
     if not isinstance(place, FolderStorage) or place.path.is_dir():
         return place
     if text == place.path.name:
-        from windlass.backends.local.state_reader import UnknownJobError  # noqa: PLC0415 - loads the database
+        from windlass.backends.local.name_resolution import UnknownJobError  # noqa: PLC0415 - loads the database
 
         try:
             return _place_of_job(text, state)
