@@ -147,6 +147,7 @@ class KubernetesStage(Stage):
         directly: dict[str, e.Event] = {
             "saved": e.Saved(generation, self.now),
             "preempt": e.Preempt("its nodes are needed"),
+            "kill": e.Kill("ada"),
         }
         return self._inject(job_id, directly[verb]), _told(job_id, type(directly[verb]))
 
