@@ -22,6 +22,11 @@ def test_a_gang_whose_node_is_deleted_restarts_elsewhere(plane: ControlPlane, pl
             *jobs.pod_group("others", 2),
         )
         await on.until_phase("Running", "ours", "theirs")
+
+        async def all_bound() -> bool:  # the external group may be bound after the jobs
+            return all(pod["spec"].get("nodeName") for pod in (await on.api.get("/api/v1/pods"))["items"])
+
+        await on.until(all_bound, "every pod bound")
         used = {pod["spec"]["nodeName"] for pod in (await on.api.get("/api/v1/pods"))["items"]}
         await on.kubelets.add_nodes(["late-1", "late-2"], gpus=4)
         gone = min(used)
