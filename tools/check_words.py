@@ -1,8 +1,7 @@
 """Checks names and prose for what a program can see: headless sentences, personal pronouns, names that are no nouns.
 
 Looks at every Python file below the checked folders that git knows or would add. Prints one line per finding; exits 1
-if there is one. `--package core` looks at `src/windlass/core` alone, `--package tests/unit/core` at that folder; both
-also look at a folder that `NOT_YET` excepts.
+if there is one. `--package core` looks at `src/windlass/core` alone, `--package tests/unit/core` at that folder.
 """
 
 import argparse
@@ -18,9 +17,6 @@ from pathlib import Path
 from check_sizes import python_files
 
 CHECKED = ("src/", "tests/", "benchmarks/", "examples/", "tools/")
-
-# Folders and files that are not checked yet. Remove a line when `--package` finds nothing there any more.
-NOT_YET = {}
 
 HEADLESS = "who|whoever|what|whatever|whose|where|how|that|those|nobody|somebody"
 PERSONAL = "he|him|his|himself|whoever|nobody|somebody"
@@ -109,11 +105,10 @@ def main(arguments: list[str]) -> int:
 
 
 def is_checked(name: Path, chosen: list[str] | None) -> bool:
+    """Whether a file is below a checked folder and, if packages are chosen, in one of them."""
     if not name.as_posix().startswith(CHECKED):
         return False
-    if chosen:
-        return any(is_below(name, folder) or is_below(name, f"src/windlass/{folder}") for folder in chosen)
-    return not any(is_below(name, folder) for folder in NOT_YET)
+    return not chosen or any(is_below(name, folder) or is_below(name, f"src/windlass/{folder}") for folder in chosen)
 
 
 def is_below(name: Path, folder: str) -> bool:

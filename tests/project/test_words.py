@@ -144,15 +144,10 @@ def test_every_reason_still_excuses_a_name():
         ("tests/unit/core/test_queues.py", ["core", "tests/unit/core"], True),
         ("docs/conf.py", ["docs"], False),
         ("docs/conf.py", None, False),
+        ("src/windlass/core/queues.py", None, True),
+        ("src/windlass/cores.py", ["core"], False),
         ("tools/soak.py", None, True),
     ],
 )
 def test_the_packages_asked_for_are_checked(name, chosen, checked):
     assert check_words.is_checked(Path(name), chosen) is checked
-
-
-def test_a_folder_that_is_not_checked_yet_is_skipped_unless_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(check_words, "NOT_YET", {"src/windlass/core"})
-    assert not check_words.is_checked(Path("src/windlass/core/queues.py"), None)
-    assert check_words.is_checked(Path("src/windlass/core/queues.py"), ["core"])
-    assert check_words.is_checked(Path("src/windlass/cores.py"), None)
