@@ -6,7 +6,7 @@ import functools
 
 import pytest
 from forked_ranks import ranks
-from windlass_loops import losses, unmoved, whole_gradients_between
+from windlass_loops import count_whole_gradients, is_unchanged_by_nan, losses
 
 STEPS = 4
 CLOSE = 2e-6
@@ -91,7 +91,7 @@ def test_parts_of_sequences_keep_their_positions(ac):
 
 @pytest.mark.parametrize("mesh", ["fsdp=2", "dp=2,fsdp=2"])
 def test_between_micro_batches_no_rank_keeps_whole_gradients(mesh):
-    assert ranks(size(mesh), whole_gradients_between, mesh) == [0] * size(mesh)
+    assert ranks(size(mesh), count_whole_gradients, mesh) == [0] * size(mesh)
 
 
 @pytest.mark.parametrize("mesh", ["dp=2", "pp=2", "pp=2,fsdp=2"])
@@ -111,4 +111,4 @@ def test_low_precision_has_similar_losses(precision, mesh, alone):
 @pytest.mark.parametrize("mesh", ["dp=2", "fsdp=2", "pp=2"])
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_a_nan_gradient_changes_no_parameter_even_with_a_finite_loss(mesh, clip):
-    assert ranks(2, unmoved, mesh, clip) == [True, True]
+    assert ranks(2, is_unchanged_by_nan, mesh, clip) == [True, True]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from forked_ranks import ranks
-from windlass_loops import reported
+from windlass_loops import run_with_trackers
 
 
 def test_tensorboard_has_one_run_of_a_restarted_job(tmp_path: Path):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for steps in (4, 8):
-        ranks(2, reported, f"tensorboard:{tmp_path / 'runs'}", str(tmp_path / "kept"), steps, {})
+        ranks(2, run_with_trackers, f"tensorboard:{tmp_path / 'runs'}", str(tmp_path / "kept"), steps, {})
     found = events.EventAccumulator(str(tmp_path / "runs"))
     found.Reload()
     assert [each.step for each in found.Scalars("loss")] == [2, 4, 6, 8]
@@ -24,7 +24,9 @@ def test_mlflow_has_one_run_of_a_restarted_job(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # the store without database and server
     place = f"file:{tmp_path}/mlruns"
     for steps in (4, 8):
-        ranks(1, reported, f"mlflow:{place}", str(tmp_path / "kept"), steps, {"MLFLOW_ALLOW_FILE_STORE": "true"})
+        ranks(
+            1, run_with_trackers, f"mlflow:{place}", str(tmp_path / "kept"), steps, {"MLFLOW_ALLOW_FILE_STORE": "true"}
+        )
     client = mlflow.MlflowClient(place)
     (run,) = client.search_runs([client.get_experiment_by_name("windlass").experiment_id])
     assert (run.info.run_name, run.info.status) == ("digits-7", "FINISHED")
@@ -34,5 +36,5 @@ def test_mlflow_has_one_run_of_a_restarted_job(tmp_path: Path, monkeypatch):
 def test_wandb_keeps_a_run_in_a_folder_where_there_is_no_server(tmp_path: Path):
     pytest.importorskip("wandb")
     env = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path)}
-    ranks(1, reported, "wandb:mine", str(tmp_path / "kept"), 4, env)
+    ranks(1, run_with_trackers, "wandb:mine", str(tmp_path / "kept"), 4, env)
     assert list(tmp_path.glob("wandb/offline-run-*-digits-7/*.wandb"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from forked_ranks import ranks
-from windlass_loops import kept, printed
+from windlass_loops import capture_stdout, run_with_checkpoints
 
 STEPS, CUT = 6, 3
 
@@ -23,9 +23,9 @@ def whole(told):
 def test_a_resumed_run_on_the_same_mesh_is_equal_to_the_bit_with_dropout(mesh, tmp_path: Path):
     count = 4 if "pp" in mesh else 2
     how = {"dropout": 0.1}
-    undisturbed = ranks(count, kept, mesh, str(tmp_path / "a"), STEPS, how)
-    ranks(count, kept, mesh, str(tmp_path / "b"), CUT, how)
-    resumed = ranks(count, kept, mesh, str(tmp_path / "b"), STEPS, how)
+    undisturbed = ranks(count, run_with_checkpoints, mesh, str(tmp_path / "a"), STEPS, how)
+    ranks(count, run_with_checkpoints, mesh, str(tmp_path / "b"), CUT, how)
+    resumed = ranks(count, run_with_checkpoints, mesh, str(tmp_path / "b"), STEPS, how)
 
     for before, after in zip(undisturbed, resumed, strict=True):
         assert list(after["losses"]) == [3, 4, 5]
@@ -35,9 +35,9 @@ def test_a_resumed_run_on_the_same_mesh_is_equal_to_the_bit_with_dropout(mesh, t
 
 def test_the_first_rank_prints_the_location_of_checkpoints_once(tmp_path: Path):
     place = str(tmp_path / "run")
-    first, other = ranks(2, printed, "dp=2", place, CUT, {"every": "2 steps"})
+    first, other = ranks(2, capture_stdout, "dp=2", place, CUT, {"every": "2 steps"})
     assert (first, other) == (f"checkpoints in {place}, every 2 steps, the newest 3 kept\n", "")
-    (again,) = ranks(1, printed, "", place, STEPS, {"every": "auto"})
+    (again,) = ranks(1, capture_stdout, "", place, STEPS, {"every": "auto"})
     assert again.splitlines()[:2] == [
         f"checkpoints in {place}, at the interval of least cost, the newest 3 kept",
         "resumed after step 3, saved on dp=2",
@@ -45,9 +45,9 @@ def test_the_first_rank_prints_the_location_of_checkpoints_once(tmp_path: Path):
 
 
 def test_a_save_by_the_script_inside_the_loop_counts_the_batch_of_that_step(tmp_path: Path):
-    undisturbed = ranks(1, kept, "", str(tmp_path / "a"), STEPS, {})[0]["losses"]
-    ranks(1, kept, "", str(tmp_path / "b"), STEPS, {"saves_and_ends_after": CUT})
-    resumed = ranks(1, kept, "", str(tmp_path / "b"), STEPS, {})[0]["losses"]
+    undisturbed = ranks(1, run_with_checkpoints, "", str(tmp_path / "a"), STEPS, {})[0]["losses"]
+    ranks(1, run_with_checkpoints, "", str(tmp_path / "b"), STEPS, {"saves_and_ends_after": CUT})
+    resumed = ranks(1, run_with_checkpoints, "", str(tmp_path / "b"), STEPS, {})[0]["losses"]
     assert resumed == {step: undisturbed[step] for step in range(CUT, STEPS)}
 
 
@@ -60,9 +60,9 @@ def test_a_save_by_the_script_inside_the_loop_counts_the_batch_of_that_step(tmp_
 def test_a_resumed_run_on_another_mesh_has_the_same_samples_and_losses_up_to_rounding(
     first, count, then, others, tmp_path: Path
 ):
-    undisturbed = ranks(1, kept, "", str(tmp_path / "a"), STEPS, {})
-    cut = ranks(count, kept, first, str(tmp_path / "b"), CUT, {})
-    resumed = ranks(others, kept, then, str(tmp_path / "b"), STEPS, {})
+    undisturbed = ranks(1, run_with_checkpoints, "", str(tmp_path / "a"), STEPS, {})
+    cut = ranks(count, run_with_checkpoints, first, str(tmp_path / "b"), CUT, {})
+    resumed = ranks(others, run_with_checkpoints, then, str(tmp_path / "b"), STEPS, {})
 
     expected = undisturbed[0]["losses"]
     assert cut[0]["losses"] == pytest.approx({step: expected[step] for step in range(CUT)}, abs=1e-6)
@@ -71,26 +71,26 @@ def test_a_resumed_run_on_another_mesh_has_the_same_samples_and_losses_up_to_rou
 
 
 def test_workers_read_the_same_samples(tmp_path: Path):
-    here = ranks(2, kept, "dp=2", str(tmp_path / "a"), CUT, {})
-    beside = ranks(2, kept, "dp=2", str(tmp_path / "b"), CUT, {"workers": 2})
+    here = ranks(2, run_with_checkpoints, "dp=2", str(tmp_path / "a"), CUT, {})
+    beside = ranks(2, run_with_checkpoints, "dp=2", str(tmp_path / "b"), CUT, {"workers": 2})
     assert here[0]["losses"] == beside[0]["losses"]
 
 
 def test_a_stop_signal_to_one_rank_stops_all_ranks_after_a_save(tmp_path: Path):
-    asked = ranks(2, kept, "dp=2", str(tmp_path), STEPS, {"signalled": [1, 2]})
+    asked = ranks(2, run_with_checkpoints, "dp=2", str(tmp_path), STEPS, {"signalled": [1, 2]})
     assert [each["code"] for each in asked] == [83, 83]
     assert [list(each["losses"]) for each in asked] == [[0, 1, 2]] * 2
-    resumed = ranks(2, kept, "dp=2", str(tmp_path), STEPS, {})
+    resumed = ranks(2, run_with_checkpoints, "dp=2", str(tmp_path), STEPS, {})
     assert list(resumed[0]["losses"]) == [3, 4, 5]
 
 
 def test_background_saves_have_the_state_of_their_start(tmp_path: Path):
     """With a save at each step the state is copied while the next step computes, and stays unchanged until then."""
-    ranks(2, kept, "fsdp=2", str(tmp_path / "a"), STEPS, {"every": "1 steps"})
-    undisturbed = ranks(2, kept, "fsdp=2", str(tmp_path / "b"), STEPS, {})
+    ranks(2, run_with_checkpoints, "fsdp=2", str(tmp_path / "a"), STEPS, {"every": "1 steps"})
+    undisturbed = ranks(2, run_with_checkpoints, "fsdp=2", str(tmp_path / "b"), STEPS, {})
     for newer in sorted((tmp_path / "a").glob("step-*"))[1:]:
         for file in newer.iterdir():
             file.unlink()
         newer.rmdir()
-    resumed = ranks(2, kept, "fsdp=2", str(tmp_path / "a"), STEPS, {})
+    resumed = ranks(2, run_with_checkpoints, "fsdp=2", str(tmp_path / "a"), STEPS, {})
     assert resumed[0]["sum"] == undisturbed[0]["sum"]

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from windlass.train.recovery.state_broadcast import broadcast_object, broadcast_small_state, elect_source
 
 
-def gone_apart():
+def diverge_and_broadcast():
     """Take one step in which the second rank has missed the loss that lowers the rate."""
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -29,7 +29,7 @@ def gone_apart():
 
 
 def test_survivors_of_the_same_step_have_the_same_schedules_and_rates():
-    (found, first, alike), (_, second, also) = ranks(2, gone_apart)
+    (found, first, alike), (_, second, also) = ranks(2, diverge_and_broadcast)
     assert found == (0, False)
     assert first != second
     assert alike == also == (*first, 0)

@@ -7,7 +7,7 @@ from forked_ranks import ranks
 from windlass.train.step.consensus import StepConsensus, StepReport
 
 
-def voted():
+def exchange_reports():
     """Each rank in turn has something to report; return what this one received each time."""
     dist.init_process_group("gloo")
     rank, count = dist.get_rank(), dist.get_world_size()
@@ -29,4 +29,4 @@ def test_all_ranks_receive_the_report_of_each_rank(count):
         )
         for speaker in range(count)
     ]
-    assert ranks(count, voted) == [expected] * count
+    assert ranks(count, exchange_reports) == [expected] * count

@@ -77,7 +77,7 @@ def stream(dataset, ranks: int = 1, rank: int = 0, *, workers: int = 0, micro_ba
     )
 
 
-def taken(data: StreamLoader, steps: int) -> list[list[float]]:
+def collect_targets(data: StreamLoader, steps: int) -> list[list[float]]:
     """Return the targets of each step on one rank, over its micro-batches."""
     found = []
     for _, batch in zip(range(steps), data.batches(), strict=False):
@@ -87,7 +87,7 @@ def taken(data: StreamLoader, steps: int) -> list[list[float]]:
 
 
 def together(dataset, ranks: int, steps: int, **how) -> list[list[float]]:
-    mine = [taken(stream(dataset, ranks, rank, **how), steps) for rank in range(ranks)]
+    mine = [collect_targets(stream(dataset, ranks, rank, **how), steps) for rank in range(ranks)]
     return [list(itertools.chain(*parts)) for parts in zip(*mine, strict=True)]
 
 
@@ -116,11 +116,11 @@ def test_a_run_resumes_in_the_middle_also_on_another_number_of_ranks(dataset, do
     whole = together(dataset(10), 1, 7)
     before = [stream(dataset(10), 2, rank) for rank in range(2)]
     for each in before:
-        taken(each, done)
+        collect_targets(each, done)
     after = [stream(dataset(10), 3, rank) for rank in range(3)]
     for each in after:
         each.load_state_dict(before[0].state_dict())
-    rest = [taken(each, 7 - done) for each in after]
+    rest = [collect_targets(each, 7 - done) for each in after]
     assert [list(itertools.chain(*parts)) for parts in zip(*rest, strict=True)] == whole[done:]
 
 
@@ -128,7 +128,7 @@ def test_a_dataset_with_skip_produces_only_unused_samples_and_receives_its_epoch
     dataset = Skipping(10)
     data = stream(dataset)
     data.load_state_dict({"samples": 12, "global_batch": BATCH})
-    assert taken(data, 2) == [[102, 103, 104, 105, 106, 107], [108, 109, 200, 201, 202, 203]]
+    assert collect_targets(data, 2) == [[102, 103, 104, 105, 106, 107], [108, 109, 200, 201, 202, 203]]
     assert dataset.made == 8 + 4
 
 
@@ -155,7 +155,7 @@ def test_random_numbers_depend_on_seed_and_position_alone_and_leave_rank_generat
 def test_a_dataset_without_a_batch_is_refused_on_every_rank_before_the_first_step(size, said, workers):
     for rank in range(2):
         with pytest.raises(TrainError) as refused:
-            taken(stream(Counting(size), 2, rank, workers=workers), 1)
+            collect_targets(stream(Counting(size), 2, rank, workers=workers), 1)
         assert str(refused.value) == said
 
 

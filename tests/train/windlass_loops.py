@@ -30,7 +30,7 @@ def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
     return found
 
 
-def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
+def run_with_checkpoints(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
     """Run with checkpoints: return losses and samples by step, and sums of this rank's parameters at the end."""
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
@@ -45,7 +45,7 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
         with train.init(mesh, report_every=0) as run:
             plan = train.Plan(pipeline=PIPELINE)
             groups = learning if how.get("frozen") else None
-            model, optimizer = run.parallelize(lambda: built(how), plan, groups=groups, lr=1e-2)
+            model, optimizer = run.parallelize(lambda: build_decoder(how), plan, groups=groups, lr=1e-2)
             data = run.data(tokens(100), global_batch=12, workers=how.get("workers", 0))
             schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
             state = run.state(model, optimizer, data, schedule=schedule)
@@ -67,17 +67,17 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
     return told
 
 
-def printed(mesh: str, place: str, steps: int, how: dict[str, Any]) -> str:
-    """Return the stdout of this rank of `kept`."""
+def capture_stdout(mesh: str, place: str, steps: int, how: dict[str, Any]) -> str:
+    """Return the stdout of this rank of `run_with_checkpoints`."""
     import contextlib  # noqa: PLC0415
     import io  # noqa: PLC0415
 
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        kept(mesh, place, steps, how)
+        run_with_checkpoints(mesh, place, steps, how)
     return out.getvalue()
 
 
-def built(how: dict[str, Any]) -> Any:
+def build_decoder(how: dict[str, Any]) -> Any:
     """Build the small decoder; `frozen`: all of it but its head."""
     from small_models import Decoder, Placed  # noqa: PLC0415
 
@@ -94,7 +94,7 @@ def learning(model: Any) -> list[dict[str, Any]]:
     return [{"params": [each for each in model.parameters() if each.requires_grad]}]
 
 
-def whole_gradients_between(mesh: str) -> int:
+def count_whole_gradients(mesh: str) -> int:
     """Return the number of whole gradients on this rank when the second micro-batch is computed."""
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
     from torch.distributed.fsdp import FSDPModule  # noqa: PLC0415
@@ -126,7 +126,7 @@ def whole_gradients_between(mesh: str) -> int:
     return found[1]
 
 
-def unmoved(mesh: str, clip: float | None) -> bool:
+def is_unchanged_by_nan(mesh: str, clip: float | None) -> bool:
     """Return whether parameters are unchanged after a step with NaN gradients and a finite loss."""
     import torch  # noqa: PLC0415
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
@@ -146,7 +146,7 @@ def unmoved(mesh: str, clip: float | None) -> bool:
         return all(torch.equal(*pair) for pair in zip(before, local_parts(model), strict=True))
 
 
-def reported(report_to: str, place: str, steps: int, env: dict[str, str]) -> None:
+def run_with_trackers(report_to: str, place: str, steps: int, env: dict[str, str]) -> None:
     """Run with checkpoints and trackers that report every second step."""
     import os  # noqa: PLC0415
 
@@ -187,7 +187,7 @@ def _run_of(mesh: str, how: dict[str, Any]) -> None:
 
     with train.init(mesh, report_every=0) as run:
         plan = train.Plan(pipeline=how.get("pipeline", PIPELINE), tensor=how.get("tensor", {}))
-        model, optimizer = run.parallelize(lambda: built(how), plan, lr=1e-2)
+        model, optimizer = run.parallelize(lambda: build_decoder(how), plan, lr=1e-2)
         dataset = tokens(100, how.get("length", 16))
         data = run.data(dataset, how.get("global_batch", 12), micro_batch=how.get("micro_batch"))
         checkpoints = run.checkpoint(how["place"], run.state(model, optimizer, data))

@@ -94,27 +94,27 @@ def test_a_slow_store_is_waited_for_in_the_background(tmp_path, place, store):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
+def single_try(monkeypatch):
     """The S3 client tries once, so that retries are those of Windlass."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
 
 
 @pytest.fixture
-def in_parts(monkeypatch):
+def multipart_uploads(monkeypatch):
     """Files of 5 MiB and more are uploaded in parts, as files of 100 MiB are by default."""
     core = pytest.importorskip("s3fs.core")
     monkeypatch.setattr(core, "calculate_chunksize", lambda *_size, **_words: 5 * MIB)
     monkeypatch.setattr(training, "WIDTH", 3 * MIB)
 
 
-def test_an_interrupted_upload_is_retried(tmp_path, place, store, in_parts):
+def test_an_interrupted_upload_is_retried(tmp_path, place, store, multipart_uploads):
     store(cut=3)
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(1, []), (1, [])]
 
 
-def test_an_unfinished_upload_is_no_checkpoint(tmp_path, place, store, in_parts, impatient):
+def test_an_unfinished_upload_is_no_checkpoint(tmp_path, place, store, multipart_uploads, single_try):
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     store(cut=10_000)
     for said, code in ranks.ended(ranks.start(tmp_path / "b", 2, training.train, place, 2)):
@@ -171,7 +171,7 @@ def test_a_missing_bucket_is_reported_before_training(tmp_path, words, store):
         assert "it does not exist: create the bucket or the folder first, or correct its name" in said
 
 
-def test_a_store_that_does_not_answer_is_reported_with_its_address(monkeypatch, store, impatient):
+def test_a_store_that_does_not_answer_is_reported_with_its_address(monkeypatch, store, single_try):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(
         StorageError, match=r"it does not answer: check the network and the address \(AWS_ENDPOINT_URL\)"
