@@ -12,8 +12,9 @@ from windlass.agent.rendezvous import state_machine as rules
 from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
 from windlass.backends.kubernetes.agents.gang_agents import GIVEN_UP, BackendAccess, GangAgents
 from windlass.backends.kubernetes.gangs.run import Run
-from windlass.backends.kubernetes.pods.pod_binding import GENERATION, pod_of
+from windlass.backends.kubernetes.pods.pod_binding import pod_of
 from windlass.core.model.job import RestartPolicy
+from windlass.jobs.kubernetes.labels import GENERATION
 
 
 def pod(name: str, phase: str = "Running") -> Any:
