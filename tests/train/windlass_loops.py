@@ -18,7 +18,7 @@ def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
     found = []
     with train.init(mesh, **asked) as run:
         plan = train.Plan(pipeline=PIPELINE, **planned)
-        model, optimizer = run.parallelize(lambda: (Placed if how.get("places") else Decoder)(8), plan, lr=1e-2)
+        model, optimizer = run.parallelize(lambda: (Placed if how.get("places") else Decoder)(4), plan, lr=1e-2)
         data = run.data(tokens(100), global_batch=24, micro_batch=how.get("micro_batch"))
         for batch in run.steps(data, max_steps=steps):
             loss = run.backward(model, batch, cross_entropy)
