@@ -46,6 +46,13 @@ class JobArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRecovered:
+    """A job whose state could not be recovered at the start of the controller can be now."""
+
+    state: JobState
+
+
+@dataclass(frozen=True, slots=True)
 class JobChanged:
     """The description of a job has changed. For a gang that has started, parts of it take effect at the next start."""
 
@@ -64,7 +71,7 @@ class ClusterChanged:
     reservations: tuple[Reservation, ...] = ()
 
 
-BackendEvent: TypeAlias = JobEvent | JobArrived | JobChanged | ClusterChanged
+BackendEvent: TypeAlias = JobEvent | JobArrived | JobRecovered | JobChanged | ClusterChanged
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,20 @@ A turn reads no clock and does no I/O, so that a simulator and a cluster run the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobChanged, JobEvent, Recovery
+from windlass.backends.port import (
+    BackendEvent,
+    Changes,
+    ClusterChanged,
+    JobArrived,
+    JobChanged,
+    JobEvent,
+    JobRecovered,
+    Recovery,
+)
 from windlass.controller.dependencies import Dependencies
 from windlass.controller.job_ledger import JobLedger
 from windlass.controller.job_timers import JobTimers, earliest
@@ -72,23 +81,10 @@ class Controller:
     def take_over(self, now: int) -> Changes:
         """The first turn on a backend: files every job, and repeats commands that may not have been performed."""
         self._turn = Turn()
-        for state in self.states.values():
-            self._timers.set(state)
-            self._gangs.update(state)
+        self._file(self.states.values())
         self.ledger.pass_time(now)
-        nodes = self.ledger.snapshot().table.nodes
-        self._unreachable.observe(nodes, now)
-        states = list(self.states.values())
-        lost = {node for state in states for node in nodes_of(state)} - {node.name for node in nodes if not node.lost}
-        for state in states:
-            self._enter(state, now)
-            for event in losses_of(state, lost):
-                self._apply(state.id, event, now)
-            self._report_closed_nodes(state.id, now)
-        self._lose_unreachable_nodes(now)
-        commanded = {command.job_id for command in self._turn.commands}
-        for state in list(self.states.values()):
-            self._turn.add(_unanswered_commands(state) if state.id not in commanded else ())
+        self._unreachable.observe(self.ledger.snapshot().table.nodes, now)
+        self._resume(list(self.states.values()), now)
         return self._close(now)
 
     def turn(self, events: Sequence[BackendEvent], now: int) -> Changes:
@@ -138,6 +134,11 @@ class Controller:
                     state = create_state(job_id, number, job, now)
                     self._keep(state, "Arrived", None, now)
                     self._enter(state, now)
+            case JobRecovered(state):
+                if state.id not in self.states:
+                    self.states[state.id] = state
+                    self._file([state])
+                    self._resume([state], now)
             case JobChanged(job_id, job):
                 before = self.states.get(job_id)
                 if before is not None and before.job != job and can_change(before, job):
@@ -149,6 +150,27 @@ class Controller:
                     self._gangs.update(after)
             case ClusterChanged():
                 self._lose_nodes(lost, now)
+
+    def _file(self, states: Iterable[JobState]) -> None:
+        """Sets the timers of recovered jobs and books their nodes."""
+        for state in states:
+            self._timers.set(state)
+            self._gangs.update(state)
+
+    def _resume(self, states: Sequence[JobState], now: int) -> None:
+        """Continues recovered jobs: applies what they have missed, and repeats unanswered commands."""
+        living = {node.name for node in self.ledger.snapshot().table.nodes if not node.lost}
+        lost = {node for state in states for node in nodes_of(state)} - living
+        for state in states:
+            self._enter(state, now)
+            for event in losses_of(state, lost):
+                self._apply(state.id, event, now)
+            self._report_closed_nodes(state.id, now)
+        self._lose_unreachable_nodes(now)
+        commanded = {command.job_id for command in self._turn.commands}
+        for state in states:
+            if state.id not in commanded:
+                self._turn.add(_unanswered_commands(self.states[state.id]))
 
     def _enter(self, state: JobState, now: int) -> None:
         """Queues a job that has just been created, and applies the ends of jobs that it waits for."""

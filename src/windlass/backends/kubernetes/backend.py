@@ -24,11 +24,12 @@ from windlass.backends.kubernetes.event_router import EventRouter
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
 from windlass.backends.kubernetes.external.gang_control import BackendCallbacks
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
+from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_commits import JobCommits
 from windlass.backends.kubernetes.jobs.job_fit import fit_job
-from windlass.backends.kubernetes.jobs.job_reader import JobReader
+from windlass.backends.kubernetes.jobs.job_reader import JobReader, is_kept
 from windlass.backends.kubernetes.jobs.job_reports import JobReports
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
@@ -45,7 +46,7 @@ from windlass.backends.kubernetes.status.pending_conditions import PendingCondit
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, remembered
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
-from windlass.backends.port import BackendEvent, Changes, Recovery
+from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
 from windlass.core.lifecycle.commands import Command, Launch, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
 
@@ -99,7 +100,7 @@ class KubernetesBackend:
             self.inject,
             lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
         )
-        self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds)
+        self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds, self._adopt)
         gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout)
         parts = BackendParts(gang_pods, self.monitor, self.inject, settings.settling)
         self._statuses = StatusWriter(connection, urgent, self.now)
@@ -237,6 +238,14 @@ class KubernetesBackend:
             self.external.resolve_again(changed)
         self.external.process_changed()
         self.gangs.process_due(self.now())
+
+    def _adopt(self, gang: Gang) -> None:
+        """Recovers a gang whose object became readable, or ours, during this term."""
+        self.gangs.adopt(gang)
+        for pod in self.pods.owned(gang.home.uid):
+            self.router.recount(pod)
+        if is_kept(gang.state):
+            self.inject(JobRecovered(gang.state))
 
     def _see_created_job(self, job: dict[str, Any]) -> None:
         self.router.see_jobs(self.job_objects[JOBS].put(job))

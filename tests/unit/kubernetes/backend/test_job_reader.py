@@ -10,7 +10,7 @@ import pytest
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.cluster.job_resolution import Fitted
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
-from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs import readable_spec, stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.jobs.job_reader import JobReader
@@ -19,6 +19,7 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.kubernetes.status.state_writes import DeposedError
+from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.status import Phase, Placement, Status
@@ -36,6 +37,7 @@ class ReaderCase:
     events: list[BackendEvent] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     changed: list[Gang] = field(default_factory=list)
+    adopted: list[Gang] = field(default_factory=list)
     trouble: str = ""
     to_choose: tuple[str, ...] = ()
     near: dict[str, str] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class ReaderCase:
         self.store = JobStore()
         reports = JobReports(self.events.append, self.refused.append, self.store.next_number)
         self.specs = JobSpecs(self.store, reports, self.resolve_names, self.events.append, self.changed.append)
-        self.reader = JobReader(self.store, self.specs, reports, Settings())
+        self.reader = JobReader(self.store, self.specs, reports, Settings(), self.adopted.append)
 
     def resolve_names(self, parsed: ParsedJob) -> Fitted:
         roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
@@ -116,6 +118,100 @@ def test_a_state_written_after_the_recovery_ends_the_leadership_term() -> None:
     case.reader.recover()
     with pytest.raises(DeposedError, match="not known when this term began"):
         case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
+
+
+RUNNING = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Placement({"worker": ("a", "b")}))
+
+
+def test_a_running_gang_survives_an_invalid_edit_and_the_next_leader() -> None:
+    first = ReaderCase()
+    first.reader.update(TRAINING, with_state(training(env={"A": "1"}), RUNNING))
+    first.reader.recover()
+    invalid = with_state(training(version=2, generation=2, nodes=-1), RUNNING)
+    first.reader.update(TRAINING, invalid)
+    (gang,) = first.store
+    assert gang in first.changed
+    text = status_of(gang, gang.status, 0)[readable_spec.FIELD]
+    second = ReaderCase()
+    shown = {**invalid, "status": {**invalid["status"], readable_spec.FIELD: text}}
+    second.reader.update(TRAINING, shown)
+    (state,) = second.reader.recover()
+    assert (state.status, state.job.members) == (RUNNING, 2)
+    (gang,) = second.store
+    assert gang.parsed.manifest["spec"]["env"] == {"A": "1"}
+    assert second.refused[0].message.endswith("; the job continues unchanged")
+    cancelled = {**shown, "metadata": {**shown["metadata"], "resourceVersion": "3", "annotations": {CANCEL: "ada"}}}
+    second.reader.update(TRAINING, cancelled)
+    assert second.take_events() == [JobEvent("ml/digits", Cancel("ada"))]
+
+
+def test_a_repaired_spec_is_applied_and_the_stored_one_is_removed() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(), RUNNING))
+    case.reader.recover()
+    case.reader.update(TRAINING, with_state(training(version=2, generation=2, nodes=-1), RUNNING))
+    (gang,) = case.store
+    text = status_of(gang, gang.status, 0)[readable_spec.FIELD]
+    repaired = with_state(training(version=3, generation=3, nodes=4), RUNNING)
+    repaired["status"][readable_spec.FIELD] = text
+    gang.notes.stale = False
+    case.reader.update(TRAINING, repaired)
+    assert gang.wanted is not None
+    assert gang.wanted[1].members == 4
+    assert gang.notes.stale
+    assert status_of(gang, gang.status, 0)[readable_spec.FIELD] is None
+
+
+def test_a_follower_keeps_the_spec_that_it_has_read_before_an_invalid_edit() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(), RUNNING))
+    case.reader.update(TRAINING, with_state(training(version=2, generation=2, nodes=-1), RUNNING))
+    case.reader.update(TRAINING, with_state(training(version=3, generation=2, nodes=-1), RUNNING))
+    (state,) = case.reader.recover()
+    assert state.job.members == 2
+
+
+def test_a_gang_that_no_leader_can_read_is_adopted_once_its_spec_is_repaired() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(nodes=-1), RUNNING))
+    assert case.reader.recover() == []
+    case.reader.update(TRAINING, training("other", "u2"))
+    (arrived,) = case.take_events()
+    assert isinstance(arrived, JobArrived)
+    assert arrived.number == 6
+    case.reader.update(TRAINING, with_state(training(version=2, generation=2), RUNNING))
+    (gang,) = case.adopted
+    assert (gang.state.status, gang.state.number) == (RUNNING, 5)
+    assert case.take_events() == []
+
+
+def test_a_state_that_another_controller_writes_meanwhile_still_ends_the_term() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(nodes=-1), RUNNING))
+    case.reader.recover()
+    with pytest.raises(DeposedError, match="not known when this term began"):
+        case.reader.update(TRAINING, with_state(training(version=2, generation=2), replace(RUNNING, generation=2)))
+
+
+def test_a_job_with_a_state_stays_ours_although_another_operator_was_installed() -> None:
+    case = ReaderCase()
+    case.reader.leave_kinds(["PyTorchJob"])
+    case.reader.update(PYTORCH, with_state(pytorch_job(version=1), RUNNING))
+    (state,) = case.reader.recover()
+    assert state.status == RUNNING
+    case.reader.leave_kinds([])
+    assert case.adopted == []
+
+
+def test_a_job_of_another_manager_is_adopted_once_it_names_none() -> None:
+    case = ReaderCase()
+    others = with_state(pytorch_job(version=1), RUNNING)
+    others["spec"]["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
+    case.reader.update(PYTORCH, others)
+    assert case.reader.recover() == []
+    case.reader.update(PYTORCH, with_state(pytorch_job(version=2), RUNNING))
+    (gang,) = case.adopted
+    assert gang.state.status == RUNNING
 
 
 def test_names_in_a_job_may_refer_to_objects_listed_after_it() -> None:

@@ -112,6 +112,8 @@ class Gang:
     number: int
     wanted: tuple[ParsedJob, Job] | None = None
     """Spec that its object requests, if it applies to the next start only."""
+    last_readable: str = ""
+    """Its spec for the status (`readable_spec`), while the object's own spec has a fault; else ""."""
     stored: Stored | None = None
     run: Run | None = None
     deleted: bool = False

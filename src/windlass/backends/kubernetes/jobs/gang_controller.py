@@ -35,9 +35,13 @@ class GangController:
     def recover(self) -> None:
         """Takes over the runs that an earlier controller has left."""
         for gang in self._store:
-            if gang.stored is not None and not gang.status.is_gone:
-                gang.run = self._recovered(gang)
-            self._changed.mark(gang)
+            self.adopt(gang)
+
+    def adopt(self, gang: Gang) -> None:
+        """Takes over the run of one gang, if it has one."""
+        if gang.stored is not None and not gang.status.is_gone:
+            gang.run = self._recovered(gang)
+        self._changed.mark(gang)
 
     def see_dead_nodes(self, nodes: Collection[str]) -> None:
         """Records that nothing can run on these nodes any more."""

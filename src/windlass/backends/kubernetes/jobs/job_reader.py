@@ -1,18 +1,19 @@
 """Reads the objects of our job kinds into the job store, as the watches deliver them.
 
-An object becomes a job when it is read without a fault (`job_reports` tells its owner of one). Of two objects with one
-name, one after the other, the second is read only after nothing of the first is left. A follower keeps the stored
-states up to date; it reports nothing until it leads (`recover`).
+An object becomes a job when it is read without a fault (`job_reports` tells its owner of one). A job whose spec becomes
+faulty continues with its last readable spec (`gangs.readable_spec`). Of two objects with one name, one after the other,
+the second is read only after nothing of the first is left. A follower keeps the stored states up to date; it reports
+nothing until it leads (`recover`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, reference_to, version_of
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs import readable_spec, stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
 from windlass.backends.kubernetes.gangs.stored_state import TRAINING, Stored
 from windlass.backends.kubernetes.jobs.job_reports import JobReports, has_cancel_annotation
@@ -27,19 +28,33 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 
 Manifest = Mapping[str, Any]
+_CONTINUES = "; the job continues unchanged"
 
 
 class JobReader:
-    """Adds, changes and removes the gangs of a store. `specs` resolves jobs, `reports` reports them."""
+    """Adds, changes and removes the gangs of a store. `specs` resolves jobs, `reports` reports them.
 
-    def __init__(self, store: JobStore, specs: JobSpecs, reports: JobReports, settings: Settings) -> None:
+    `adopt` is called with each gang that has a state and becomes readable only after the term has begun.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        specs: JobSpecs,
+        reports: JobReports,
+        settings: Settings,
+        adopt: Callable[[Gang], None],
+    ) -> None:
         self._store, self._specs, self._reports, self._settings = store, specs, reports, settings
+        self._adopt = adopt
         self._successors: dict[str, tuple[Resource, Manifest]] = {}
         """By job id: the object that follows one of the same name that has not ended yet."""
         self.foreign_kinds: frozenset[str] = frozenset()
         """Kinds that another operator handles."""
         self._foreign: dict[str, tuple[Resource, Manifest]] = {}
         """By uid: objects that are left to other operators."""
+        self._states_aside: dict[str, Stored] = {}
+        """By uid: states of objects that are no jobs at present: faulty ones, and those left to other operators."""
         self._leads = False
 
     def recover(self) -> list[JobState]:
@@ -49,24 +64,23 @@ class JobReader:
             self._specs.resolve(gang)  # the objects that its names refer to may have been listed after it
         gangs = sorted(self._store, key=lambda gang: gang.number or 2**63)
         known = [gang for gang in gangs if gang.stored is not None]
-        self._store.continue_numbers(max((gang.number for gang in known), default=0))
+        numbers = [gang.number for gang in known] + [stored.number for stored in self._states_aside.values()]
+        self._store.continue_numbers(max(numbers, default=0))
         for gang in sorted((g for g in gangs if g.stored is None), key=_creation_order):
             self._reports.report_arrival(gang)
         for gang in known:
             self._reports.report_missed_requests(gang)
-        kept = [gang for gang in known if gang.status.phase not in TERMINAL or gang.job.ttl is not None]
-        return [gang.state for gang in kept]
+        return [gang.state for gang in known if is_kept(gang.state)]
 
     def update(self, resource: Resource, manifest: Manifest) -> None:
         """Reads an object as it is now."""
         home = reference_to(resource, manifest)
         gang = self._store.owner(home.uid)
-        if gang is not None and not self._leads:
-            self.close(gang)
-            gang = None
-        if gang is not None:
+        if gang is not None and self._leads:
             self._update(gang, manifest)
             return
+        if gang is not None:
+            self.close(gang)
         predecessor = self._store.get(home.job_id)
         if predecessor is not None:
             self._successors[home.job_id] = resource, manifest
@@ -74,12 +88,13 @@ class JobReader:
                 self.delete(predecessor.home.uid)
             return
         if not manifest["metadata"].get("deletionTimestamp"):
-            self._add(home, manifest)
+            self._add(home, manifest, gang)
 
     def delete(self, uid: str) -> None:
         """Ends the job of an object that was deleted."""
         self._reports.forget_faults(uid)
         self._foreign.pop(uid, None)
+        self._states_aside.pop(uid, None)
         gang = self._store.owner(uid)
         if gang is None:
             kept = {name: each for name, each in self._successors.items() if each[1]["metadata"]["uid"] != uid}
@@ -104,51 +119,94 @@ class JobReader:
         for resource, manifest in foreign.values():
             self.update(resource, manifest)
 
-    def _add(self, home: ObjectReference, manifest: Manifest) -> None:
-        parsed = registry.read(manifest, self._settings)
-        if isinstance(parsed, Fault):
-            self._reports.report_fault(home, manifest, str(parsed))
-            return
-        if self._is_foreign(home.resource, parsed):
-            self._foreign[home.uid] = home.resource, manifest
-            return
-        try:
-            stored = stored_state.read((manifest.get("status") or {}).get(stored_state.FIELD))
-        except stored_state.UnreadableError as error:
-            fault = f"status.{stored_state.FIELD} was not written by Windlass: {error}"
-            self._reports.report_fault(home, manifest, fault)
-            return
-        if self._leads and stored is not None:
-            raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
-        gang = _gang(home, manifest, parsed, stored)
-        self._store.add(gang)
-        if self._leads:  # else `recover` resolves it: a follower reads a job again at each of its writes
-            self._specs.resolve(gang)
-            self._reports.report_arrival(gang)
+    def _add(self, home: ObjectReference, manifest: Manifest, before: Gang | None = None) -> None:
+        """Makes an object a gang. `before`: the gang that a follower had made of an earlier version."""
+        stored, unreadable = _state_of(manifest)
+        found = registry.read(manifest, self._settings)
+        parsed = found if isinstance(found, ParsedJob) else None
+        last_readable = ""
+        if isinstance(found, Fault):
+            last_readable = readable_spec.stored_text(manifest) or (_readable_text(before) if before else "")
+            parsed = readable_spec.read(manifest, last_readable, self._settings) if stored else None
+            self._reports.report_fault(home, manifest, f"{found}{_CONTINUES if parsed else ''}")
+        if parsed is None or self._is_foreign(home.resource, parsed, stored):
+            self._put_aside(home, manifest, stored, foreign=parsed is not None)
+        elif unreadable:
+            self._reports.report_fault(home, manifest, unreadable)
+        else:
+            gang = _gang(home, manifest, parsed, stored)
+            gang.last_readable = last_readable
+            self._enter(gang)
 
-    def _is_foreign(self, resource: Resource, parsed: ParsedJob) -> bool:
-        """Tells whether another operator handles a job."""
-        left_to_others = resource.kind in self.foreign_kinds and parsed.policy.managed_by != US
+    def _put_aside(self, home: ObjectReference, manifest: Manifest, stored: Stored | None, *, foreign: bool) -> None:
+        """Keeps an object that is no job at present, with the state that it had when it was put aside."""
+        if foreign:
+            self._foreign[home.uid] = home.resource, manifest
+        if stored is not None and not (self._leads and home.uid in self._states_aside):
+            self._states_aside[home.uid] = stored
+
+    def _enter(self, gang: Gang) -> None:
+        """Adds a gang. Raises DeposedError if another controller has written its state during this term."""
+        if self._leads and gang.stored is not None and self._states_aside.get(gang.home.uid) != gang.stored:
+            raise DeposedError(f"{gang.id} has a state that was not known when this term began")
+        self._states_aside.pop(gang.home.uid, None)
+        self._store.add(gang)
+        if not self._leads:  # `recover` resolves it: a follower reads a job again at each of its writes
+            return
+        self._specs.resolve(gang)
+        if gang.stored is None:
+            self._reports.report_arrival(gang)
+        else:
+            self._adopt(gang)
+            self._reports.report_missed_requests(gang)
+
+    def _is_foreign(self, resource: Resource, parsed: ParsedJob, stored: Stored | None) -> bool:
+        """Tells whether another operator handles a job. A job with a state is ours, whatever was installed since."""
+        left_to_others = resource.kind in self.foreign_kinds and parsed.policy.managed_by != US and stored is None
         return left_to_others or not is_ours(parsed.policy)
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
         # replies to our own writes may have brought this version already, without a look at its request
         if version_of(manifest) <= gang.version.read:
             return
-        labels = gang.parsed.manifest["metadata"].get("labels")
+        metadata = gang.parsed.manifest["metadata"]
         gang.learn(manifest)
         before, gang.version.read_generation = gang.version.read_generation, manifest["metadata"].get("generation")
         gang.version.read = version_of(manifest)
         is_to_end = manifest["metadata"].get("deletionTimestamp") or has_cancel_annotation(manifest)
         if is_to_end and not self._reports.report_cancel(gang) and gang.version.gone:
             self.close(gang)
-        if gang.version.read_generation == before and manifest["metadata"].get("labels") == labels:
+        if gang.version.read_generation == before and manifest["metadata"].get("labels") == metadata.get("labels"):
             return
         parsed = registry.read(manifest, self._settings)
         if isinstance(parsed, Fault):
-            self._reports.report_fault(gang.home, manifest, f"{parsed}; the job continues unchanged")
+            self._reports.report_fault(gang.home, manifest, f"{parsed}{_CONTINUES}")
+            gang.last_readable = _readable_text(gang, metadata)
+            gang.notes.stale = True
+            self._specs.changed(gang)
             return
+        gang.notes.stale |= bool(gang.last_readable)
+        gang.last_readable = ""
         self._specs.apply(gang, parsed)
+
+
+def is_kept(state: JobState) -> bool:
+    """Tells whether the controller is to know a recovered job: it has not ended, or its time to live is counted."""
+    return state.status.phase not in TERMINAL or state.job.ttl is not None
+
+
+def _state_of(manifest: Manifest) -> tuple[Stored | None, str]:
+    """Returns the state in an object, if it has one, and why it cannot be read."""
+    try:
+        return stored_state.read((manifest.get("status") or {}).get(stored_state.FIELD)), ""
+    except stored_state.UnreadableError as error:
+        return None, f"status.{stored_state.FIELD} was not written by Windlass: {error}"
+
+
+def _readable_text(gang: Gang, metadata: Manifest | None = None) -> str:
+    """Returns the spec that the owner last requested without a fault, as a text for the status."""
+    parsed = gang.wanted[0] if gang.wanted else gang.parsed
+    return gang.last_readable or readable_spec.text_of(parsed, metadata or gang.parsed.manifest["metadata"])
 
 
 def _gang(home: ObjectReference, manifest: Manifest, parsed: ParsedJob, stored: Stored | None) -> Gang:

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.gangs import readable_spec
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
@@ -41,6 +42,8 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     says: dict[str, Any] = {**said, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
         says[TRAINING] = gang.notes.training
+    if gang.last_readable or readable_spec.FIELD in before:
+        says[readable_spec.FIELD] = gang.last_readable or None  # null removes it
     return {name: value for name, value in says.items() if name != FIELD}
 
 
