@@ -177,6 +177,8 @@ class JobFollower:
         self.connection: JobController = self._connect()
         self._handled_interrupts = 0
         self._after = 0
+        self._unhandled: list[Json] = []
+        """Events that a stream returned, and whose handling a lost controller interrupted."""
         self._generation: dict[str, int] = {}
         self._output = _JobOutput(screen)
         self._ended: dict[str, Json] = {}
@@ -233,10 +235,9 @@ class JobFollower:
         try:
             pause = _MIN_POLL_S
             while True:
-                events = stream.poll(pause)
+                self._unhandled += stream.poll(pause)
                 self._after = stream.after
-                for event in events:
-                    self._handle_event(event)
+                events = self._handle_events()
                 pause = _MIN_POLL_S if self._output.print_new() or events else min(pause * 1.5, _MAX_POLL_S)
                 if any(event["type"] == "all ended" for event in events):
                     return self._finish()
@@ -249,6 +250,14 @@ class JobFollower:
             stream.close()
 
     # --- events ------------------------------------------------------------------------------------
+
+    def _handle_events(self) -> list[Json]:
+        """Handles and returns the waiting events. One whose handling raises ApiError is the first of the next call."""
+        handled = []
+        while self._unhandled:
+            self._handle_event(self._unhandled[0])
+            handled.append(self._unhandled.pop(0))
+        return handled
 
     def _handle_event(self, event: Json) -> None:
         match event["type"]:

@@ -16,7 +16,7 @@ import strays
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState, Phase, Status
-from windlass.server.operator.history import databases, store, tables
+from windlass.server.operator.history import databases, tables, writer
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
 from windlass.server.operator.history.store import JobHistory
@@ -267,7 +267,7 @@ def test_an_embedded_file_stays_within_its_size(tmp_path):
 
 
 def test_a_missing_server_delays_nothing_and_all_is_written_when_it_is_back(postgres, monkeypatch):
-    monkeypatch.setattr(store, "_RETRY_DELAY_S", 0.05)
+    monkeypatch.setattr(writer, "_RETRY_DELAY_S", 0.05)
     states = [ended(f"through-{number}") for number in range(3)]
     troubles: list[str] = []
 
@@ -294,8 +294,8 @@ def test_a_missing_server_delays_nothing_and_all_is_written_when_it_is_back(post
 
 
 def test_entries_beyond_the_queue_are_counted_and_dropped(monkeypatch, tmp_path):
-    monkeypatch.setattr(store, "_MAX_QUEUED", 3)
-    monkeypatch.setattr(store, "_RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(writer, "_MAX_QUEUED", 3)
+    monkeypatch.setattr(writer, "_RETRY_DELAY_S", 0.01)
     (tmp_path / "file").touch()
     troubles = []
 

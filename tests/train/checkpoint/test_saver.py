@@ -174,11 +174,11 @@ def test_a_search_can_be_limited_to_older_checkpoints(saver, place):
 
 def test_a_committed_checkpoint_is_good_even_if_cleanup_fails(saver, place, monkeypatch):
     def fails(*_):
-        raise ValueError("a name that nobody understands")
+        raise ValueError("a name of unknown form")
 
-    monkeypatch.setattr(saver, "_tidied", fails)
+    monkeypatch.setattr(saver, "_clean_up", fails)
     saver.save(state(), 1, blocking=True)
-    assert saver.cost.cleanup_error == "ValueError: a name that nobody understands"
+    assert saver.cost.cleanup_error == "ValueError: a name of unknown form"
     saver.save(state(), 2, blocking=True)
     assert steps(place) == [2, 1]
 

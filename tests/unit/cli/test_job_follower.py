@@ -21,6 +21,7 @@ from windlass.server.errors import ApiError, Code
 
 NOW = 1_700_000_000_000
 HANDED = [Submission(Job("digits", (Role(command=("true",)),)))]
+PLACED = {"created_at": NOW, "tasks": [], "rank_resources": [], "attempts": 1, "nodes": ["n1"]}
 GONE = ApiError(Code.GONE, "the daemon went away")
 
 
@@ -58,6 +59,8 @@ class Connection:
         return look
 
     def job(self, _name):
+        if self._story is None:
+            raise GONE
         return self._story
 
     def act(self, verb, name, **how):
@@ -112,6 +115,16 @@ def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
         "job digits-1: generation 1 failed: NodeLost: n1 went away; restarting the whole gang",
         f"job digits-1 failed (ExitCode: {made.failed(code=41).status.message}): waited 1.0 s, ran 1m04s, 1 attempt",
     ]
+
+
+def test_a_start_is_reported_although_the_daemon_is_lost_meanwhile(attend, made, monkeypatch):
+    first = Connection([transition(5, "Queued", "Admitted")])
+    second = Connection([], end(made.line(made.failed(code=41))), story=PLACED)
+    monkeypatch.setattr("windlass.cli.job_follower.find_controller", lambda _root: second)
+    code, output = attend(first)
+    assert code == 41
+    assert "job digits-1 admitted in 40 ms on n1 (generation 1)" in output
+    assert ("follow", "digits-1", 5) in second.told
 
 
 def test_ctrl_c_detaches_from_a_job_of_a_daemon(attend):
