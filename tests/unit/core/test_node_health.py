@@ -69,17 +69,48 @@ def test_no_node_is_lost_while_most_are_unreachable() -> None:
 
 def test_half_of_the_nodes_are_not_most_and_two_are_not_many() -> None:
     assert not has_outage(monitor(0, 1, 2, 3, 4))
-    assert not has_outage(monitor(0, 1, nodes=NODES[:2]))
-    assert has_outage(monitor(0, 1, 2, nodes=NODES[:3]))
+    assert not has_outage(monitor(0, 1, nodes=NODES[:3]))
+    assert has_outage(monitor(0, 1, 2, nodes=NODES[:4]))
+
+
+def test_no_node_is_lost_while_all_of_two_or_more_are_unreachable() -> None:
+    found = monitor(0, 1, now=50, nodes=NODES[:2])
+    assert has_outage(found)
+    found.observe(states(1, nodes=NODES[:2]), 80)
+    assert found.lost_at("n1", GRACE) == 80 + GRACE
+    assert monitor(0, now=50, nodes=NODES[:1]).lost_at("n0", GRACE) == 50 + GRACE
 
 
 def test_nodes_that_have_been_dead_for_long_count_neither_way() -> None:
-    found = monitor(*range(7), since=0, now=0)
-    found.observe(states(*range(7), since=0), 10 * UNREACHABLE_GRACE_MS)
-    late = states(*range(7), since=0)
-    late[6] = replace(late[6], unreachable_since=10 * UNREACHABLE_GRACE_MS)
-    found.observe(late, 10 * UNREACHABLE_GRACE_MS)
+    found, late = NodeMonitor(), 20 * UNREACHABLE_GRACE_MS
+    for number in range(7):
+        found.observe(states(*range(number + 1)), 2 * number * UNREACHABLE_GRACE_MS)
+        assert not has_outage(found)
+    found.observe(states(*range(6)), late)
+    found.observe(states(*range(8)), late)
     assert not has_outage(found)
+    found.observe(states(*range(9)), late)
+    assert found.lost_at("n8", GRACE) is None
+    assert found.lost_at("n0", GRACE) == GRACE
+
+
+def test_an_outage_lasts_when_one_more_node_becomes_unreachable_late() -> None:
+    found, late = monitor(*range(6), now=0), UNREACHABLE_GRACE_MS + 60_000
+    found.observe(states(*range(7)), late)
+    assert {found.lost_at(f"n{number}", GRACE) for number in range(7)} == {None}
+    found.observe(states(*range(1, 7)), late + 10)
+    assert found.lost_at("n1", GRACE) is None
+    found.observe(states(*range(2, 7)), late + 20)
+    assert found.lost_at("n2", GRACE) == late + 20 + GRACE
+
+
+def test_a_new_monitor_finds_an_outage_after_one_more_node_became_unreachable() -> None:
+    late = 2 * UNREACHABLE_GRACE_MS
+    nodes = states(*range(7), since=0)
+    nodes[6] = replace(nodes[6], unreachable_since=late)
+    found = NodeMonitor()
+    found.observe(nodes, late)
+    assert {found.lost_at(f"n{number}", GRACE) for number in range(7)} == {None}
 
 
 def test_the_lost_nodes_of_gangs_are_found_with_the_time_of_the_next() -> None:

@@ -4,13 +4,19 @@ A node that its backend declares `lost` (deleted, or out of service) is lost at 
 unreachable: nothing new starts there, and what runs there goes on. It is lost after the grace of each gang on it.
 
 Guard: when many nodes become unreachable at once, the fault is more likely in the network or the control plane than in
-the nodes. Then none of them is lost until the outage is over, and their grace starts afresh. The threshold is that of
-Kubernetes' node lifecycle controller (`--unhealthy-zone-threshold`): at least 3 nodes and more than 55 % of all. Nodes
-count that became unreachable within `UNREACHABLE_GRACE_MS` of the last one; older ones are neither here nor in "all".
+the nodes. Then none of them is lost until the outage is over, and their grace starts anew. The thresholds are those of
+Kubernetes' node lifecycle controller (`--unhealthy-zone-threshold` and full disruption):
+
+- An outage begins when at least 3 nodes and more than 55 % of all become unreachable within `UNREACHABLE_GRACE_MS`.
+  Nodes that were unreachable before count neither here nor in "all".
+- An outage also begins when no node of a cluster of at least 2 is ready.
+- Nodes that become unreachable later, during the outage, are part of it. It lasts until the unreachable nodes that are
+  part of it are below the threshold.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -44,7 +50,8 @@ class NodeMonitor:
     def __init__(self) -> None:
         self._unreachable: dict[str, int] = {}
         """By name: since when."""
-        self._in_outage: frozenset[str] = frozenset()
+        self._outage_start: int | None = None
+        """Nodes that have been unreachable since then or later are part of the outage; None: there is none."""
         self._outage_end = 0
 
     def observe(self, nodes: Iterable[Node], now: int) -> None:
@@ -54,8 +61,8 @@ class NodeMonitor:
         self._unreachable = {
             node.name: _unreachable_since(node, known, now) for node in nodes if not (node.ready or node.lost)
         }
-        before, self._in_outage = self._in_outage, self._find_outage(len(nodes))
-        if before and not self._in_outage:
+        before, self._outage_start = self._outage_start, self._find_outage_start(nodes)
+        if before is not None and self._outage_start is None:
             self._outage_end = now
 
     def is_unreachable(self, name: str) -> bool:
@@ -65,7 +72,7 @@ class NodeMonitor:
     def lost_at(self, name: str, grace: int) -> int | None:
         """Time in ms from which an unreachable node is lost to a gang; None: it is not, as things are."""
         since = self._unreachable.get(name)
-        if since is None or name in self._in_outage:
+        if since is None or (self._outage_start is not None and since >= self._outage_start):
             return None
         return max(since, self._outage_end) + grace
 
@@ -82,13 +89,25 @@ class NodeMonitor:
         lost = [(gang, name) for at, gang, name in times if at <= now]
         return lost, min((at for at, _, _ in times if at > now), default=None)
 
-    def _find_outage(self, count: int) -> frozenset[str]:
-        """Nodes that became unreachable together with too many others. `count`: of all nodes."""
-        newest = max(self._unreachable.values(), default=0)
-        recent = frozenset(name for name, at in self._unreachable.items() if at >= newest - UNREACHABLE_GRACE_MS)
-        others = count - (len(self._unreachable) - len(recent))
-        many = len(recent) >= OUTAGE_NODES and 100 * len(recent) > OUTAGE_PERCENT * others
-        return recent if many else frozenset()
+    def _find_outage_start(self, nodes: Sequence[Node]) -> int | None:
+        """When the present outage began, in ms: the known one if it lasts, else a new one; None: there is none."""
+        times = sorted(self._unreachable.values())
+        if times and len(nodes) > 1 and not any(node.ready for node in nodes):
+            return times[0]
+        if self._outage_start is not None:
+            earlier = bisect_left(times, self._outage_start)
+            if _are_too_many(len(times) - earlier, len(nodes) - earlier):
+                return self._outage_start
+        for earlier, at in enumerate(times):
+            together = bisect_right(times, at + UNREACHABLE_GRACE_MS) - earlier
+            if _are_too_many(together, len(nodes) - earlier):
+                return at
+        return None
+
+
+def _are_too_many(unreachable: int, count: int) -> bool:
+    """Whether so many unreachable nodes of `count` are rather an outage than failures of single nodes."""
+    return unreachable >= OUTAGE_NODES and 100 * unreachable > OUTAGE_PERCENT * count
 
 
 def _unreachable_since(node: Node, known: dict[str, int], now: int) -> int:
