@@ -7,7 +7,6 @@ state is in objects: a controller that takes over compares the states in them wi
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -40,7 +39,6 @@ from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
 from windlass.backends.kubernetes.status.events import EventRecorder
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, remembered
@@ -179,13 +177,8 @@ class KubernetesBackend:
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Writes every state into its object. Returns the jobs whose write failed. Raises BackendError."""
-        own = [(gang, state) for state in changes.states if (gang := self.jobs.get(state.id)) is not None]
-        jobs = [gang.id for gang, _ in own] + list(changes.forgotten)
-        writes = [self._commits.write(gang, state) for gang, state in own]
-        writes += [self._commits.remove(job_id) for job_id in changes.forgotten]
         with self._executor.binding.at_once.with_priority():
-            errors = await asyncio.gather(*writes, return_exceptions=True)
-        failures = failures_of_jobs(list(zip(jobs, errors, strict=True)))
+            failures = await self._commits.write_all(changes.states, changes.forgotten)
         for state in changes.states:
             self.external.commit(state)
         self._usage.note(changes.past)

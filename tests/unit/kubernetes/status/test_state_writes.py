@@ -47,11 +47,11 @@ class Server:
         merged = {name: {**before.get(name, {}), **value} for name, value in status.items() if name == FIELD}
         self.object["status"] = {**before, **status, **merged}
 
-    async def get(self, *_: object) -> dict[str, Any]:
+    async def get(self, *_: object, **_limits: Any) -> dict[str, Any]:
         self.asked.append("get")
         return copy.deepcopy(self.object)
 
-    async def patch(self, *about: Any, subresource: str) -> dict[str, Any]:
+    async def patch(self, *about: Any, subresource: str, **_limits: Any) -> dict[str, Any]:
         assert subresource == "status"
         body = about[-1]
         self.asked.append("patch")
@@ -129,7 +129,7 @@ def test_a_state_whose_write_failed_and_was_carried_out_is_followed_by_the_next(
     gang = gang_of(server)
     patch = server.patch
 
-    async def fails(*about: Any, subresource: str) -> dict[str, Any]:
+    async def fails(*about: Any, subresource: str, **_limits: Any) -> dict[str, Any]:
         await patch(*about, subresource=subresource)
         raise ApiError(500, "InternalError")
 

@@ -11,6 +11,8 @@ import orjson
 
 from windlass.backends.errors import BackendError
 
+INTERNAL_ERROR = 500
+"""Also the status of an admission webhook that cannot be called."""
 _MAX_SHOWN_CHARS = 300
 """Number of characters shown of a reply that is no Status (a proxy's page)."""
 

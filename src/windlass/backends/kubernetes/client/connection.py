@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import orjson
 
 from windlass.backends.kubernetes.client.access import Access
-from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
+from windlass.backends.kubernetes.client.api_errors import INTERNAL_ERROR, ApiError, Outcome, Unreachable
 from windlass.backends.kubernetes.client.paging import PAGE_SIZE, ObjectList, read_page
 from windlass.backends.kubernetes.client.request_counters import RequestCounters
 from windlass.backends.kubernetes.client.resources import PODS, Resource, path
@@ -82,8 +82,12 @@ class Connection:
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
         within: float | None = None,
+        retry_500: bool = True,
     ) -> bytes:
-        """Returns the reply's body. Retries by the rules of `retries`, for `within` seconds."""
+        """Returns the reply's body. Retries by the rules of `retries`, for `within` seconds.
+
+        `retry_500`: whether status 500 is retried like other failures with an unknown outcome.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._within if within is None else within)
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
@@ -95,7 +99,8 @@ class Connection:
             except (ApiError, Unreachable) as failed:
                 error = failed
             error.unsure = unsure = unsure or error.outcome is Outcome.UNKNOWN
-            if not _may_repeat(error, method, path, body, content_type):
+            is_final = isinstance(error, ApiError) and error.status == INTERNAL_ERROR and not retry_500
+            if is_final or not _may_repeat(error, method, path, body, content_type):
                 raise error
             wait = retry_delay(attempt, getattr(error, "retry_after", None), random.random())  # noqa: S311 - no secret
             if loop.time() + wait >= deadline:
@@ -132,7 +137,7 @@ class Connection:
         where = path(resource, metadata.get("namespace"), metadata["name"], subresource)
         return _object(await self.request("PUT", where, body=body, within=within))
 
-    async def patch(
+    async def patch(  # noqa: PLR0913 - by name, and each with a default
         self,
         resource: Resource,
         namespace: str | None,
@@ -143,6 +148,7 @@ class Connection:
         subresource: str = "",
         force: bool = False,
         within: float | None = None,
+        retry_500: bool = True,
     ) -> Object:
         """Patches an object. A resource version in a merge patch makes it conditional.
 
@@ -153,10 +159,12 @@ class Connection:
         params = {"fieldManager": MANAGER, "force": "true" if force else "false"} if kind == "apply" else {}
         where = path(resource, namespace, name, subresource)
         patch_type = _PATCHES[kind]
-        reply = await self.request("PATCH", where, body=body, params=params, content_type=patch_type, within=within)
+        reply = await self.request(
+            "PATCH", where, body=body, params=params, content_type=patch_type, within=within, retry_500=retry_500
+        )
         return _object(reply)
 
-    async def delete(
+    async def delete(  # noqa: PLR0913 - by name, and each with a default
         self,
         resource: Resource,
         namespace: str | None,
@@ -167,6 +175,7 @@ class Connection:
         uid: str | None = None,
         resource_version: str | None = None,
         within: float | None = None,
+        retry_500: bool = True,
     ) -> Object:
         """Deletes an object; the reply is the object or a Status.
 
@@ -181,7 +190,8 @@ class Connection:
             preconditions=preconditions or None,
         )
         body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
-        return _object(await self.request("DELETE", path(resource, namespace, name), body=body, within=within))
+        where = path(resource, namespace, name)
+        return _object(await self.request("DELETE", where, body=body, within=within, retry_500=retry_500))
 
     async def list(
         self,

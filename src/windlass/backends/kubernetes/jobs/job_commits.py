@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
@@ -15,11 +17,14 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.status import state_writes
+from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
 from windlass.backends.kubernetes.status.events import NOT_WRITTEN, RECOVERED, EventRecorder, News
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
 
+_AT_ONCE = 64
+"""Maximum of concurrent writes: half of the client's connections, so that none waits for one while its time passes."""
 _NOT_WRITTEN_NOTE = "its state cannot be written, and no command for it is carried out until then"
 
 
@@ -37,6 +42,23 @@ class JobCommits:
     recount: Callable[[Pod], None]
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def write_all(self, states: Iterable[JobState], forgotten: Sequence[str]) -> Mapping[str, str]:
+        """Writes states and deletes forgotten jobs. Returns the jobs whose write failed, each with the reason.
+
+        Raises DeposedError, and BackendError if nothing could be written.
+        """
+        own = [(gang, state) for state in states if (gang := self.store.get(state.id)) is not None]
+        jobs = [gang.id for gang, _ in own] + list(forgotten)
+        writes = [partial(self.write, gang, state) for gang, state in own]
+        removals = [partial(self.remove, job_id) for job_id in forgotten]
+        errors = await asyncio.gather(*map(self._take_slot, [*writes, *removals]), return_exceptions=True)
+        return await failures_of_jobs(self.connection, list(zip(jobs, errors, strict=True)))
+
+    async def _take_slot(self, write: Callable[[], Awaitable[None]]) -> None:
+        async with self._slots:
+            await write()
 
     async def write(self, gang: Gang, state: JobState) -> None:
         """Writes a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""

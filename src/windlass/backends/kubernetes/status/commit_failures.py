@@ -1,41 +1,54 @@
 """Separates failed writes of single jobs from failures of the whole API server.
 
-A webhook or policy that refuses one object, or an internal error for it, concerns that job: it is deferred, and all
-others continue. A server that does not answer, or answers too late, concerns every job: the turn is repeated.
+A webhook or policy that refuses one object, an internal error for it, or a webhook that is too slow, concerns that job:
+it is deferred, and all others continue. A server that does not answer concerns every job: the turn is repeated. A write
+without an answer can be either; a read that no webhook takes part in tells which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Outcome
+from windlass.backends.kubernetes.client.api_errors import INTERNAL_ERROR, ApiError, NotLeader, Outcome
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import NODES, path
 from windlass.backends.port import BackendError
 
-_INTERNAL_ERROR = 500
-"""Also the status of an admission webhook that cannot be called."""
+_PROBE_TIMEOUT_S = 2.0
 
 
-def failures_of_jobs(outcomes: Sequence[tuple[str, BaseException | None]]) -> Mapping[str, str]:
+async def failures_of_jobs(
+    connection: Connection, outcomes: Sequence[tuple[str, BaseException | None]]
+) -> Mapping[str, str]:
     """Returns the jobs whose write failed, each with the reason. `outcomes`: of each job, the error of its write.
 
     Raises the first error that concerns every job.
     """
-    failures: dict[str, str] = {}
-    some_written = any(error is None for _, error in outcomes)
-    for job_id, error in outcomes:
-        if error is None:
-            continue
-        if not _concerns_one_job(error, some_written=some_written):
+    errors = {job_id: error for job_id, error in outcomes if error is not None}
+    unanswered = [error for error in errors.values() if not _is_answer(error)]
+    for error in unanswered:
+        if not isinstance(error, BackendError) or isinstance(error, NotLeader) or _is_unauthorized(error):
             raise error
-        failures[job_id] = str(error)
-    return failures
+    if unanswered and not await _is_answering(connection):
+        raise unanswered[0]
+    return {job_id: str(error) for job_id, error in errors.items()}
 
 
-def _concerns_one_job(error: BaseException, *, some_written: bool) -> bool:
-    if not isinstance(error, BackendError) or isinstance(error, NotLeader):
+async def _is_answering(connection: Connection) -> bool:
+    """Reads one node from the API server and its etcd."""
+    try:
+        await connection.request("GET", path(NODES), params={"limit": "1"}, within=_PROBE_TIMEOUT_S)
+    except BackendError as error:
+        return _is_answer(error)
+    return True
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Tells whether the API server has decided about this one object: a refusal, or an internal error for it."""
+    if not isinstance(error, ApiError) or _is_unauthorized(error):
         return False
-    if not isinstance(error, ApiError):
-        return some_written
-    if error.is_unauthorized:
-        return False
-    return some_written or error.outcome is Outcome.REFUSED or error.status == _INTERNAL_ERROR
+    return error.outcome is Outcome.REFUSED or error.status == INTERNAL_ERROR
+
+
+def _is_unauthorized(error: BaseException) -> bool:
+    return isinstance(error, ApiError) and error.is_unauthorized

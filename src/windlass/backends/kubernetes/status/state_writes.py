@@ -2,10 +2,14 @@
 
 A write is conditional on the known resource version; after a conflict the object is read again. A field of another
 writer does no harm; a state that is not the one written last means that another controller has taken over.
+
+The controller waits for a write, and an object that cannot be written must not hold up others. So a write has
+`WRITE_TIMEOUT_S` in all, and status 500 is not retried: it is the answer for an object whose webhook is broken.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +20,8 @@ from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.status import JobState, Status
+
+WRITE_TIMEOUT_S = 3.0
 
 
 class DeposedError(Exception):
@@ -36,15 +42,16 @@ async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> No
         body = {"metadata": about, "status": _changes(gang, said)}
         if gang.version.gone:
             return
+        deadline = _deadline()
         try:
-            answer = await connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
+            answer = await _patch(connection, gang, body, deadline)
         except ApiError as error:
             if error.is_missing:
                 gang.version.gone = True
                 return
             if not error.is_conflict:
                 raise
-            answer = await connection.get(home.resource, home.namespace, home.name)
+            answer = await connection.get(home.resource, home.namespace, home.name, within=_seconds_until(deadline))
         gang.learn(answer)
 
 
@@ -52,7 +59,15 @@ async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str],
     """Deletes the object and all that it owns; returns False if that is not allowed. Raises ApiError, Unreachable."""
     home = gang.home
     try:
-        await connection.delete(home.resource, home.namespace, home.name, uid=home.uid, propagation="Background")
+        await connection.delete(
+            home.resource,
+            home.namespace,
+            home.name,
+            uid=home.uid,
+            propagation="Background",
+            within=WRITE_TIMEOUT_S,
+            retry_500=False,
+        )
     except ApiError as error:
         if error.outcome is not Outcome.REFUSED or error.is_unauthorized:
             raise
@@ -67,7 +82,24 @@ def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
     return merge_patch(gang.parsed.manifest.get("status") or {}, said)
 
 
+def _deadline() -> float:
+    """End of a write that begins now, in seconds of the event loop's clock."""
+    return asyncio.get_running_loop().time() + WRITE_TIMEOUT_S
+
+
+def _seconds_until(deadline: float) -> float:
+    return max(0.001, deadline - asyncio.get_running_loop().time())
+
+
+async def _patch(connection: Connection, gang: Gang, body: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    home, within = gang.home, _seconds_until(deadline)
+    return await connection.patch(
+        home.resource, home.namespace, home.name, body, subresource="status", within=within, retry_500=False
+    )
+
+
 async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
+    deadline = _deadline()
     while True:
         before = gang.stored or Stored(state.number, 0, Status())
         new = replace(before.followed_by(state.status), number=state.number)
@@ -76,9 +108,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
             "status": {**_changes(gang, said), FIELD: stored_state.written(new)},
         }
         try:
-            answer = await connection.patch(
-                gang.home.resource, gang.home.namespace, gang.home.name, body, subresource="status"
-            )
+            answer = await _patch(connection, gang, body, deadline)
         except ApiError as error:
             if error.is_missing:
                 gang.version.gone = True
@@ -89,7 +119,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
             if not error.is_conflict:
                 gang.version.unsure.append(new)
                 raise
-            if await _look_again(connection, gang, new):
+            if await _look_again(connection, gang, new, deadline):
                 return
             continue
         except Unreachable:
@@ -101,13 +131,14 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
         return
 
 
-async def _look_again(connection: Connection, gang: Gang, new: Stored) -> bool:
+async def _look_again(connection: Connection, gang: Gang, new: Stored, deadline: float) -> bool:
     """Reads the present object. Returns True if it contains `new`, written by an attempt whose answer was lost.
 
     An earlier state of this controller, whose write has failed without a clear answer, may be there as well.
     """
+    home = gang.home
     try:
-        found = await connection.get(gang.home.resource, gang.home.namespace, gang.home.name)
+        found = await connection.get(home.resource, home.namespace, home.name, within=_seconds_until(deadline))
     except ApiError as error:
         if not error.is_missing:
             raise
