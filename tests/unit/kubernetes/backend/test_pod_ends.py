@@ -12,6 +12,7 @@ from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.pod_ends import Stage
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED, classify_exit
 from windlass.core.model.job import RestartPolicy
+from windlass.wire import USER
 
 START = "2026-01-01T00:00:00Z"
 AT = 1_767_225_600_000
@@ -68,6 +69,55 @@ def test_an_oom_kill_is_a_user_failure_only_under_a_limit_of_the_container(limit
     assert seen.exit is not None
     assert seen.exit.end_class is (OUT_OF_MEMORY if limits else NODE_OUT_OF_MEMORY)
     assert ("its memory limit is 1Gi" in seen.exit.detail) == bool(limits)
+
+
+def ended_at(name: str, code: int, second: int, reason: str = "Error") -> dict[str, Any]:
+    finished = f"2026-01-01T00:00:{second:02}Z"
+    return {"name": name, "state": {"terminated": {"exitCode": code, "reason": reason, "finishedAt": finished}}}
+
+
+def with_sidecar(**status: Any) -> Pod:
+    """A failed pod with a native sidecar: an init container that is always restarted."""
+    failed = pod(phase="Failed", **status)
+    main = msgspec.convert({"name": "main", "resources": {"limits": {"memory": "1Gi"}}}, Container)
+    sidecar = msgspec.convert({"name": "gcs-fuse", "restartPolicy": "Always"}, Container)
+    spec = msgspec.structs.replace(failed.spec, containers=(main,), init_containers=(sidecar,))
+    return msgspec.structs.replace(failed, spec=spec)
+
+
+def test_the_end_of_the_main_container_counts_and_not_that_of_a_killed_sidecar() -> None:
+    failed = with_sidecar(
+        initContainerStatuses=[ended_at("gcs-fuse", 143, 12)], containerStatuses=[ended_at("main", 1, 1)]
+    )
+    seen = pod_ends.observe(failed, AT, PATIENCE)
+    assert seen.exit is not None
+    assert (seen.exit.code, seen.at) == (1, AT + 1_000)
+    assert classify_exit(seen.exit, RestartPolicy()).kind == USER
+
+
+def test_an_oom_kill_counts_although_the_sidecar_was_killed_with_the_same_code() -> None:
+    failed = with_sidecar(
+        initContainerStatuses=[ended_at("gcs-fuse", 137, 12)], containerStatuses=[ended_at("main", 137, 1, "OOMKilled")]
+    )
+    seen = pod_ends.observe(failed, AT, PATIENCE)
+    assert seen.exit is not None
+    assert seen.exit.end_class is OUT_OF_MEMORY
+
+
+def test_a_sidecar_that_fails_before_the_main_container_is_ignored() -> None:
+    failed = with_sidecar(
+        initContainerStatuses=[ended_at("gcs-fuse", 1, 1)], containerStatuses=[ended_at("main", 143, 5)]
+    )
+    seen = pod_ends.observe(failed, AT, PATIENCE)
+    assert seen.exit is not None
+    assert (seen.exit.code, seen.at) == (143, AT + 5_000)
+
+
+def test_the_first_container_that_failed_decides() -> None:
+    failed = pod(phase="Failed", containerStatuses=[ended_at("proxy", 143, 12), ended_at("main", 1, 1)])
+    seen = pod_ends.observe(failed, AT, PATIENCE)
+    assert seen.exit is not None
+    assert (seen.exit.code, seen.at) == (1, AT + 1_000)
 
 
 def test_a_program_that_could_not_be_started_has_not_run() -> None:

@@ -94,7 +94,7 @@ def _end(pod: Pod) -> Exit:
         return Exit(code=0, detail=f"{name} succeeded")
     if (reason := pod.status.reason) and (outside := _from_outside(pod, reason)):
         return outside
-    bad = next((each for each in _containers(pod) if each.state.terminated and each.state.terminated.exit_code), None)
+    bad = _first_failed(pod)
     if bad is None:
         reason = _reason_and_message(pod.status.reason, pod.status.message)
         return _disrupted(pod) or Exit(lost=True, detail=f"{name} failed{reason}")
@@ -170,8 +170,26 @@ def _containers(pod: Pod) -> Iterator[ContainerStatus]:
     yield from pod.status.container_statuses
 
 
+def _ended_containers(pod: Pod) -> Iterator[tuple[ContainerStatus, Terminated]]:
+    """Yields the containers that have ended, except for native sidecars.
+
+    The kubelet stops sidecars (restartable init containers, KEP-753) after the others: their ends say nothing.
+    """
+    sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
+    for status in _containers(pod):
+        if status.state.terminated is not None and status.name not in sidecars:
+            yield status, status.state.terminated
+
+
 def _terminated(pod: Pod) -> Iterator[Terminated]:
-    return (each.state.terminated for each in _containers(pod) if each.state.terminated is not None)
+    return (end for _, end in _ended_containers(pod))
+
+
+def _first_failed(pod: Pod) -> ContainerStatus | None:
+    """Returns the container that failed first; one without a finish time comes after the others."""
+    failed = [each for each in _ended_containers(pod) if each[1].exit_code]
+    first = min(failed, key=lambda each: (not each[1].finished_at, _time(each[1].finished_at)), default=None)
+    return first[0] if first is not None else None
 
 
 def _finished(pod: Pod) -> int | None:
