@@ -214,6 +214,14 @@ def test_a_job_of_another_manager_is_adopted_once_it_names_none() -> None:
     assert gang.state.status == RUNNING
 
 
+def test_a_follower_reports_no_change_of_a_deleted_job() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(), RUNNING))
+    case.reader.delete("u1")
+    assert case.changed == []
+    assert list(case.store) == []
+
+
 def test_names_in_a_job_may_refer_to_objects_listed_after_it() -> None:
     case = ReaderCase(trouble="there is no claim data")
     case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))

@@ -107,7 +107,7 @@ class JobReader:
     def close(self, gang: Gang) -> None:
         """Removes a gang whose object is gone and that has ended; an object of the same name may follow."""
         self._store.discard(gang)
-        if gang.version.gone:
+        if gang.version.gone and self._leads:  # a follower may not delete its pods
             self._specs.changed(gang)
         if successor := self._successors.pop(gang.id, None):
             self.update(*successor)
