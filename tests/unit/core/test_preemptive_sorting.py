@@ -134,6 +134,10 @@ def test_no_gang_is_stopped_within_its_minimum_or_against_its_wish():
     assert plan_of(young, 999).preemptions == ()
     assert plan_of(young, 999).due == 1_000
     assert len(plan_of(young, 1_000).preemptions) == 1
+    refused = replace(running(1, {"n1": 8}, ends_by=10 * HOUR), unevictable_until=2_000)
+    assert plan_of(cluster("srtf", refused, short), 1_000).preemptions == ()
+    assert plan_of(cluster("srtf", refused, short), 1_000).due == 2_000
+    assert len(plan_of(cluster("srtf", refused, short), 2_000).preemptions) == 1
     steadfast = replace(running(1, {"n1": 8}, ends_by=10 * HOUR), preemptible=False)
     assert plan_of(cluster("srtf", steadfast, short), HOUR).preemptions == ()
 

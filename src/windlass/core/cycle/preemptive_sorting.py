@@ -225,6 +225,7 @@ def _due(snapshot: Snapshot, running: list[RunningGang], now: int) -> int | None
     """The next time, in ms, at which time alone may change the order or the gangs that may be preempted."""
     policy = snapshot.policy
     moments = [run.admitted_at + policy.min_runtime for run in running]
+    moments += [run.unevictable_until for run in running if run.unevictable_until is not None]
     moments += [at for each in snapshot.reservations for at in (each.start, each.end)]
     moments = moments if snapshot.classes else []
     if (next_change := order_of(policy).next_change) is not None:
