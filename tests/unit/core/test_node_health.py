@@ -34,8 +34,27 @@ def test_an_unreachable_node_is_lost_after_the_grace() -> None:
     assert (found.lost_at("n1", GRACE), found.lost_at("n2", GRACE)) == (50 + GRACE, None)
 
 
-def test_the_grace_counts_from_the_time_that_the_backend_knows() -> None:
-    assert monitor(1, now=50, since=20).lost_at("n1", GRACE) == 20 + GRACE
+def test_the_grace_counts_from_the_first_observation_or_a_later_time_that_the_backend_knows() -> None:
+    assert monitor(1, now=50, since=20).lost_at("n1", GRACE) == 50 + GRACE
+    assert monitor(1, now=50, since=80).lost_at("n1", GRACE) == 80 + GRACE
+
+
+def test_a_clock_ahead_of_the_backends_shortens_no_grace() -> None:
+    found = monitor(1, now=400_000, since=0)
+    assert found.find_lost([HeldNodes("a", ("n1",), UNREACHABLE_GRACE_MS)], 400_000) == ([], 700_000)
+
+
+def test_a_new_monitor_gives_the_rest_of_an_outage_a_new_grace() -> None:
+    old = monitor(*range(6), since=0)
+    old.observe(states(1, 2, 3, since=0), 1_200_000)
+    assert old.lost_at("n1", UNREACHABLE_GRACE_MS) == 1_500_000
+    assert monitor(1, 2, 3, since=0, now=1_260_000).lost_at("n1", UNREACHABLE_GRACE_MS) == 1_560_000
+
+
+def test_a_node_that_came_back_unobserved_has_a_new_grace() -> None:
+    found = monitor(1, now=50, since=40)
+    found.observe(states(1, since=90), 100)
+    assert found.lost_at("n1", GRACE) == 90 + GRACE
 
 
 def test_the_grace_does_not_restart_when_the_node_is_observed_again() -> None:

@@ -1,7 +1,9 @@
 """Decides when a node is lost: ready, unreachable for a grace, then lost.
 
 A node that its backend declares `lost` (deleted, or out of service) is lost at once. A node that is merely not ready is
-unreachable: nothing new starts there, and what runs there goes on. It is lost after the grace of each gang on it.
+unreachable: nothing new starts there, and what runs there goes on. It is lost after the grace of each gang on it. The
+grace counts from the time at which this monitor first observed the node as unreachable: a new leader does not know when
+the last outage ended, and its clock may differ from the backend's.
 
 Guard: when many nodes become unreachable at once, the fault is more likely in the network or the control plane than in
 the nodes. Then none of them is lost until the outage is over, and their grace starts anew. The thresholds are those of
@@ -17,7 +19,7 @@ Kubernetes' node lifecycle controller (`--unhealthy-zone-threshold` and full dis
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from windlass.core.model.job import Job
@@ -44,12 +46,21 @@ class HeldNodes(NamedTuple):
     grace: int
 
 
+class _Absence(NamedTuple):
+    """Times at which a node became unreachable."""
+
+    since: int
+    """By its backend; if that is unknown, when it was first observed."""
+    observed: int
+    """When this monitor first observed it."""
+
+
 class NodeMonitor:
     """The unreachable nodes and, once there were many at once, the end of that outage. Times are ms."""
 
     def __init__(self) -> None:
-        self._unreachable: dict[str, int] = {}
-        """By name: since when."""
+        self._unreachable: dict[str, _Absence] = {}
+        """By name."""
         self._outage_start: int | None = None
         """Nodes that have been unreachable since then or later are part of the outage; None: there is none."""
         self._outage_end = 0
@@ -59,7 +70,7 @@ class NodeMonitor:
         nodes = list(nodes)
         known = self._unreachable
         self._unreachable = {
-            node.name: _unreachable_since(node, known, now) for node in nodes if not (node.ready or node.lost)
+            node.name: _absence_of(node, known, now) for node in nodes if not (node.ready or node.lost)
         }
         before, self._outage_start = self._outage_start, self._find_outage_start(nodes)
         if before is not None and self._outage_start is None:
@@ -71,10 +82,10 @@ class NodeMonitor:
 
     def lost_at(self, name: str, grace: int) -> int | None:
         """Time in ms from which an unreachable node is lost to a gang; None: it is not, as things are."""
-        since = self._unreachable.get(name)
-        if since is None or (self._outage_start is not None and since >= self._outage_start):
+        absence = self._unreachable.get(name)
+        if absence is None or (self._outage_start is not None and absence.since >= self._outage_start):
             return None
-        return max(since, self._outage_end) + grace
+        return max(*absence, self._outage_end) + grace
 
     def find_lost(self, gangs: Iterable[HeldNodes], now: int) -> tuple[list[tuple[str, str]], int | None]:
         """The (gang, node) pairs that are lost by now, and the time in ms at which to look again."""
@@ -91,7 +102,7 @@ class NodeMonitor:
 
     def _find_outage_start(self, nodes: Sequence[Node]) -> int | None:
         """When the present outage began, in ms: the known one if it lasts, else a new one; None: there is none."""
-        times = sorted(self._unreachable.values())
+        times = sorted(absence.since for absence in self._unreachable.values())
         if times and len(nodes) > 1 and not any(node.ready for node in nodes):
             return times[0]
         if self._outage_start is not None:
@@ -110,6 +121,6 @@ def _are_too_many(unreachable: int, count: int) -> bool:
     return unreachable >= OUTAGE_NODES and 100 * unreachable > OUTAGE_PERCENT * count
 
 
-def _unreachable_since(node: Node, known: dict[str, int], now: int) -> int:
-    """When a node became unreachable: by its backend, else when it was first observed."""
-    return node.unreachable_since if node.unreachable_since is not None else known.get(node.name, now)
+def _absence_of(node: Node, known: Mapping[str, _Absence], now: int) -> _Absence:
+    before = known.get(node.name, _Absence(now, now))
+    return before if node.unreachable_since is None else before._replace(since=node.unreachable_since)
