@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, MemberStarted, Started
 from windlass.core.lifecycle.failure import has_exited_by_itself
+from windlass.core.model.job import RestartPolicy
 
 SETTLING_MS = 1_000
 """Time for which the first failure of a generation waits for ends that happened before it."""
@@ -250,4 +251,4 @@ def _finish(end: _End) -> tuple[int, bool]:
     An end without a finish time was not observed, and its peers' ends follow from it. Where finish times are equal
     (pods have them in whole seconds), a member that was killed or lost precedes one that exited by itself.
     """
-    return -1 if end.at is None else end.at, has_exited_by_itself(end.exit)
+    return -1 if end.at is None else end.at, has_exited_by_itself(end.exit, RestartPolicy())

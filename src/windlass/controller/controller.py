@@ -126,7 +126,7 @@ class Controller:
         """Applies one event. `lost`: the nodes that it declares lost."""
         match event:
             case JobEvent(job_id, inner):
-                self._apply(job_id, self._unreachable.blame(self.states.get(job_id), inner), now)
+                self._apply(job_id, self._unreachable.blame(self.states.get(job_id), inner, now), now)
             case JobArrived(job_id, number, job):
                 known = self.states.get(job_id)
                 # a job that has ended and is kept for its time to live gives way to a new one of its name

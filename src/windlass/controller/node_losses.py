@@ -37,12 +37,19 @@ class UnreachableNodes:
         lost, self.due = self._monitor.find_lost(held, now)
         return [(job_id, NodeLost(node, f"node {node} was unreachable for too long")) for job_id, node in lost]
 
-    def blame(self, state: JobState | None, event: Event) -> Event:
-        """Takes a member's error for the loss of a node, if a node of its gang is unreachable: its peers are there."""
-        if state is None or not isinstance(event, MemberExited) or not has_exited_by_itself(event.exit):
+    def blame(self, state: JobState | None, event: Event, now: int) -> Event:
+        """Takes a member's error for the loss of a node that became unreachable at about that time, with its peers.
+
+        The lists of the job come first: a code that they name keeps its class, and so does an end of the job. In an
+        outage no node is blamed.
+        """
+        if state is None or not isinstance(event, MemberExited) or event.generation != state.status.generation:
             return event
-        node = next((name for name in nodes_of(state) if self._monitor.is_unreachable(name)), None)
-        if node is None or event.generation != state.status.generation:
+        if not has_exited_by_itself(event.exit, state.job.restart):
+            return event
+        at = now if event.at is None else event.at
+        node = next((name for name in nodes_of(state) if self._monitor.may_explain_failure(name, at)), None)
+        if node is None:
             return event
         return NodeLost(node, f"a member failed while node {node} was unreachable: {event.exit.detail}")
 

@@ -66,9 +66,10 @@ def classify_exit(exit: Exit, policy: RestartPolicy) -> EndClass:
     return found
 
 
-def has_exited_by_itself(exit: Exit) -> bool:
-    """Whether the program ended with a plain error code: not killed, not lost, nothing declared."""
-    return not exit.ok and classify_exit(exit, RestartPolicy()).reason == "ExitCode"
+def has_exited_by_itself(exit: Exit, policy: RestartPolicy) -> bool:
+    """Whether the program ended with a plain error code: not killed, not lost, nothing declared, no end of the job."""
+    found = classify_exit(exit, policy)
+    return not exit.ok and found.reason == "ExitCode" and not found.fatal
 
 
 def fail(found: EndClass, message: str, now: int) -> Failure:

@@ -28,7 +28,11 @@ from windlass.core.model.queue import Queue
 
 UNREACHABLE_GRACE_MS = 300_000
 """Default of `Job.unreachable_grace`: Kubernetes tolerates unreachable nodes as long (DefaultTolerationSeconds)."""
+PEER_FAILURE_MS = 300_000
+"""A member that fails within this time after a node of its gang became unreachable may have lost its peer there."""
 OUTAGE_NODES = 3
+DETECTION_MS = 60_000
+"""A backend may notice a dead node so much later: Kubernetes after 50 s (`--node-monitor-grace-period`)."""
 OUTAGE_PERCENT = 55
 
 
@@ -82,10 +86,18 @@ class NodeMonitor:
 
     def lost_at(self, name: str, grace: int) -> int | None:
         """Time in ms from which an unreachable node is lost to a gang; None: it is not, as things are."""
-        absence = self._unreachable.get(name)
-        if absence is None or (self._outage_start is not None and absence.since >= self._outage_start):
+        if not self.is_unreachable(name) or self._is_in_outage(name):
             return None
-        return max(*absence, self._outage_end) + grace
+        return max(*self._unreachable[name], self._outage_end) + grace
+
+    def may_explain_failure(self, name: str, at: int) -> bool:
+        """Whether a node became unreachable, in no outage, at about the time of a failure of a member of its gang.
+
+        `at`: time of the failure in ms, by the backend if it knows it.
+        """
+        if not self.is_unreachable(name) or self._is_in_outage(name):
+            return False
+        return -DETECTION_MS <= at - self._unreachable[name].since <= PEER_FAILURE_MS
 
     def find_lost(self, gangs: Iterable[HeldNodes], now: int) -> tuple[list[tuple[str, str]], int | None]:
         """The (gang, node) pairs that are lost by now, and the time in ms at which to look again."""
@@ -99,6 +111,9 @@ class NodeMonitor:
         ]
         lost = [(gang, name) for at, gang, name in times if at <= now]
         return lost, min((at for at, _, _ in times if at > now), default=None)
+
+    def _is_in_outage(self, name: str) -> bool:
+        return self._outage_start is not None and self._unreachable[name].since >= self._outage_start
 
     def _find_outage_start(self, nodes: Sequence[Node]) -> int | None:
         """When the present outage began, in ms: the known one if it lasts, else a new one; None: there is none."""
