@@ -61,7 +61,7 @@ STREAMS = "WINDLASS_STREAMS"
 """JSON, where the launcher of the agent keeps the output of ranks: for each rank of the node {out, err: descriptors
 that the agent inherits, log: the path of the files without .out and .err}. The agent then prints only its own lines."""
 REPORTS = "WINDLASS_REPORTS"
-"""A descriptor that the agent inherits, or a path, to which it writes `Verdict` and `Recovered`, one a line."""
+"""A descriptor that the agent inherits, or a path, to which it writes `RankFailure` and `RankRecovery`, one a line."""
 RECORDS = "WINDLASS_RECORDS"
 """Folder for the agent's records of its ranks: the file `STATUS_FILE`, replaced atomically at most twice a second, and
 for each generation of the agent the diagnostics of ranks that hung."""

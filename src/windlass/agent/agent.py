@@ -32,7 +32,7 @@ MembershipSource = Union[SingleNode, MultiNode, ControllerClient]
 
 
 def run(options: Options) -> int:
-    """Runs the ranks of this node to the end of the run. Returns the exit code. Raises OptionError."""
+    """Runs the ranks of this node to the end of the run. Returns the exit code. Raises CommandLineError."""
     for note in options.notes:
         messages.print_message(note)
     try:

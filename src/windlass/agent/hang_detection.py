@@ -1,7 +1,7 @@
 """Hang detection from heartbeats: decides whether a gang hangs, and which rank causes it. Pure; `now` is an argument.
 
-Ranks of one gang wait for each other, so a rank that stays in its phase for long is mostly a victim. The suspect is the
-rank that is furthest behind; it hangs only when it exceeds the time limit of its own phase.
+Ranks of one gang wait for each other, so a rank that stays in its phase for long usually waits for another rank. The
+suspect is the rank that is furthest behind; it hangs only when it exceeds the time limit of its own phase.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class HeartbeatTracker:
         self.newest[heartbeat.rank] = LastHeartbeat(heartbeat.step, heartbeat.phase, heartbeat.beat, now)
 
     def forget(self, rank: int | None = None) -> None:
-        """Forgets a rank that has ended or said goodbye, or all ranks; durations of phases stay known."""
+        """Forgets a rank that has ended or sent `Goodbye`, or all ranks; durations of phases stay known."""
         if rank is None:
             self.newest.clear()
             self.passes.clear()

@@ -84,7 +84,7 @@ def parse_streams(text: str) -> Streams:
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
-    """Options of this command line. Raises OptionError; exits as argparse does where an option is unknown."""
+    """Options of this command line. Raises CommandLineError; exits as argparse does where an option is unknown."""
     parsed = parser(environment).parse_args(arguments)
     nodes = _parse_nodes(parsed.nnodes)
     if parsed.max_restarts < 0:

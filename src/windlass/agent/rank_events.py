@@ -1,6 +1,6 @@
-"""Events of the ranks of one node, which an agent reports to its rendezvous leader.
+"""Events of the ranks of one node, which an agent reports to the leader or, with WINDLASS_CONTROLLER, to the controller.
 
-A leader in the same process receives the objects, any other one receives messages.
+A leader in the same process receives the objects; a leader elsewhere and the controller receive messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RanksReady(NamedTuple):
 
 
 class RankFailed(NamedTuple):
-    """A rank exited with an error, hangs, or could not be started."""
+    """A rank exited with an error, hangs, or could not be started, or the store or fork server was lost."""
 
     id: str
     generation: int

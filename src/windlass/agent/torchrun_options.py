@@ -10,7 +10,11 @@ SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
 
 class Option(NamedTuple):
-    """An option with a value. `note`: the reason why it is accepted but has no effect here."""
+    """An option with a value.
+
+    `note`: the reason why it is accepted but has no effect here. `variable`: whether torchrun reads a default from a
+    PET_* variable.
+    """
 
     name: str
     help: str
@@ -139,7 +143,9 @@ def _add_flag(result: argparse.ArgumentParser, flag: Flag, environment: Mapping[
 
 def _add_option(result: argparse.ArgumentParser, option: Option, environment: Mapping[str, str]) -> None:
     default = environment.get(_variable(option.name), option.default) if option.variable else option.default
-    # argparse converts a default that is a text: type and choices hold for variables too
+    if option.choices and default not in (*option.choices, None):  # argparse checks no choices of a default
+        result.error(f"{_variable(option.name)}={default}: one of {', '.join(option.choices)} is expected")
+    # argparse converts a default that is a text, so the type holds for variables too
     result.add_argument(
         *_names(option),
         default=default,

@@ -82,6 +82,13 @@ def test_options_override_their_variables():
     assert (options.nodes, options.procs, options.max_restarts, options.rendezvous.host) == ((2, 4), "3", 5, "h")
 
 
+def test_a_variable_takes_the_same_choices_as_its_option(capsys):
+    with pytest.raises(SystemExit):
+        read("t.py", PET_START_METHOD="bogus")
+    assert "PET_START_METHOD=bogus: one of spawn, fork, forkserver is expected" in capsys.readouterr().err
+    assert read("t.py", PET_START_METHOD="fork").argv == ("t.py",)
+
+
 def test_streams_of_all_ranks_or_of_some():
     options = read("-r 3 -t 0:1,2:3 t.py")
     assert options.redirects == Streams(3)

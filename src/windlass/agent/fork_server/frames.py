@@ -1,4 +1,7 @@
-"""Frames between agent and fork server: JSON over a Unix stream, with open files beside it."""
+"""Length-prefixed JSON over a Unix socket, with file descriptors passed by SCM_RIGHTS.
+
+`client` (the agent) and `server` (the fork server) exchange these frames.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Environment variables of a rank: all those of torchrun's workers, and those of Windlass."""
+"""Environment variables of a rank: those of torchrun's workers except OMP_NUM_THREADS, and those of Windlass.
+
+`rank_processes` sets OMP_NUM_THREADS for the fork server, and ranks inherit it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _NCCL = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 
 
 class RankPosition(NamedTuple):
-    """Number of a rank among all ranks, on its node, and of its node among all nodes."""
+    """Numbers of a rank and of its node, with the sizes of the sets in which they count."""
 
     rank: int
     local: int

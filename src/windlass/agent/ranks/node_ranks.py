@@ -1,4 +1,4 @@
-"""The ranks of this node: starts and stops them on request, and reports each end at once.
+"""Starts and stops the ranks of this node; reports failures at once, and success when all ranks have exited.
 
 The rendezvous and the agent use this module alone. Its parts share one `rank_table`: `rank_start` and `rank_stop` carry
 out requests, `rank_processes` forks, `rank_ends` and `rank_messages` receive, `late_survivors` replaces ranks that are
@@ -33,7 +33,10 @@ from windlass.agent.ranks.status_file import RankStatusFile
 
 
 class NodeRanks:
-    """Ranks of one generation at a time. Calls `report` from the loop, never from within a call of a method."""
+    """The ranks of this node, of one generation at a time.
+
+    Calls `report` from the event loop, never from within a call of a method.
+    """
 
     def __init__(
         self,

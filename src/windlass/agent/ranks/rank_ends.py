@@ -1,4 +1,4 @@
-"""Ends of this node's ranks, of the store and of the fork server, and the events that follow from them."""
+"""Handles exits of ranks, store and fork server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of one node's ranks that starts, stops and ends of ranks use in common."""
+"""Components shared by RankStart, RankStop and RankEnds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.agent.ranks.status_file import RankStatusFile
 
 
 class RankParts(NamedTuple):
-    """One of each part; `node_ranks` creates them."""
+    """The one instance of each component on this node; `node_ranks` creates them."""
 
     table: RankTable
     processes: RankProcesses

@@ -1,4 +1,4 @@
-"""Times of a restart of this node's ranks: printed as one line each, and reported to the launcher of the agent."""
+"""Measures this node's restarts; prints one line per restart and reports it to the agent's parent process."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class RestartReport:
         self._restart = (self._restart or messages.RestartTimes(why, now, now, 0.0, 0.0))._replace(stopped=now)
 
     def await_first_steps(self, ranks: Iterable[int]) -> None:
-        """Waits for the first step of each of these ranks, which are those of a generation with survivors."""
+        """Starts tracking the first step of each of these ranks, which are those of a generation with survivors."""
         assert self._restart is not None  # noqa: S101 - survivors have been re-formed
         self._first_steps = dict.fromkeys(ranks, self._restart)
 
     def forget_first_steps(self) -> None:
-        """Waits for no first step: all ranks are new."""
+        """Stops tracking first steps: all ranks are new."""
         self._first_steps = {}
 
     def report_started(self, generation: int) -> None:

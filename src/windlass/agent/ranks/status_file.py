@@ -21,7 +21,7 @@ _WRITE_INTERVAL_S = 0.5
 
 
 class RankStatusFile:
-    """Writes nothing where `folder` is empty."""
+    """The content of the rank status file and its delayed writes. Writes nothing where `folder` is empty."""
 
     def __init__(self, loop: EventLoop, folder: str) -> None:
         self._loop = loop

@@ -38,7 +38,10 @@ _AWAY_LIMIT_AFTER_SUCCESS_S = 5.0
 
 
 class ControllerClient:
-    """Calls `close` once, at the end of the run. Raises OptionError if `address` is not HOST:PORT."""
+    """The agent's side of the connection to the controller: reports events, carries out orders, reconnects.
+
+    Calls `close` once, at the end of the run. Raises CommandLineError if `address` is not HOST:PORT.
+    """
 
     def __init__(
         self,

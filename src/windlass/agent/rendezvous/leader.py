@@ -33,7 +33,7 @@ class Followers(Protocol):
 
 
 class Leader:
-    """Calls `close` once, at the end of the run."""
+    """The rendezvous state machine with its timers, its ranks and its followers. Calls `close` once, at the end."""
 
     def __init__(
         self,

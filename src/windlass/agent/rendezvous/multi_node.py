@@ -1,4 +1,4 @@
-"""Memberships of a run on several nodes: agents meet at the rendezvous endpoint, one leads, the others follow.
+"""Rendezvous of a run on several nodes: agents meet at the rendezvous endpoint, one leads, the others follow.
 
 The first agent that can listen at the endpoint leads. It sends the roster to all: the agents in order, with addresses.
 When the leader is lost, each follower stops its ranks and calls the agents before it in the roster; one that reaches
@@ -31,7 +31,10 @@ from windlass.agent.rendezvous.roster import Roster
 
 
 class MultiNode:
-    """Calls `close` once, at the end of the run. `rules` apply if this agent leads."""
+    """The membership source of a run on several nodes: leads or follows, and changes between the two.
+
+    Calls `close` once, at the end of the run. `rules` apply if this agent leads.
+    """
 
     def __init__(
         self,

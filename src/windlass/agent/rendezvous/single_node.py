@@ -1,4 +1,4 @@
-"""Memberships of a run on one node: its agent leads itself."""
+"""Rendezvous of a one-node run: an in-process leader without followers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.agent.rendezvous.leader import Leader
 
 
 class _NoFollowers:
-    """Followers of a leader without any."""
+    """Null `Followers`."""
 
     def send(self, agent: str, message: dict[str, Any]) -> None:
         """Does nothing."""
@@ -23,12 +23,12 @@ class _NoFollowers:
         """Does nothing."""
 
     def slowest_ranks(self, _generation: int, /) -> list[hang_detection.SlowestRank]:
-        """None."""
+        """Returns no reports."""
         return []
 
 
 class SingleNode:
-    """Calls `close` once, at the end of the run."""
+    """The membership source of a one-node run. Calls `close` once, at the end of the run."""
 
     def __init__(
         self,

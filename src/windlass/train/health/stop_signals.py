@@ -1,4 +1,4 @@
-"""Notes signals that ask this process to stop. All ranks stop together, after a step that all have finished."""
+"""Records SIGTERM and SIGUSR1; `step.consensus` makes all ranks stop after the same step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT_GRACE_S = 30.0
 
 
 class StopRequests:
-    """Signal handlers that record a stop request, installed until `close`."""
+    """Signal handlers that record a stop request, installed until `close`. Off the main thread none is installed."""
 
     def __init__(self) -> None:
         self.signal_name: str = ""

@@ -25,17 +25,17 @@ _TRANSIENT_NAMES = frozenset(
         "ResponseStreamingError",
         "ServerDisconnectedError",
         "ServerTimeoutError",
-        "ShortReadError",
+        "SizeMismatchError",
     )
 )
-"""Exceptions of botocore, aiohttp and fsspec, by name, so that none of these is imported."""
+"""Exceptions of botocore, aiohttp and fsspec, by name, so that none of these is imported; and `SizeMismatchError`."""
 
 TRIES = 3
 """Number of tries, on top of those of a store's client: S3's spends about ten seconds on each."""
 
 
-class ShortReadError(OSError):
-    """Fewer bytes than the store had announced."""
+class SizeMismatchError(OSError):
+    """An uploaded file has another size in the store."""
 
 
 def is_transient(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from windlass.train.checkpoint.store.backoff import ShortReadError, retry
+from windlass.train.checkpoint.store.backoff import SizeMismatchError, retry
 from windlass.train.checkpoint.store.errors import StorageError, StorageUnusableError
 from windlass.train.checkpoint.store.layout import MANIFEST
 from windlass.train.checkpoint.store.storage_errors import translate_errors
@@ -120,10 +120,10 @@ class ObjectStorage:
         shutil.rmtree(staging, ignore_errors=True)
 
     def _upload_file(self, file: Path, name: str, size: int) -> None:
-        """Upload one file, and check its size in the store."""
+        """Upload one file, and check its size in the store. Raises SizeMismatchError."""
         self.store.put_file(str(file), self._key(name))
         if (stored := int(self.store.info(self._key(name), refresh=True)["size"])) != size:
-            raise ShortReadError(f"{name} has {stored} bytes in the store, and {size} were sent")
+            raise SizeMismatchError(f"{name} has {stored} bytes in the store, and {size} were sent")
 
     def _list(self, folder: str, doing: str) -> list[tuple[str, dict[str, Any]]]:
         def list_entries() -> list[dict[str, Any]]:

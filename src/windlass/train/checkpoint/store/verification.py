@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from windlass.train.checkpoint.store.backoff import ShortReadError, is_transient, retry
+from windlass.train.checkpoint.store.backoff import is_transient, retry
 from windlass.train.checkpoint.store.errors import CheckpointManifestError
 from windlass.train.checkpoint.store.layout import MANIFEST
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, from_json
@@ -63,7 +63,7 @@ def _verify_file(
         except FileNotFoundError:
             return FileProblem(name, "is missing")
         except OSError as error:
-            if isinstance(error, ShortReadError) or not is_transient(error):
+            if not is_transient(error):
                 return FileProblem(name, f"cannot be read: {error.strerror or error}")
             raise
     if size != fact.size:
