@@ -58,7 +58,7 @@ PRELOAD = "WINDLASS_PRELOAD"
 """Modules, separated by commas, that the fork server imports once for all ranks, besides torch. Absent: the modules
 that optimizers need."""
 STREAMS = "WINDLASS_STREAMS"
-"""JSON, where the launcher of the agent keeps the output of ranks: for each rank of the node {out, err: descriptors
+"""JSON, where the agent's parent process keeps the output of ranks: for each rank of the node {out, err: descriptors
 that the agent inherits, log: the path of the files without .out and .err}. The agent then prints only its own lines."""
 REPORTS = "WINDLASS_REPORTS"
 """A descriptor that the agent inherits, or a path, to which it writes `RankFailure` and `RankRecovery`, one a line."""
@@ -68,7 +68,7 @@ for each generation of the agent the diagnostics of ranks that hung."""
 STATUS_FILE = "ranks.json"
 """Name of the rank status file."""
 RESTART_BUDGET = "WINDLASS_RESTART_BUDGET"
-"""A `RestartBudget` as JSON, where the launcher of the agent counts failures and decides what follows the agent's end.
+"""A `RestartBudget` as JSON, where the agent's parent process counts failures and decides what follows the agent's end.
 `--max-restarts` then limits failures of the program alone."""
 CONTROLLER = "WINDLASS_CONTROLLER"
 """HOST:PORT of the controller that sends memberships over TCP. Absent: the agents agree on them among themselves."""
@@ -186,7 +186,7 @@ def classify_end(
 
 
 class RestartBudget(NamedTuple):
-    """Failures that an agent may recover from in place, as the launcher's job policy and history leave them."""
+    """Failures that an agent may recover from in place, as the job's restart policy and history leave them."""
 
     infrastructure: int
     """Failures of infrastructure that are still allowed. Failures of the program are limited by `--max-restarts`."""
@@ -298,7 +298,7 @@ class Dump(NamedTuple):
 
 
 class RankFailure(NamedTuple):
-    """From an agent to its launcher: a rank of this generation has failed."""
+    """From an agent to its parent process: a rank of this generation has failed."""
 
     generation: int
     kind: str
@@ -312,7 +312,7 @@ class RankFailure(NamedTuple):
 
 
 class RankRecovery(NamedTuple):
-    """From an agent to its launcher: all ranks of the agent run again, as this generation."""
+    """From an agent to its parent process: all ranks of the agent run again, as this generation."""
 
     generation: int
     seconds: float

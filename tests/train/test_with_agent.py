@@ -108,14 +108,14 @@ def test_a_stop_signal_to_one_rank_saves_on_all_ranks_and_repeats_no_step(undist
 
 @pytest.mark.parametrize("what", ["hang", "stop"])
 def test_a_hanging_rank_is_named_and_the_run_continues(what, undisturbed, tmp_path):
-    ran, losses = trained(tmp_path, f"9:1:{what}", "--hang", "factor=8,floor=3,first=60")
+    ran, losses = trained(tmp_path, f"9:1:{what}", "--hang", "factor=8,floor=3,initial=60")
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
     assert "hang: rank 1 is in forward of step 9" in ran.stderr
 
 
 def test_a_script_that_is_slow_between_steps_and_in_evaluations_is_not_taken_for_a_hang(undisturbed, tmp_path):
-    ran, losses = trained(tmp_path, "12:1:dawdle", "--hang", "factor=2,floor=2,first=60")
+    ran, losses = trained(tmp_path, "12:1:dawdle", "--hang", "factor=2,floor=2,initial=60")
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
     assert "hang" not in ran.stderr

@@ -1,4 +1,7 @@
-"""One agent from its start to its end: its parts, its signals, and its exit code."""
+"""Runs one agent from its start to its end: creates its parts, handles its signals, decides its exit code.
+
+`ranks.node_ranks` has the ranks; a module of `rendezvous` decides when they start and stop.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from windlass import wire
 from windlass.agent import messages, replica_memory
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.fork_server.client import ROOT
-from windlass.agent.launcher_settings import LauncherSettings, take_settings
 from windlass.agent.options import CommandLineError, Options, RendezvousOptions
+from windlass.agent.parent_settings import ParentSettings, take_settings
 from windlass.agent.rank_events import RankEvent, RanksStopped
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.ranks.output import RankOutput
@@ -44,8 +47,8 @@ def run(options: Options) -> int:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="windlass-agent-", dir="/tmp"))
     try:
-        with replica_memory.create_folder() as memory:
-            return _Agent(options, folder, settings, memory).run()
+        with replica_memory.create_folder() as replica_memory_dir:
+            return _Agent(options, folder, settings, replica_memory_dir).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -63,14 +66,16 @@ def _create_folder() -> Path:
 
 
 class _Agent:
-    def __init__(self, options: Options, folder: Path, settings: LauncherSettings, memory: str) -> None:
+    """One agent: its event loop, its ranks, and the source of its memberships."""
+
+    def __init__(self, options: Options, folder: Path, settings: ParentSettings, replica_memory_dir: str) -> None:
         self._options = options
         self._settings = settings
         self._loop = EventLoop()
         self._output = RankOutput(self._loop, options, messages.console, folder, settings)
         self._loop.on_signals(options.signals, self._on_signal)
         self._ranks = NodeRanks(self._loop, options, self._output, folder, settings, self._on_rank_event)
-        self._ranks.processes.memory = memory
+        self._ranks.processes.replica_memory_dir = replica_memory_dir
         self._ending: EndRun | None = None
         self._end_signal = 0
         """The signal that asked this agent to end."""
@@ -120,17 +125,17 @@ class _Agent:
 
     # --- signals -----------------------------------------------------------------------------------------
 
-    def _on_signal(self, number: int) -> None:
-        if number in (signal.SIGUSR1, signal.SIGUSR2):  # they mean nothing to the agent, and may to ranks
-            self._ranks.signal(number)
+    def _on_signal(self, signum: int) -> None:
+        if signum in (signal.SIGUSR1, signal.SIGUSR2):  # they mean nothing to the agent, and may to ranks
+            self._ranks.send_signal(signum)
         elif self._end_signal:  # a second signal: do not wait any longer
-            self._ranks.signal(signal.SIGKILL)
+            self._ranks.send_signal(signal.SIGKILL)
         else:
-            self._end_signal, self._had_ranks = number, self._ranks.has_ranks
-            name = signal.Signals(number).name
+            self._end_signal, self._had_ranks = signum, self._ranks.has_ranks
+            name = signal.Signals(signum).name
             grace = self._options.shutdown_timeout
             messages.print_message(f"{name}: passed on to the ranks, which have {grace:.0f} s")
-            self._ranks.halt(self._ranks.generation, name, planned=True, number=number)
+            self._ranks.stop(self._ranks.generation, name, graceful=True, signum=signum)
 
     def _end_after_signal(self, event: RankEvent) -> None:
         if isinstance(event, RanksStopped):
@@ -140,8 +145,8 @@ class _Agent:
     def _exit_code(self, ending: EndRun) -> int:
         """Exit code of the agent: 1 for each failure, as torchrun, with three exceptions.
 
-        Codes of `wire.RankExitCode` are passed on; so are all codes where a launcher counts failures, and after a
-        signal that ends the agent.
+        Codes of `wire.RankExitCode` are passed on; so are all codes where the parent process counts failures, and after
+        a signal that ends the agent.
         """
         if ending.code and not self._end_signal:
             messages.print_message(f"the run has failed: {ending.why}")
@@ -155,7 +160,7 @@ class _Agent:
 
 
 def rendezvous_rules(options: Options, budget: wire.RestartBudget | None) -> RendezvousRules:
-    """The rules of the command line; with a budget, limits and backoff are the launcher's."""
+    """The rules of the command line; with a budget, limits and backoff are those of the parent process."""
     rendezvous = options.rendezvous or RendezvousOptions("", 0, "")
     rules = RendezvousRules(
         least=options.nodes[0] if options.rendezvous else 1,

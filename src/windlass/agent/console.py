@@ -1,4 +1,4 @@
-"""The agent's own stdout and stderr: writes never wait for the reader of the console."""
+"""Writes to the agent's own stdout and stderr in a thread, so that the agent never waits for the console's reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MAX_BYTES = 4 << 20
 
 
 class Console:
-    """Writes in order, in one thread."""
+    """The queue of bytes to write, and the one thread that writes them in order."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()

@@ -1,6 +1,6 @@
-"""The error file of a rank: the error that ended it, in the format of torch.distributed.elastic's `record`.
+"""Reads and writes the error file of a rank: the error that ended it, in torch.distributed.elastic's `record` format.
 
-`record`, `windlass.train` and the process that runs a script write it; the last write replaces earlier ones.
+`record`, `windlass.train` and `fork_server.script` write it; the last write replaces earlier ones.
 """
 
 from __future__ import annotations

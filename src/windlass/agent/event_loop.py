@@ -1,4 +1,4 @@
-"""The agent's event loop: waits for descriptors, signals and timers in one thread."""
+"""The agent's event loop: waits for descriptors, signals and timers in one thread, and calls back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DelayedCall:
 
 
 class EventLoop:
-    """Calls back for each event, in the order of arrival, until `end`."""
+    """The loop, and what it waits for. Calls back for each event, in the order of arrival, until `end`."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

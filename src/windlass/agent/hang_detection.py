@@ -24,16 +24,17 @@ _REFORM_LIMITS = (5.0, 60.0)
 
 
 class HangLimits(NamedTuple):
-    """A phase may last `factor` times the 99th percentile of its durations, at least `floor` seconds.
+    """Limits of hang detection, from `--hang`; times in seconds.
 
-    `first`: seconds for a phase without known durations, and the least for an open one (`wire.OPEN_PHASES`): a script's
-    evaluation every thousand steps is no hang because the gaps before it were empty. `silence`: seconds without any
-    output of ranks that send no heartbeats; 0 for no limit.
+    A phase may last `factor` times the 99th percentile of its past durations, and at least `floor`. `initial`: limit
+    for a phase without history, and minimum for open phases (`wire.OPEN_PHASES`), whose past durations do not predict
+    the next (an evaluation every 1000 steps). `silence`: limit without any output, for ranks that send no heartbeats;
+    0 for none.
     """
 
     factor: float = 8.0
     floor: float = 10.0
-    first: float = 600.0
+    initial: float = 600.0
     silence: float = 0.0
 
 
@@ -53,11 +54,11 @@ class SlowestRank(NamedTuple):
     step: int = 0
     phase: str = ""
     beat: int = 0
-    waited: float = 0.0
+    in_phase_s: float = 0.0
     """Seconds that the rank has been in this phase."""
-    limit: float = math.inf
+    limit_s: float = math.inf
     """Seconds that it may be."""
-    silent: float = 0.0
+    silent_s: float = 0.0
     """Seconds since any rank of the node printed anything."""
     ahead: tuple[int, int, int, str] = (-1, 0, -1, "")
     """The rank that is furthest ahead: step, beat, rank, phase."""
@@ -95,7 +96,7 @@ def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: Han
     durations = sorted(heartbeats.durations.get(phase, ()))
     usual = limits.factor * durations[math.ceil(0.99 * len(durations)) - 1] if durations else 0.0
     is_known = phase not in OPEN_PHASES and heartbeats.passes.get(rank, Counter())[phase] >= _MIN_PASSES
-    return max(limits.floor if is_known else limits.first, usual)
+    return max(limits.floor if is_known else limits.initial, usual)
 
 
 def reform_timeout(heartbeats: HeartbeatTracker) -> float:
@@ -105,14 +106,16 @@ def reform_timeout(heartbeats: HeartbeatTracker) -> float:
     return min(most, max(least, 1.5 * longest))
 
 
-def find_slowest_rank(heartbeats: HeartbeatTracker, limits: HangLimits, now: float, silent: float = 0.0) -> SlowestRank:
-    """The rank of one node that is furthest behind. Among equals the last to arrive there: it has waited least."""
+def find_slowest_rank(
+    heartbeats: HeartbeatTracker, limits: HangLimits, now: float, silent_s: float = 0.0
+) -> SlowestRank:
+    """The rank of one node that is furthest behind; among equals the last that entered its phase."""
     if not heartbeats.newest:
-        return SlowestRank(silent=silent)
+        return SlowestRank(silent_s=silent_s)
     rank, last = min(heartbeats.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
-    limit = phase_limit(heartbeats, rank, last.phase, limits)
+    limit_s = phase_limit(heartbeats, rank, last.phase, limits)
     ahead = max((each.step, each.beat, number, each.phase) for number, each in heartbeats.newest.items())
-    return SlowestRank(rank, last.step, last.phase, last.beat, now - last.since, limit, silent, ahead)
+    return SlowestRank(rank, last.step, last.phase, last.beat, now - last.since, limit_s, silent_s, ahead)
 
 
 def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, str] | None:
@@ -120,17 +123,18 @@ def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, 
     reports = list(nodes)
     beating = [each for each in reports if each.rank >= 0]
     if beating:
-        last = min(beating, key=lambda each: (each.step, each.beat, each.waited))
-        if last.waited > last.limit:
+        last = min(beating, key=lambda each: (each.step, each.beat, each.in_phase_s))
+        if last.in_phase_s > last.limit_s:
             return last.rank, _reason(last, beating)
-    elif reports and limits.silence and min(each.silent for each in reports) > limits.silence:
-        return -1, f"no rank has printed anything for {min(each.silent for each in reports):.0f} s"
+    elif reports and limits.silence and min(each.silent_s for each in reports) > limits.silence:
+        return -1, f"no rank has printed anything for {min(each.silent_s for each in reports):.0f} s"
     return None
 
 
 def _reason(last: SlowestRank, nodes: Iterable[SlowestRank]) -> str:
     step, beat, rank, phase = max(tuple(each.ahead) for each in nodes)
-    text = f"rank {last.rank} is in {last.phase} of step {last.step} for {last.waited:.1f} s (at most {last.limit:.1f})"
+    text = f"rank {last.rank} is in {last.phase} of step {last.step}"
+    text += f" for {last.in_phase_s:.1f} s (at most {last.limit_s:.1f})"
     if (step, beat) > (last.step, last.beat):
         text += f"; rank {rank} is in {phase} of step {step}"
     return text

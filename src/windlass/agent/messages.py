@@ -1,4 +1,4 @@
-"""The agent's own lines about the run: one line on stderr for each event."""
+"""Prints the agent's own lines about the run: one line on stderr for each event, through the one `console`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ console = Console()
 
 
 class RestartTimes(NamedTuple):
-    """Stages of one restart, in seconds of one clock."""
+    """Times of the stages of one restart, in seconds of the monotonic clock; 0: not yet."""
 
-    why: str
-    happened: float
-    detected: float
-    stopped: float
-    started: float
+    reason: str
+    failed_at: float
+    detected_at: float
+    stopped_at: float
+    started_at: float
 
 
 def print_message(text: str) -> None:
@@ -41,19 +41,20 @@ def describe_exit(rank: int, pid: int, code: int, reason: str = "") -> str:
     return f"rank {rank} (pid {pid}) killed by {name}"
 
 
-def describe_recovery(generation: int, past: RestartTimes) -> str:
+def describe_recovery(generation: int, restart: RestartTimes) -> str:
     """The start of a generation after another one, with the duration of each stage."""
+    reason, failed_at, detected_at, stopped_at, started_at = restart
     return (
-        f"{past.why}; generation {generation} after {past.started - past.happened:.2f} s: "
-        f"detected {past.detected - past.happened:.2f}, stopped {past.stopped - past.detected:.2f}, "
-        f"spawned {past.started - past.stopped:.2f}"
+        f"{reason}; generation {generation} after {started_at - failed_at:.2f} s: "
+        f"detected {detected_at - failed_at:.2f}, stopped {stopped_at - detected_at:.2f}, "
+        f"spawned {started_at - stopped_at:.2f}"
     )
 
 
-def describe_survivors(generation: int, past: RestartTimes, survivors: int, fresh: int) -> str:
+def describe_survivors(generation: int, restart: RestartTimes, survivors: int, fresh: int) -> str:
     """The first step of a generation in which some ranks of this node were never stopped."""
     return (
-        f"generation {generation} trains again after {past.started - past.happened:.2f} s: "
+        f"generation {generation} trains again after {restart.started_at - restart.failed_at:.2f} s: "
         f"{_ranks(survivors)} went on, {fresh} started anew"
     )
 

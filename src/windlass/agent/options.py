@@ -1,4 +1,4 @@
-"""Options of an agent: read from torchrun's command line, and checked before any process is started."""
+"""Parses and checks the options of an agent: torchrun's command line (`torchrun_options`) and `--hang`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RendezvousOptions(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options of one agent. `rendezvous` is None for a run on one node."""
+    """Options of one agent. `rendezvous` is None for a run on one node. `how`: `script`, `module` or `exec`."""
 
     argv: tuple[str, ...]
     how: str
@@ -234,7 +234,7 @@ def _parse_signals(text: str) -> tuple[int, ...]:
 
 
 def _shutdown_timeout(parsed: int | None, environment: Mapping[str, str]) -> float:
-    """The option, else the grace period of the launcher less the time to kill ranks, else torchrun's 30 s."""
+    """The option, else the grace period in WINDLASS_GRACE less the time to kill ranks, else torchrun's 30 s."""
     if parsed is not None:
         return float(parsed)
     try:

@@ -1,4 +1,4 @@
-"""Packs the agent into one file, for images that have Python (3.9 or newer) and torch, but no Windlass."""
+"""Packs the agent into one file (a zipapp), for images that have Python (3.9 or newer) and torch, but no Windlass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of the ranks of one node, which an agent reports to the leader or, with WINDLASS_CONTROLLER, to the controller.
+"""Events of one node's ranks, which an agent reports to the leader or, with WINDLASS_CONTROLLER, to the controller.
 
 A leader in the same process receives the objects; a leader elsewhere and the controller receive messages.
 """
@@ -14,13 +14,13 @@ USER, INFRASTRUCTURE = wire.USER, wire.INFRASTRUCTURE
 UNCOUNTED = "uncounted"
 """The failure counts against no limit, and ranks are restarted."""
 FINAL = "final"
-"""The run ends regardless of its limits: a restart cannot help, or the launcher of the agents decides on it."""
+"""The run ends regardless of its limits: a restart cannot help, or the agents' parent processes decide on it."""
 
 
 class RanksSucceeded(NamedTuple):
     """All ranks of an agent have exited with code 0."""
 
-    id: str
+    agent_id: str
     """The id of the agent; empty if the receiver knows it from the connection."""
     generation: int
 
@@ -28,19 +28,19 @@ class RanksSucceeded(NamedTuple):
 class RanksReady(NamedTuple):
     """All ranks of an agent can take on a new membership without a restart."""
 
-    id: str
+    agent_id: str
     generation: int
 
 
 class RankFailed(NamedTuple):
     """A rank exited with an error, hangs, or could not be started, or the store or fork server was lost."""
 
-    id: str
+    agent_id: str
     generation: int
     code: int
     """The exit code; negative for a signal."""
-    why: str
-    counts_as: str = USER
+    reason: str
+    charged_to: str = USER
     """`USER`, `INFRASTRUCTURE`, `UNCOUNTED` or `FINAL`: the limit that the failure counts against."""
     hangs: bool = False
     """The rank still exists and cannot take a new membership, so all ranks are stopped."""
@@ -49,13 +49,13 @@ class RankFailed(NamedTuple):
 class RanksStopped(NamedTuple):
     """No rank of this generation is left at an agent. `code`: the exit code that decides the next action; 0: none."""
 
-    id: str
+    agent_id: str
     generation: int
     code: int = 0
 
 
 RankEvent = Union[RanksSucceeded, RanksReady, RankFailed, RanksStopped]
-NAMES: Mapping[str, type[RankEvent]] = {
+EVENT_TYPES: Mapping[str, type[RankEvent]] = {
     "succeeded": RanksSucceeded,
     "ready": RanksReady,
     "failed": RankFailed,
@@ -66,15 +66,16 @@ NAMES: Mapping[str, type[RankEvent]] = {
 
 def message_of(event: RankEvent) -> dict[str, Any]:
     """The message that reports an event."""
-    name = next(name for name, kind in NAMES.items() if isinstance(event, kind))
+    name = next(name for name, kind in EVENT_TYPES.items() if isinstance(event, kind))
     return {"type": name, **event._asdict()}
 
 
-def failure_limit(code: int, budget: wire.RestartBudget | None) -> str:
+def classify_failure(code: int, budget: wire.RestartBudget | None) -> str:
     """The limit that the failure of a rank counts against. `code`: the exit code, negative for a signal; not 0.
 
-    A launcher that sets a budget also places the gang, so it decides on failures that release nodes (`FINAL`). Without
-    a budget these count against no limit, and signals count as failures of the program, as with torchrun.
+    A parent process sets a budget where the gang is placed by Windlass, which then decides on failures that release
+    nodes (`FINAL`). Without a budget these count against no limit, and signals count as failures of the program, as
+    with torchrun.
     """
     end = (None, -code) if code < 0 else (code, None)
     if budget is None:

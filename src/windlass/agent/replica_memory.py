@@ -1,4 +1,4 @@
-"""The folder for in-memory checkpoint replicas: in this node's shared memory, from the agent's start to its end.
+"""Creates the folder for in-memory checkpoint replicas in this node's shared memory; it exists while the agent runs.
 
 It outlives ranks. The agent holds a lock on its folder; a folder without a lock belongs to an agent that was killed,
 and the next agent removes it.

@@ -105,7 +105,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._requests.close()
-        self._reports.close(self._requests.time_left())
+        self._reports.close(self._requests.time_left_ms())
         self._heartbeat.close()
         try:
             if isinstance(error, Exception):
@@ -249,7 +249,7 @@ class Run:
 
     def _step(self, optimizer: torch.optim.Optimizer, clip: float | None, loss: Tensor | None) -> None:
         # 1. send the report of this rank while partial gradients are reduced
-        left = self._requests.time_left()
+        left = self._requests.time_left_ms()
         measures = clip is not None or self._precision.needs_scaling
         check = FiniteCheck(loss, () if measures else parameters_of(optimizer), self.world.device)
         takes = int(self._save_duration() * 1000)

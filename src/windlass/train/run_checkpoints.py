@@ -35,7 +35,7 @@ class RunCheckpoints:
         self._storage = open_storage(location)
         self._options = SaveOptions(parse_interval(every), Retention(keep), parse_steps(replicas))
         interval = "at the interval of least cost" if self._options.every.is_adaptive else f"every {every.strip()}"
-        self._description = f"checkpoints in {self._storage.text}, {interval}, the newest {keep} kept"
+        self._description = f"checkpoints in {self._storage.location}, {interval}, the newest {keep} kept"
         self.create_groups()
         self._saves: RunSaves | None = None
         """Set after `resume`, except during in-place recovery."""
@@ -88,7 +88,7 @@ class RunCheckpoints:
         if self._options.replica_interval is None:
             return None
         with self._run.creating_groups():
-            return open_replicas(self._storage.text, str(self._run.mesh.degrees), self._run.print)
+            return open_replicas(self._storage.location, str(self._run.mesh.degrees), self._run.print)
 
     def _start_saves(self, replicas: MemoryReplicas | None, restored: RestoredState) -> None:
         self._saves = RunSaves(self._run, self._state, self._storage, self._ranks, self._options, replicas, restored)

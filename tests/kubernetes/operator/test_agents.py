@@ -20,8 +20,8 @@ from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 pytestmark = pytest.mark.apiserver
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
-KILLED = {"type": "failed", "id": "", "code": -9, "why": "rank 1 (pid 7) killed by SIGKILL"}
-FAILED = {"type": "failed", "id": "", "code": 1, "why": "rank 0 (pid 8) exited with 1"}
+KILLED = {"type": "failed", "agent_id": "", "code": -9, "reason": "rank 1 (pid 7) killed by SIGKILL"}
+FAILED = {"type": "failed", "agent_id": "", "code": 1, "reason": "rank 0 (pid 8) exited with 1"}
 JOB = Job(
     "digits",
     (Role(replicas=2, resources={"gpu": 1}, command=("python", "train.py"), image="example.com/job:1"),),
@@ -56,7 +56,7 @@ class Agent:
 
     async def stops(self, generation: int) -> None:
         await self.hears("halt")
-        self.say(type="stopped", id="", generation=generation, code=0)
+        self.say(type="stopped", agent_id="", generation=generation, code=0)
 
 
 async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any) -> Agent:

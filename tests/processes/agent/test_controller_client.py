@@ -94,7 +94,7 @@ def test_a_killed_rank_restarts_all_ranks_in_place(bare, port, tmp_path):
         assert [agent.ends() for agent in agents] == [0, 0]
     assert not set(first) & set(second)
     ((generation, why, failure),) = controller.restarts
-    assert (generation, failure.code, failure.id) == (2, -signal.SIGKILL, "p1")
+    assert (generation, failure.code, failure.agent_id) == (2, -signal.SIGKILL, "p1")
     assert f"rank 3 (pid {first[1]}) killed by SIGKILL" in why
     assert "rank 2 of 4" in agents[1].said
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _SCRIPT = Path(__file__).with_name("gpt_script.py")
-_HANG = "factor=8,floor=2.5,first=15"
+_HANG = "factor=8,floor=2.5,initial=15"
 _STEP = re.compile(r"step (\d+): (-?0x\S+)")
 _RANK = re.compile(r"rank (\d+) is (\d+)")
 

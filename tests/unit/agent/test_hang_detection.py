@@ -12,7 +12,7 @@ from windlass.agent.hang_detection import (
 )
 from windlass.wire import Heartbeat
 
-LIMITS = HangLimits(factor=4.0, floor=1.0, first=100.0)
+LIMITS = HangLimits(factor=4.0, floor=1.0, initial=100.0)
 
 
 def beats(heartbeats, rank, *phases, step=1, start=0.0):
@@ -93,10 +93,10 @@ def test_a_rank_that_waits_for_one_in_an_open_phase_does_not_hang():
 
 
 def test_the_rank_that_is_behind_may_be_on_another_node():
-    here = SlowestRank(0, step=20, phase="backward", beat=9, waited=50.0, limit=8.0)
-    there = SlowestRank(5, step=20, phase="data", beat=8, waited=50.0, limit=100.0)
+    here = SlowestRank(0, step=20, phase="backward", beat=9, in_phase_s=50.0, limit_s=8.0)
+    there = SlowestRank(5, step=20, phase="data", beat=8, in_phase_s=50.0, limit_s=100.0)
     assert detect_hang([here, there], LIMITS) is None
-    assert detect_hang([here, there._replace(waited=101.0)], LIMITS)[0] == 5
+    assert detect_hang([here, there._replace(in_phase_s=101.0)], LIMITS)[0] == 5
 
 
 def test_a_rank_that_has_ended_is_not_waited_for():
@@ -108,7 +108,7 @@ def test_a_rank_that_has_ended_is_not_waited_for():
 
 
 def test_without_heartbeats_missing_output_is_a_hang_if_it_is_limited():
-    nodes = [SlowestRank(silent=700.0), SlowestRank(silent=650.0)]
+    nodes = [SlowestRank(silent_s=700.0), SlowestRank(silent_s=650.0)]
     assert detect_hang(nodes, LIMITS) is None
     assert detect_hang(nodes, LIMITS._replace(silence=600.0)) == (-1, "no rank has printed anything for 650 s")
-    assert detect_hang([*nodes, SlowestRank(silent=1.0)], LIMITS._replace(silence=600.0)) is None
+    assert detect_hang([*nodes, SlowestRank(silent_s=1.0)], LIMITS._replace(silence=600.0)) is None

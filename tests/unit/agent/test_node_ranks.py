@@ -10,8 +10,8 @@ import pytest
 from windlass import wire
 from windlass.agent import messages
 from windlass.agent.event_loop import DelayedCall
-from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import Options
+from windlass.agent.parent_settings import ParentSettings
 from windlass.agent.rank_events import RankFailed, RanksReady, RanksStopped
 from windlass.agent.ranks import rank_messages, rank_processes
 from windlass.agent.ranks.node_ranks import NodeRanks
@@ -44,12 +44,12 @@ class FakeForkServer:
     def __init__(self, _loop, _python, _environment, tell):
         self.tell, self.started, self.killed = tell, {}, []
 
-    def run(self, number, _argv, _how, env, _files):
-        self.started[number] = env
+    def run(self, process_id, _argv, _how, env, _files):
+        self.started[process_id] = env
 
-    def signal(self, numbers, what, *, group):
-        if what == signal.SIGKILL and group:
-            self.killed = [int(self.started[number]["RANK"]) for number in numbers]
+    def send_signal(self, process_ids, signum, *, group):
+        if signum == signal.SIGKILL and group:
+            self.killed = [int(self.started[process_id]["RANK"]) for process_id in process_ids]
 
 
 class FakeReceiver:
@@ -98,7 +98,7 @@ class Node:
 
     def __init__(self, folder, budget=None):
         self.clock, self.events = Clock(), []
-        supervised = LauncherSettings(records=str(folder), budget=budget)
+        supervised = ParentSettings(records=str(folder), budget=budget)
         options = Options(("train.py",), "script", "1")
         self.local = NodeRanks(self.clock, options, FakeOutput(folder), folder, supervised, self.events.append)
         self.forks, self.receiver = self.local.processes._fork_server, self.local.messages._receiver
@@ -273,7 +273,7 @@ def test_a_late_survivor_is_not_replaced_once_all_ranks_are_stopped(node):
     here.replace_rank_1()
     here.greet(2)
     here.clock.advance(5.1)
-    here.local.halt(2, "node n2 is lost")
+    here.local.stop(2, "node n2 is lost")
     here.events.clear()
     here.lose(0)
     here.lose(1)
@@ -297,7 +297,7 @@ def test_survivors_with_long_steps_get_the_time_of_one_step(node):
     here.clock.advance(29.0)
     assert not here.events
     here.clock.advance(2.0)
-    assert [each.why for each in here.events] == ["rank 0 is not in generation 2 after 30 s"]
+    assert [each.reason for each in here.events] == ["rank 0 is not in generation 2 after 30 s"]
 
 
 def test_a_new_membership_ends_the_wait_for_an_earlier_one(node):
@@ -339,7 +339,7 @@ def test_ranks_that_are_lost_together_are_one_failure(node):
     here.lose(1)
     here.clock.advance()
     here.greet(0)
-    found = [(each.generation, each.code, each.counts_as) for each in here.failures()]
+    found = [(each.generation, each.code, each.charged_to) for each in here.failures()]
     assert found == [
         (1, -9, "infrastructure"),
         (2, 84, "uncounted"),

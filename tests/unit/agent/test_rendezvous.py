@@ -89,7 +89,7 @@ def test_node_ranks_give_the_order_and_arrival_does_without_them():
 def test_the_run_is_over_when_all_have_ended_well():
     state, actions = after(running(), *[(RanksSucceeded(name, 1), 5.0) for name in "ab"])
     assert not actions
-    assert after(state, (RanksSucceeded("c", 1), 6.0))[1] == [EndRun(0, "all ranks have ended well")]
+    assert after(state, (RanksSucceeded("c", 1), 6.0))[1] == [EndRun(0, "all ranks have succeeded")]
 
 
 def test_a_failed_rank_stops_all_and_the_next_generation_starts_when_all_have_stopped():

@@ -44,13 +44,13 @@ def test_other_data_are_refused(data):
 
 def test_ranks_are_numbered_after_those_of_the_members_before():
     places = environment.rank_positions(wire.Membership(1, MEMBERS, 1, me=1))
-    assert [(place.rank, place.local, place.world, place.group) for place in places] == [
+    assert [(place.rank, place.local_rank, place.world_size, place.group_rank) for place in places] == [
         (2, 0, 5, 1), (3, 1, 5, 1), (4, 2, 5, 1),
     ]  # fmt: skip
 
 
 def settings(**more):
-    return environment.RankSettings("r1", "default", 3, agent_store=True, socket="/s", dumps="/d", **more)
+    return environment.RankSettings("r1", "default", 3, agent_store=True, socket="/s", dump_dir="/d", **more)
 
 
 def test_a_rank_gets_the_variables_of_torchruns_workers():

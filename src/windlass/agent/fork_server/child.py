@@ -1,4 +1,4 @@
-"""A forked child before it is a rank or a store: its session, signals, files and environment."""
+"""Makes a forked child a rank or a store: its session, signals, files and environment. `server` forks it."""
 
 from __future__ import annotations
 

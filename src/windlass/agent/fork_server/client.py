@@ -1,4 +1,4 @@
-"""The agent's end of the fork server: starts it, requests ranks from it, receives its events."""
+"""The agent's client of the fork server (`server`): starts it, requests processes from it, receives its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ ROOT = str(Path(windlass.__file__).resolve().parent.parent)
 
 
 class ForkServerClient:
-    """Passes events of the fork server to `receive`, and {"event": "gone"} when it ends without a request."""
+    """One fork server process and the connection to it. `process_id`: number that the agent gives a process.
+
+    Passes events of the fork server to `receive`, and {"event": "gone"} when it ends without a request.
+    """
 
     def __init__(
         self,
@@ -44,27 +47,27 @@ class ForkServerClient:
             )
         loop.watch(self._link, self._read)
 
-    def run(self, number: int, argv: Sequence[str], how: str, env: Mapping[str, str], files: Sequence[int]) -> None:
+    def run(self, process_id: int, argv: Sequence[str], how: str, env: Mapping[str, str], files: Sequence[int]) -> None:
         """Starts a rank. `files`: stdout, stderr and the file for its stacks; the caller closes them."""
-        self._request({"request": "run", "id": number, "argv": list(argv), "how": how, "env": dict(env)}, files)
+        self._request({"request": "run", "id": process_id, "argv": list(argv), "how": how, "env": dict(env)}, files)
 
-    def store(self, number: int, listener: socket.socket) -> None:
+    def store(self, process_id: int, listener: socket.socket) -> None:
         """Starts a store on a listening socket."""
         port = listener.getsockname()[1]
-        self._request({"request": "store", "id": number, "port": port}, [listener.fileno()])
+        self._request({"request": "store", "id": process_id, "port": port}, [listener.fileno()])
 
-    def count(self, number: int, option: str) -> str:
+    def count(self, process_id: int, option: str) -> str:
         """Number of ranks that torchrun starts for `gpu`, `auto` and so on; or the text of an error."""
         answer, theirs = os.pipe()
-        self._request({"request": "count", "id": number, "option": option}, [theirs])
+        self._request({"request": "count", "id": process_id, "option": option}, [theirs])
         os.close(theirs)
         with open(answer, "rb") as file:
             return file.read().decode()
 
-    def signal(self, numbers: Sequence[int], what: int, *, group: bool) -> None:
-        """Sends a signal to living ranks. `group`: to all processes of their process groups."""
-        if numbers:
-            self._request({"request": "signal", "ids": list(numbers), "signal": int(what), "group": group})
+    def send_signal(self, process_ids: Sequence[int], signum: int, *, group: bool) -> None:
+        """Sends a signal to living processes. `group`: to all processes of their process groups."""
+        if process_ids:
+            self._request({"request": "signal", "ids": list(process_ids), "signal": int(signum), "group": group})
 
     def close(self) -> None:
         """Ends the fork server and all processes that it has forked."""

@@ -87,10 +87,14 @@ def _no_cuda_driver() -> Iterator[None]:
 
 
 class _ForkServer:
+    """The loop of the fork server: takes requests, forks children, reaps them. Process ids are given by the agent."""
+
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._ids: dict[int, int] = {}
+        """pid → process id."""
         self._pids: dict[int, int] = {}
+        """Process id → pid."""
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._woken, False)
@@ -113,14 +117,14 @@ class _ForkServer:
         if frame is None:
             self._end()
         elif frame.message["request"] == "signal":
-            for number in frame.message["ids"]:
-                self._signal(number, frame.message["signal"], group=frame.message["group"])
+            for process_id in frame.message["ids"]:
+                self._send_signal(process_id, frame.message["signal"], group=frame.message["group"])
         else:
             return self._fork(frame)
         return None
 
     def _fork(self, frame: frames.Frame) -> ChildMain | None:
-        parent, number = os.getpid(), frame.message["id"]
+        parent, process_id = os.getpid(), frame.message["id"]
         signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)  # signals wait until the child has handlers
         pid = os.fork()
         if pid == 0:
@@ -132,8 +136,8 @@ class _ForkServer:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
         for descriptor in frame.files:
             os.close(descriptor)
-        self._ids[pid], self._pids[number] = number, pid
-        self._send({"event": "started", "id": number, "pid": pid})
+        self._ids[pid], self._pids[process_id] = process_id, pid
+        self._send({"event": "started", "id": process_id, "pid": pid})
         return None
 
     def _reap_all(self) -> None:
@@ -146,21 +150,21 @@ class _ForkServer:
 
     def _reap(self, pid: int) -> None:
         """Reaps a child and kills the rest of its group before that, while its pid cannot be another process'."""
-        number = self._ids.pop(pid, None)
-        if number is not None:
+        process_id = self._ids.pop(pid, None)
+        if process_id is not None:
             _kill_group(pid)
         _, status = os.waitpid(pid, 0)
-        if number is not None:
-            del self._pids[number]
+        if process_id is not None:
+            del self._pids[process_id]
             code = os.waitstatus_to_exitcode(status)
-            self._send({"event": "exit", "id": number, "pid": pid, "code": code, "at": time.monotonic()})
+            self._send({"event": "exit", "id": process_id, "pid": pid, "code": code, "at": time.monotonic()})
 
-    def _signal(self, number: int, what: int, *, group: bool) -> None:
-        pid = self._pids.get(number)
-        if pid is None or (group and _kill_group(pid, what)):  # never both: a rank gets each signal once
+    def _send_signal(self, process_id: int, signum: int, *, group: bool) -> None:
+        pid = self._pids.get(process_id)
+        if pid is None or (group and _kill_group(pid, signum)):  # never both: a rank gets each signal once
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, what)
+            os.kill(pid, signum)
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
@@ -176,10 +180,10 @@ class _ForkServer:
         os._exit(1)
 
 
-def _kill_group(pid: int, what: int = signal.SIGKILL) -> bool:
-    """Returns whether there is such a group: a child makes its own at its start, and may not have come to that."""
+def _kill_group(pid: int, signum: int = signal.SIGKILL) -> bool:
+    """Signals a process group. Returns whether it exists: a child creates its own at its start, maybe not yet."""
     try:
-        os.killpg(pid, what)
+        os.killpg(pid, signum)
     except (ProcessLookupError, PermissionError):
         return False
     return True

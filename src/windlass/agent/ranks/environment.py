@@ -17,11 +17,11 @@ class RankPosition(NamedTuple):
     """Numbers of a rank and of its node, with the sizes of the sets in which they count."""
 
     rank: int
-    local: int
-    world: int
-    local_world: int
-    group: int
-    groups: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    group_rank: int
+    group_world_size: int
 
 
 def rank_positions(membership: wire.Membership) -> tuple[RankPosition, ...]:
@@ -40,9 +40,9 @@ class RankSettings(NamedTuple):
     max_restarts: int
     agent_store: bool
     socket: str
-    dumps: str
+    dump_dir: str
     virtual_local_rank: bool = False
-    memory: str = ""
+    replica_memory_dir: str = ""
     survivors: bool = False
     """Other ranks of this generation survived the one before and hold the training state."""
 
@@ -51,12 +51,12 @@ def generation_variables(position: RankPosition, membership: wire.Membership) ->
     """Variables that change from one generation to the next, also for a rank that survives."""
     return {
         "RANK": str(position.rank),
-        "WORLD_SIZE": str(position.world),
-        "LOCAL_WORLD_SIZE": str(position.local_world),
-        "GROUP_RANK": str(position.group),
-        "GROUP_WORLD_SIZE": str(position.groups),
+        "WORLD_SIZE": str(position.world_size),
+        "LOCAL_WORLD_SIZE": str(position.local_world_size),
+        "GROUP_RANK": str(position.group_rank),
+        "GROUP_WORLD_SIZE": str(position.group_world_size),
         "ROLE_RANK": str(position.rank),
-        "ROLE_WORLD_SIZE": str(position.world),
+        "ROLE_WORLD_SIZE": str(position.world_size),
         "MASTER_ADDR": membership.address or membership.members[0].address,
         "MASTER_PORT": str(membership.port),
         "TORCHELASTIC_RESTART_COUNT": str(membership.generation - 1),
@@ -83,8 +83,8 @@ def rank_variables(
         _NCCL: inherited.get(_NCCL, "1"),
         wire.AGENT_SOCKET: settings.socket,
         wire.HEARTBEAT_RING: wire.RING_LAYOUT,
-        wire.DUMPS: settings.dumps,
-        wire.MEMORY: settings.memory,
+        wire.DUMPS: settings.dump_dir,
+        wire.MEMORY: settings.replica_memory_dir,
         wire.SURVIVORS: str(int(settings.survivors)),
         **_device(position, settings, inherited),
     }
@@ -92,9 +92,11 @@ def rank_variables(
 
 def _device(position: RankPosition, settings: RankSettings, inherited: Mapping[str, str]) -> dict[str, str]:
     if not settings.virtual_local_rank:
-        return {"LOCAL_RANK": str(position.local)}
+        return {"LOCAL_RANK": str(position.local_rank)}
     visible = inherited.get("CUDA_VISIBLE_DEVICES")
-    devices = visible.split(",") if visible else [str(number) for number in range(position.local_world)]
-    if position.local >= len(devices):
-        raise ValueError(f"rank {position.local} of this node has no GPU of its own in CUDA_VISIBLE_DEVICES={visible}")
-    return {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": devices[position.local].strip()}
+    devices = visible.split(",") if visible else [str(number) for number in range(position.local_world_size)]
+    if position.local_rank >= len(devices):
+        raise ValueError(
+            f"rank {position.local_rank} of this node has no GPU of its own in CUDA_VISIBLE_DEVICES={visible}"
+        )
+    return {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": devices[position.local_rank].strip()}

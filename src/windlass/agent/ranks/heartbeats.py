@@ -1,6 +1,7 @@
-"""The agent's end of the channel to its ranks: datagrams of `windlass.wire`, and the rings of heartbeats.
+"""Receives the messages of ranks: datagrams of `windlass.wire`, and heartbeats from rings in shared memory.
 
-No step waits for the agent: a ring is shared memory that the agent reads twice a second.
+No step waits for the agent: a rank writes to its ring, and the agent reads it twice a second. `rank_messages` applies
+the messages.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _READ_INTERVAL_S = 0.5
 
 
 class HeartbeatReceiver:
-    """Calls `receive` with each message of a rank and its time; drops datagrams that are no message."""
+    """The agent's socket and the rings of its ranks.
+
+    Calls `receive` with each message of a rank and its time; drops datagrams that are no message.
+    """
 
     def __init__(self, loop: EventLoop, folder: Path, receive: Callable[[wire.Message, float], None]) -> None:
         self.path = str(folder / "agent.sock")

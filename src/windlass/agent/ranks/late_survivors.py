@@ -1,4 +1,4 @@
-"""Time limit for survivors to enter a new membership: late ones are killed and replaced in the same generation.
+"""Limits the time for survivors to enter a new membership: late ones are killed and replaced in the same generation.
 
 Under gloo a survivor may wait for a lost message of its peer for minutes. A new rank in its position gets the state
 from the other survivors; without any, the generation fails.
@@ -17,7 +17,10 @@ from windlass.agent.ranks.rank_table import RankTable
 
 
 class LateSurvivors:
-    """Calls `fail` with an exit code and a reason where late survivors cannot be replaced."""
+    """The time limit of one membership.
+
+    Calls `fail` with an exit code and a reason where late survivors cannot be replaced.
+    """
 
     def __init__(
         self,
@@ -34,12 +37,12 @@ class LateSurvivors:
         """Whether survivors still have time to enter the membership."""
         return self._timer is not None
 
-    def wait(self, timeout: float) -> None:
-        """Waits for survivors; 0: they have not even entered the membership before, so they do not get any time."""
+    def begin(self, timeout: float) -> None:
+        """Starts the time limit, in seconds; 0: they have not even entered the membership before, so they get none."""
         self._timer = self._loop.after(timeout, lambda: self._on_timeout(timeout))
 
     def cancel(self) -> None:
-        """Ends the wait."""
+        """Ends the time limit."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -50,12 +53,12 @@ class LateSurvivors:
         assert membership is not None  # noqa: S101 - it is the one that they have not entered
         self._timer = None
         late = table.late_survivors()
-        why = messages.describe_late_ranks([rank.number for rank in late.values()], table.generation, waited)
+        reason = messages.describe_late_ranks([rank.number for rank in late.values()], table.generation, waited)
         here = any(rank.survives and rank.ready for rank in table.ranks.values())
         if not waited or not (here or len(membership.members) > 1):
-            self._fail(wire.RankExitCode.RETRY, why)
+            self._fail(wire.RankExitCode.RETRY, reason)
             return
-        messages.print_message(f"{why}: started anew")
+        messages.print_message(f"{reason}: started anew")
         for rank in late.values():
             rank.replaced = True
-        self._processes.signal(list(late), signal.SIGKILL, group=True)
+        self._processes.send_signal(list(late), signal.SIGKILL, group=True)

@@ -1,7 +1,7 @@
 """Starts and stops the ranks of this node; reports failures at once, and success when all ranks have exited.
 
 The rendezvous and the agent use this module alone. Its parts share one `rank_table`: `rank_start` and `rank_stop` carry
-out requests, `rank_processes` forks, `rank_ends` and `rank_messages` receive, `late_survivors` replaces ranks that are
+out requests, `rank_processes` forks, `rank_exits` and `rank_messages` receive, `late_survivors` replaces ranks that are
 stuck, `restart_report` measures restarts.
 """
 
@@ -15,12 +15,12 @@ from typing import Any, Callable
 from windlass import wire
 from windlass.agent import hang_detection, messages
 from windlass.agent.event_loop import EventLoop
-from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import Options
+from windlass.agent.parent_settings import ParentSettings
 from windlass.agent.rank_events import RankEvent, RanksReady, RanksStopped
 from windlass.agent.ranks.late_survivors import LateSurvivors
 from windlass.agent.ranks.output import RankOutput
-from windlass.agent.ranks.rank_ends import RankEnds
+from windlass.agent.ranks.rank_exits import RankExitHandler
 from windlass.agent.ranks.rank_messages import RankMessages
 from windlass.agent.ranks.rank_parts import RankParts
 from windlass.agent.ranks.rank_processes import RankProcesses
@@ -44,7 +44,7 @@ class NodeRanks:
         options: Options,
         output: RankOutput,
         folder: Path,
-        settings: LauncherSettings,
+        settings: ParentSettings,
         report: Callable[[RankEvent], None],
     ) -> None:
         self._options, self._output, self.settings = options, output, settings
@@ -60,7 +60,7 @@ class NodeRanks:
         parts = RankParts(table, self.processes, self.messages, self.restarts, self._status_file, self._reports)
         self._start = RankStart(parts, self._late_survivors)
         self._stop = RankStop(loop, options, output, parts)
-        self._ends = RankEnds(parts, self._start, self._stop, output, settings)
+        self._exits = RankExitHandler(parts, self._start, self._stop, output, settings)
 
     @property
     def generation(self) -> int:
@@ -78,25 +78,25 @@ class NodeRanks:
         """Starts this node's ranks, and the store where `listener` is given."""
         self._start.start(membership, listener, survivors=False)
 
-    def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
+    def reform(self, membership: wire.Membership, listener: socket.socket | None, reason: str) -> None:
         """Sends running ranks a new membership, and starts a new rank for each lost one."""
-        self._start.reform(membership, listener, why)
+        self._start.reform(membership, listener, reason)
 
-    def halt(self, generation: int, why: str, *, planned: bool = False, number: int = signal.SIGTERM) -> None:
+    def stop(self, generation: int, reason: str, *, graceful: bool = False, signum: int = signal.SIGTERM) -> None:
         """Stops the ranks of this generation. Reports RanksStopped, at once if there are none.
 
-        `planned`: with the whole grace period, and the signal goes to the ranks' process groups, as with torchrun.
+        `graceful`: with the whole grace period, and the signal goes to the ranks' process groups, as with torchrun.
         """
         if generation != self.generation or not self.has_ranks:
             self._start.drop_waiting()
             self._reports.send(RanksStopped("", generation))
         elif not self._table.is_stopping:
             self._late_survivors.cancel()
-            self._stop.begin(why, number, planned=planned)
+            self._stop.begin(reason, signum, graceful=graceful)
 
-    def signal(self, number: int) -> None:
-        """Passes a signal on to every rank."""
-        self.processes.signal(self._table.alive(), number, group=False)
+    def send_signal(self, signum: int) -> None:
+        """Sends a signal to every rank."""
+        self.processes.send_signal(self._table.alive(), signum, group=False)
 
     def slowest_rank(self, now: float) -> hang_detection.SlowestRank:
         """The rank of this node that is furthest behind."""
@@ -105,9 +105,9 @@ class NodeRanks:
     def request_dumps(self) -> None:
         """Makes all ranks write their stacks, and torch's record of the last collectives."""
         for rank in self._table.ranks.values():
-            self.messages.send(rank.number, wire.Dump(str(self.processes.dumps)))
+            self.messages.send(rank.number, wire.Dump(str(self.processes.dump_dir)))
         if self._options.how != "exec":  # a foreign program may treat the signal in another way
-            self.signal(signal.SIGUSR2)
+            self.send_signal(signal.SIGUSR2)
 
     def read_stacks(self, rank: int) -> str:
         """Stacks that a rank has written; "" if it is not of this node."""
@@ -137,9 +137,9 @@ class NodeRanks:
             self._status_file.started(rank.number, rank.pid)
             self._report_if_running()
         elif kind == "exit":
-            self._ends.on_exit(event["id"], event["code"], event["at"])
+            self._exits.on_exit(event["id"], event["code"], event["at"])
         elif kind == "gone":
-            self._ends.on_fork_server_lost()
+            self._exits.on_fork_server_lost()
 
     def _report_if_running(self) -> None:
         """Reports the end of a restart once all ranks run."""

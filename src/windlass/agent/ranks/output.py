@@ -1,4 +1,7 @@
-"""Output of the ranks of this node: on the console, in files of torchrun's layout, or both; and its last time."""
+"""Passes the output of this node's ranks to the console, to files of torchrun's layout, or both.
+
+Also records the time of the last output, for `hang_detection`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from typing import NamedTuple
 
 from windlass.agent.console import Console
 from windlass.agent.event_loop import EventLoop
-from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import ERR, OUT, Options
+from windlass.agent.parent_settings import ParentSettings
 
 _CHUNK = 65536
 _RETRY_S = 0.05
@@ -39,7 +42,7 @@ class Files(NamedTuple):
 
 
 class _Stream:
-    """One stream of one rank that passes through the agent."""
+    """One stream of one rank that passes through the agent. `copy`: descriptor of a file for it too."""
 
     def __init__(self, source: int, console: int, prefix: bytes, copy: int | None) -> None:
         self.source, self.console, self.prefix, self.copy = source, console, prefix, copy
@@ -50,10 +53,10 @@ class RankOutput:
     """Streams and files of all ranks of this node, generation after generation."""
 
     def __init__(
-        self, loop: EventLoop, options: Options, console: Console, folder: Path, settings: LauncherSettings
+        self, loop: EventLoop, options: Options, console: Console, folder: Path, settings: ParentSettings
     ) -> None:
         self._loop, self._options, self._console = loop, options, console
-        self._launcher_streams = settings.streams
+        self._parent_streams = settings.streams
         self._streams: dict[int, _Stream] = {}
         self._files: list[Path] = []
         """Files that ranks write directly."""
@@ -67,7 +70,7 @@ class RankOutput:
         folder.mkdir(parents=True, exist_ok=True)
         out, err = (self._open_stream(which, local, rank, folder) for which in (OUT, ERR))
         error_file = folder / "error.json"
-        error_file.unlink(missing_ok=True)  # of a rank under an earlier controller
+        error_file.unlink(missing_ok=True)  # written by a rank under an earlier controller
         stacks = os.open(folder / "stacks.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         return Files(out, err, stacks, str(error_file))
 
@@ -99,8 +102,8 @@ class RankOutput:
         self._files.clear()
 
     def _open_stream(self, which: int, local: int, rank: int, folder: Path) -> int:
-        if local < len(self._launcher_streams):
-            stream = self._launcher_streams[local]
+        if local < len(self._parent_streams):
+            stream = self._parent_streams[local]
             self._files.append(Path(stream.log + _SUFFIXES[which]))
             return os.dup(stream.out if which == OUT else stream.err)
         copied, redirected = (bool(option.of(local) & which) for option in (self._options.tee, self._options.redirects))

@@ -1,4 +1,4 @@
-"""Messages of this node's ranks to the agent, and their effect on heartbeats, telemetry and the rank table."""
+"""Applies the messages of this node's ranks to heartbeats, telemetry and the rank table; `heartbeats` receives them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from windlass.agent.ranks.status_file import RankStatusFile
 
 
 class RankMessages:
-    """Calls `on_hello` after each `Hello`, and `on_step` with a rank and a time when the rank is in a step."""
+    """The agent's end of the channel to its ranks, with the newest heartbeats and telemetry.
+
+    Calls `on_hello` after each `Hello`, and `on_step` with a rank and a time when the rank is in a step.
+    """
 
     def __init__(
         self,
@@ -59,12 +62,14 @@ class RankMessages:
         """Drops the addresses and rings of all ranks: survivors send another `Hello`."""
         self._receiver.forget()
 
-    def slowest_rank(self, limits: hang_detection.HangLimits, now: float, silent: float) -> hang_detection.SlowestRank:
-        """The rank that is furthest behind. `silent`: seconds since any rank wrote anything."""
+    def slowest_rank(
+        self, limits: hang_detection.HangLimits, now: float, silent_s: float
+    ) -> hang_detection.SlowestRank:
+        """The rank that is furthest behind. `silent_s`: seconds since any rank wrote anything."""
         if self._table.is_stopping or not self._table.alive():
-            return hang_detection.SlowestRank(limit=math.inf)
+            return hang_detection.SlowestRank(limit_s=math.inf)
         self._receiver.read_rings()
-        return hang_detection.find_slowest_rank(self.heartbeats, limits, now, silent)
+        return hang_detection.find_slowest_rank(self.heartbeats, limits, now, silent_s)
 
     def close(self) -> None:
         """Ends the channel to the ranks."""

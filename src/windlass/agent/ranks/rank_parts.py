@@ -1,4 +1,4 @@
-"""Components shared by RankStart, RankStop and RankEnds."""
+"""Components shared by RankStart, RankStop and RankExitHandler."""
 
 from __future__ import annotations
 

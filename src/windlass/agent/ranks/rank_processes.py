@@ -1,4 +1,7 @@
-"""Processes of this node's ranks and of the store: forked by the fork server with the variables and files of a rank."""
+"""Starts and signals the processes of this node's ranks and of the store, through the fork server.
+
+`environment` gives a rank its variables, `output` its files, `fork_server.client` forks it.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ _MAX_LOST_FORK_SERVERS = 3
 
 
 class RankProcesses:
-    """Adds the ranks that it forks to `table` and to the status file. Passes events of the fork server to `receive`.
+    """The processes of this node, by the number that the fork server knows them by (`process_id`).
 
-    `socket_path`: of the socket on which the agent receives messages of its ranks.
+    Adds the ranks that it forks to `table` and to the status file. Passes events of the fork server to `receive`.
+    `socket_path`: path of the socket on which the agent receives messages of its ranks.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class RankProcesses:
     ) -> None:
         self._loop, self._options, self._output, self._table = loop, options, output, table
         self._status_file, self._socket_path, self._receive = status_file, socket_path, receive
-        self.memory = ""
+        self.replica_memory_dir = ""
         """Folder for in-memory checkpoint replicas; "" where there is none."""
         self.torch: str | None = None
         """Version of torch in the fork server, "" without torch; None until the fork server is ready."""
@@ -66,28 +70,28 @@ class RankProcesses:
         """Starts a rank of the current membership. `survivors`: other ranks survived. Raises OSError, ValueError."""
         membership = self._table.membership
         assert membership is not None  # noqa: S101 - ranks are started for a membership
-        files = self._output.open(position.local, position.rank, membership.generation)
+        files = self._output.open(position.local_rank, position.rank, membership.generation)
         settings = environment.RankSettings(
             run_id=self._options.run_id,
             role=self._options.role,
             max_restarts=self._options.max_restarts,
             agent_store=bool(self.torch),
             socket=self._socket_path,
-            dumps=str(self.dumps),
+            dump_dir=str(self.dump_dir),
             virtual_local_rank=self._options.virtual_local_rank,
-            memory=self.memory,
+            replica_memory_dir=self.replica_memory_dir,
             survivors=survivors,
         )
         variables = environment.rank_variables(position, membership, settings, files.error_file, os.environ)
-        number = next(self._ids)
-        self._table.ranks[number] = NodeRank(position.rank, files.error_file)
+        process_id = next(self._ids)
+        self._table.ranks[process_id] = NodeRank(position.rank, files.error_file)
         self._status_file.start(position.rank, variables)
-        words = [word.replace("${local_rank}", str(position.local)) for word in self._options.argv]
-        self._fork_server.run(number, words, self._options.how, variables, files[:3])
+        words = [word.replace("${local_rank}", str(position.local_rank)) for word in self._options.argv]
+        self._fork_server.run(process_id, words, self._options.how, variables, files[:3])
         files.close()
 
     @property
-    def dumps(self) -> Path:
+    def dump_dir(self) -> Path:
         """Folder for the diagnostics of this generation's ranks."""
         return self._output.attempt(self._table.generation)
 
@@ -99,9 +103,9 @@ class RankProcesses:
                 self._fork_server.store(self._store, listener)
             listener.close()
 
-    def is_store(self, number: int) -> bool:
+    def is_store(self, process_id: int) -> bool:
         """Whether a process is that of the store."""
-        return number == self._store
+        return process_id == self._store
 
     def forget_store(self) -> None:
         """Drops the process of the store, which has ended."""
@@ -110,12 +114,12 @@ class RankProcesses:
     def kill_store(self) -> None:
         """Kills the store, if it is on this node."""
         if self._store:
-            self.signal([self._store], signal.SIGKILL, group=False)
+            self.send_signal([self._store], signal.SIGKILL, group=False)
             self._store = 0
 
-    def signal(self, numbers: list[int], what: int, *, group: bool) -> None:
+    def send_signal(self, process_ids: list[int], signum: int, *, group: bool) -> None:
         """Sends a signal to processes. `group`: to all processes of their process groups."""
-        self._fork_server.signal(numbers, what, group=group)
+        self._fork_server.send_signal(process_ids, signum, group=group)
 
     def restart_fork_server(self) -> RankExitCode:
         """Starts another fork server after the loss of one. FATAL, without a start, after too many losses."""

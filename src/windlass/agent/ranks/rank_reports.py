@@ -1,4 +1,4 @@
-"""Events of this node's ranks on their way to the rendezvous: reported from the event loop, never within a call."""
+"""Reports events of this node's ranks to the rendezvous: from the event loop, never within a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.wire import RankExitCode
 
 
 class RankReports:
-    """Passes events to `report`."""
+    """The queue of events for the function `report`."""
 
     def __init__(self, loop: EventLoop, table: RankTable, report: Callable[[RankEvent], None]) -> None:
         self._loop, self._table, self._report = loop, table, report
@@ -20,7 +20,7 @@ class RankReports:
         """Reports an event in the next round of the event loop."""
         self._loop.after(0, lambda: self._report(event))
 
-    def fail(self, code: RankExitCode, why: str) -> None:
-        """Reports a failure that is not a rank's own end."""
-        limit = FINAL if code is RankExitCode.FATAL else UNCOUNTED
-        self.send(RankFailed("", self._table.generation, int(code), why, limit))
+    def fail(self, code: RankExitCode, reason: str) -> None:
+        """Reports a failure that is not a rank's own exit."""
+        charged_to = FINAL if code is RankExitCode.FATAL else UNCOUNTED
+        self.send(RankFailed("", self._table.generation, int(code), reason, charged_to))

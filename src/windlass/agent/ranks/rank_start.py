@@ -1,4 +1,4 @@
-"""Start of a generation on this node: new ranks, or survivors with a new membership and replacements of lost ranks."""
+"""Starts a generation on this node: new ranks, or survivors with a new membership and replacements of lost ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.wire import Membership, RankExitCode
 
 
 class RankStart:
-    """Reports a failure if a rank cannot be started."""
+    """The start of one generation; waits for the fork server. Reports a failure if a rank cannot be started."""
 
     def __init__(self, parts: RankParts, late_survivors: LateSurvivors) -> None:
         self._parts, self._late_survivors = parts, late_survivors
@@ -49,7 +49,7 @@ class RankStart:
             self._waiting[0].close()
         self._waiting = self._parts.table.membership = None
 
-    def reform(self, membership: Membership, listener: socket.socket | None, why: str) -> None:
+    def reform(self, membership: Membership, listener: socket.socket | None, reason: str) -> None:
         """Sends running ranks a new membership, and starts a new rank for each lost one."""
         table, messages = self._parts.table, self._parts.messages
         self._late_survivors.cancel()
@@ -57,7 +57,7 @@ class RankStart:
             self.start(membership, listener, survivors=True)
             return
         messages.read_rings()
-        self._parts.restarts.mark_reformed(why)
+        self._parts.restarts.mark_reformed(reason)
         table.membership = membership
         messages.forget_heartbeats()
         self._parts.processes.kill_store()
@@ -70,21 +70,21 @@ class RankStart:
         self._update_status_file(
             membership, [(position, rank) for position, (_, rank) in positions if rank in survivors]
         )
-        for position, (number, rank) in positions:
+        for position, (process_id, rank) in positions:
             if rank in survivors:
                 messages.send(rank.number, membership._replace(rank=position.rank))
                 rank.number, rank.ready, rank.survives = position.rank, False, True
-                table.ranks[number] = rank
+                table.ranks[process_id] = rank
             else:
                 self._start_rank(position, survivors=bool(survivors) or len(membership.members) > 1)
         messages.forget_channels()
-        self._parts.restarts.await_first_steps(rank.number for rank in table.ranks.values())
+        self._parts.restarts.track_first_steps(rank.number for rank in table.ranks.values())
         if survivors:
-            self._late_survivors.wait(timeout)
+            self._late_survivors.begin(timeout)
 
-    def replace(self, number: int) -> None:
+    def replace(self, process_id: int) -> None:
         """Starts a new rank in the position of a late survivor that was killed, in the same generation."""
-        rank = self._parts.table.ranks.pop(number)
+        rank = self._parts.table.ranks.pop(process_id)
         self._parts.messages.forget_rank(rank.number)
         positions = environment.rank_positions(self._membership())
         self._start_rank(next(each for each in positions if each.rank == rank.number), survivors=True)
@@ -101,7 +101,7 @@ class RankStart:
         variables = {
             rank.number: environment.generation_variables(position, membership) for position, rank in survivors
         }
-        self._parts.status_file.go_on(membership.generation, variables)
+        self._parts.status_file.begin_with_survivors(membership.generation, variables)
 
     def _start_rank(self, position: environment.RankPosition, *, survivors: bool) -> None:
         try:

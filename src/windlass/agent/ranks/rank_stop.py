@@ -1,4 +1,4 @@
-"""Stop of this node's ranks: a signal, SIGKILL after a grace period, and the report that none is left."""
+"""Stops this node's ranks: a signal, SIGKILL after a grace period, and the event RanksStopped when none is left."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _FAILURE_GRACE_S = 1.0
 
 
 class RankStop:
-    """Reports RanksStopped once, when the last rank has ended."""
+    """The stop of one generation. Reports RanksStopped once, when the last rank has ended."""
 
     def __init__(self, loop: EventLoop, options: Options, output: RankOutput, parts: RankParts) -> None:
         self._loop, self._options, self._output, self._parts = loop, options, output, parts
         self._kill: DelayedCall | None = None
 
-    def begin(self, why: str, number: int, *, planned: bool) -> None:
-        """Sends the signal `number`. `planned`: with the whole grace period, to the ranks' process groups."""
+    def begin(self, reason: str, signum: int, *, graceful: bool) -> None:
+        """Sends the signal. `graceful`: with the whole grace period, to the ranks' process groups."""
         self._parts.table.is_stopping = True
-        self._parts.restarts.begin(why, time.monotonic())
-        self._parts.processes.signal(self._parts.table.alive(), number, group=planned)
-        grace = self._options.shutdown_timeout if planned else _FAILURE_GRACE_S
+        self._parts.restarts.begin(reason, time.monotonic())
+        self._parts.processes.send_signal(self._parts.table.alive(), signum, group=graceful)
+        grace = self._options.shutdown_timeout if graceful else _FAILURE_GRACE_S
         self._kill = self._loop.after(grace, self._kill_all)
         self.finish_if_stopped()
 
@@ -47,7 +47,7 @@ class RankStop:
         self._parts.reports.send(RanksStopped("", generation, _decisive_code(codes)))
 
     def _kill_all(self) -> None:
-        self._parts.processes.signal(self._parts.table.alive(), signal.SIGKILL, group=True)
+        self._parts.processes.send_signal(self._parts.table.alive(), signal.SIGKILL, group=True)
 
 
 def _decisive_code(codes: list[int]) -> int:

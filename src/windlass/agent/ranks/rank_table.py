@@ -24,7 +24,7 @@ class NodeRank:
 
 
 class RankTable:
-    """The ranks of one generation, by the number of the process at the fork server, in the order of rank numbers."""
+    """The ranks of one generation, by `process_id` (their number at the fork server), in the order of rank numbers."""
 
     def __init__(self) -> None:
         self.membership: Membership | None = None
@@ -37,12 +37,12 @@ class RankTable:
         return self.membership.generation if self.membership else 0
 
     def alive(self) -> list[int]:
-        """Processes that have not ended."""
-        return [number for number, rank in self.ranks.items() if rank.code is None]
+        """Process ids of the ranks that have not ended."""
+        return [process_id for process_id, rank in self.ranks.items() if rank.code is None]
 
     def late_survivors(self) -> dict[int, NodeRank]:
-        """Survivors that have not entered the current membership."""
-        return {number: rank for number, rank in self.ranks.items() if rank.survives and not rank.ready}
+        """Survivors that have not entered the current membership, by process id."""
+        return {process_id: rank for process_id, rank in self.ranks.items() if rank.survives and not rank.ready}
 
     def take_all(self) -> dict[int, NodeRank]:
         """Removes and returns all ranks."""

@@ -1,4 +1,4 @@
-"""The rank status file: the state of this node's ranks for other processes, `ranks.json` in `WINDLASS_RECORDS`.
+"""Writes the rank status file: the state of this node's ranks for other processes, `ranks.json` in `WINDLASS_RECORDS`.
 
 A new version is written beside the file and renamed, so a reader always sees a whole one, and the file outlives agent
 and daemon. Times are milliseconds since the epoch, because readers compare them with times of other processes.
@@ -32,10 +32,10 @@ class RankStatusFile:
 
     def begin(self, generation: int) -> None:
         """Starts a generation of new processes."""
-        self.go_on(generation, {})
+        self.begin_with_survivors(generation, {})
 
-    def go_on(self, generation: int, survivors: Mapping[int, Mapping[str, str]]) -> None:
-        """Starts a generation in which some ranks survive: their new variables by their old numbers.
+    def begin_with_survivors(self, generation: int, survivors: Mapping[int, Mapping[str, str]]) -> None:
+        """Starts a generation in which some ranks survive. `survivors`: their new variables by their old numbers.
 
         Survivors keep their measurements; all other ranks are removed.
         """

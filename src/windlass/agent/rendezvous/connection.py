@@ -15,7 +15,10 @@ Message = dict[str, Any]
 
 
 class AgentConnection:
-    """Calls `receive` with each message, and `on_lost` once when the other side is gone or was never there."""
+    """One connection. Calls `receive` with each message, and `on_lost` once when the other side is gone.
+
+    `on_lost` is also called if there never was another side.
+    """
 
     def __init__(
         self,

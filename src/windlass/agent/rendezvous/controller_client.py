@@ -1,4 +1,4 @@
-"""Memberships from a controller over TCP: it leads the agents as a leading agent would, but has no ranks.
+"""Receives memberships from a controller over TCP, which leads the agents as a leading agent would, but has no ranks.
 
 The agent sends it the messages of a follower to its leader, and a little more (docs/design/kubernetes.md). The
 controller may be away at any time: ranks go on, the agent reconnects with exponential backoff, and repeats its last
@@ -87,9 +87,9 @@ class ControllerClient:
             self._start(order)
             return
         if isinstance(event, RanksSucceeded):
-            self._outcome = EndRun(0, "all ranks of this node have ended well")
+            self._outcome = EndRun(0, "all ranks of this node have succeeded")
         elif isinstance(event, RankFailed):
-            self._outcome = EndRun(event.code, event.why)
+            self._outcome = EndRun(event.code, event.reason)
         self._last_report = message_of(event)
         self._send(self._last_report)
 
@@ -143,14 +143,14 @@ class ControllerClient:
             self._give_up_if_stuck(now - self._away_since)
 
     def _beat_message(self, now: float) -> Message:
-        telemetry, recovered = self._ranks.messages.telemetry, self._ranks.restarts.recovered
+        telemetry, recovery = self._ranks.messages.telemetry, self._ranks.restarts.last_recovery
         return {
             "type": "beat",
             "generation": self._ranks.generation,
             "behind": list(self._ranks.slowest_rank(now)),
             "silence": self._options.limits.silence,
             "measured": None if telemetry is None else telemetry._asdict(),
-            "recovered": None if recovered is None else recovered._asdict(),
+            "recovered": None if recovery is None else recovery._asdict(),
         }
 
     def _give_up_if_stuck(self, away: float) -> None:
@@ -178,7 +178,7 @@ class ControllerClient:
         elif kind == "start":
             self._start(message)
         elif kind == "halt":
-            self._ranks.halt(message["generation"], message["why"], planned=message["planned"])
+            self._ranks.stop(message["generation"], message["why"], graceful=message["planned"])
         elif kind == "interrogate":
             interrogate(self._loop, self._ranks, message["rank"])
         elif kind in {"close", "refused"}:
@@ -189,7 +189,7 @@ class ControllerClient:
         assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
         if self._ranks.generation and not order["keep"]:  # the order to stop was lost
             self._next = order
-            self._ranks.halt(self._ranks.generation, order["why"])
+            self._ranks.stop(self._ranks.generation, order["why"])
             return
         self._newest, self._outcome, self._last_report = membership.generation, None, None
         listener = self._take_listener(membership)

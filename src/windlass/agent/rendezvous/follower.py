@@ -1,4 +1,4 @@
-"""The following agent: finds the agent that leads, joins it, and carries out its orders.
+"""The following agent: finds the leading agent (`leader_server`), joins it, and carries out its orders.
 
 `multi_node` decides between following and leading; `leader_search` calls the endpoints at which the leader may be.
 """
@@ -24,7 +24,7 @@ from windlass.agent.rendezvous.state_machine import EndRun, Peer
 
 
 class Follower:
-    """Has a search for the leader, or a connection to it, or neither while this agent leads."""
+    """The follower's side: a search for the leader, or a connection to it, or neither while this agent leads."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Follower:
     def report(self, event: RankEvent) -> None:
         """Sends an event of this node's ranks to the leader."""
         if self._connection is not None:
-            self._connection.send(message_of(event._replace(id=self._roster.me.id)))
+            self._connection.send(message_of(event._replace(agent_id=self._roster.me.id)))
 
     # --- search ------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class Follower:
         connection.send({"type": "hello", "run": self._rendezvous.id, "peer": roster.me._asdict()})
 
     def _on_no_answer(self) -> None:
-        """Leads if this machine can have the endpoint by now; only before there was a leader."""
+        """Leads if this machine can listen at the endpoint by now; only before there was a leader."""
         if not self._roster.peers:
             self._roles.lead_at_endpoint()
 
@@ -110,7 +110,7 @@ class Follower:
         elif kind == "start":
             self._start_ranks(message)
         elif kind == "halt":
-            self._ranks.halt(message["generation"], message["why"], planned=message["planned"])
+            self._ranks.stop(message["generation"], message["why"], graceful=message["planned"])
         elif kind == "interrogate":
             interrogate(self._loop, self._ranks, message["rank"])
         elif kind in {"close", "refused"}:

@@ -1,4 +1,4 @@
-"""Connections of a leading agent to the agents that follow it, and their newest heartbeats.
+"""Keeps the connections of a leading agent to the agents that follow it, and their newest heartbeats.
 
 `leader_server` accepts followers; `leader` sends its orders through this module.
 """

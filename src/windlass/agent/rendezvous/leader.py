@@ -1,4 +1,7 @@
-"""The leading agent: applies the rules of the rendezvous to events, and carries out their actions on all nodes."""
+"""The leading agent: applies the rules of `state_machine` to events, and carries out their actions on all nodes.
+
+`single_node` and `leader_server` create a leader; `followers` has the connections to the other agents.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _DUMP_TIME_S = 0.5
 
 
 class Followers(Protocol):
-    """The agents that follow this one."""
+    """The interface to the agents that follow this one."""
 
     def send(self, agent: str, message: dict[str, Any]) -> None:
         """Sends to one of them, by its id."""
@@ -72,7 +75,7 @@ class Leader:
 
     def on_rank_event(self, event: RankEvent) -> None:
         """Takes an event of the ranks on the leader's own node."""
-        self.apply(event._replace(id=self._me.id))
+        self.apply(event._replace(agent_id=self._me.id))
 
     def resign(self) -> None:
         """Stops leading: another agent leads from now on."""
@@ -85,7 +88,7 @@ class Leader:
             self._start_generation(action)
         elif isinstance(action, state_machine.StopRanks):
             self._followers.send_to_all({"type": "halt", **action._asdict()})
-            self._ranks.halt(action.generation, action.why, planned=action.planned)
+            self._ranks.stop(action.generation, action.why, graceful=action.planned)
             wait = self._state.not_before - time.monotonic()
             if wait > 0 and self._state.verdict is None:
                 failed = f"{self._state.in_a_row} starts in a row have ended badly"
@@ -111,7 +114,7 @@ class Leader:
                 self._followers.send(peer.id, {"type": "start", **order})
 
     def _check_for_hang(self) -> None:
-        """Looks for a hang once a second; ranks of a gang that hangs write their stacks before they are stopped."""
+        """Checks for a hang once a second; ranks of a gang that hangs write their stacks before they are stopped."""
         self._hang_timer = self._loop.after(_HANG_CHECK_INTERVAL_S, self._check_for_hang)
         generation = self._state.generation
         if self._state.phase is not state_machine.RendezvousPhase.RUNNING or self._hanging_generation == generation:

@@ -1,4 +1,4 @@
-"""Announcement of a leading agent at the rendezvous endpoint, so that new agents find it and two leaders become one."""
+"""Announces a leading agent at the rendezvous endpoint, so that new agents find it and two leaders become one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _INTERVAL_S = 2.0
 
 
 class LeaderAnnouncement:
-    """Every two seconds, while this agent leads: listens at the endpoint, or announces itself to the agent there.
+    """The timer of announcements: every two seconds, while this agent leads, it listens at the endpoint or announces.
+
+    An announcement goes to the agent that listens at the endpoint.
 
     Calls `yield_to` with the endpoint of another leader that the answer names.
     """

@@ -1,4 +1,7 @@
-"""Search for the leading agent: calls one endpoint after the other, in rounds, until an agent accepts this one."""
+"""Searches for the leading agent: calls one endpoint after the other, in rounds, until an agent accepts this one.
+
+`follower` starts a search with the rendezvous endpoint, or with the addresses of the roster.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ class Endpoint(NamedTuple):
 
 
 class LeaderSearch:
-    """Calls `ask` with a connection, or with None when this agent is next in the roster and leads.
+    """One search. Calls `ask` with a connection, or with None when this agent is next in the roster and leads.
 
-    Calls `nobody_answers` after each round without an answer, and `gave_up` once, `timeout` seconds after the start.
+    Calls `on_no_answer` after each round without an answer, and `give_up` once, `timeout` seconds after the start.
     """
 
     def __init__(
@@ -36,14 +39,14 @@ class LeaderSearch:
         endpoints: Sequence[Endpoint],
         timeout: float,
         ask: Callable[[socket.socket | None], None],
-        nobody_answers: Callable[[], None],
-        gave_up: Callable[[], None],
+        on_no_answer: Callable[[], None],
+        give_up: Callable[[], None],
     ) -> None:
-        self._loop, self._endpoints, self._ask, self._nobody_answers = loop, list(endpoints), ask, nobody_answers
+        self._loop, self._endpoints, self._ask, self._on_no_answer = loop, list(endpoints), ask, on_no_answer
         self._next = 0
         self._attempt: ConnectAttempt | None = None
         self._timer: DelayedCall | None = loop.after(0, self._try)
-        self._end = loop.after(timeout, gave_up)
+        self._end = loop.after(timeout, give_up)
 
     def cancel(self) -> None:
         """Ends the search."""
@@ -54,7 +57,7 @@ class LeaderSearch:
             self._timer.cancel()
 
     def redirect(self, endpoint: Endpoint | None) -> None:
-        """Goes on because the agent that answered does not lead: at the endpoint that it named, or again later."""
+        """Continues because the agent that answered does not lead: at the endpoint that it named, or again later."""
         if endpoint is not None and endpoint not in self._endpoints:
             self._endpoints.insert(self._next, endpoint)
         self._timer = self._loop.after(_RETRY_S, self._try)
@@ -76,4 +79,4 @@ class LeaderSearch:
         else:
             self._next = 0
             self._timer = self._loop.after(_RETRY_S, self._try)
-            self._nobody_answers()
+            self._on_no_answer()

@@ -1,7 +1,7 @@
-"""The answers of an agent to agents that connect to it: it accepts followers while it leads, else names the leader.
+"""Answers agents that connect to this one: accepts followers while it leads, else names the leader.
 
-Every agent of a run on several nodes (`multi_node`) has one, because every agent may come to lead. `leader` decides
-about generations; `followers` has the connections.
+Every agent of a run on several nodes (`multi_node`) has such a server, because every agent may come to lead. `leader`
+decides about generations; `followers` has the connections.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Callable
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.hang_detection import HangLimits, SlowestRank
 from windlass.agent.options import RendezvousOptions
-from windlass.agent.rank_events import NAMES
+from windlass.agent.rank_events import EVENT_TYPES
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import state_machine
 from windlass.agent.rendezvous.connection import AgentConnection, Message
@@ -30,7 +30,10 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class LeaderServer:
-    """`leader` is set while this agent leads. `find_leader`: endpoint of the leader that this agent follows."""
+    """The server's state: the `leader` and its followers while this agent leads.
+
+    `find_leader`: endpoint of the leader that this agent follows.
+    """
 
     def __init__(
         self,
@@ -151,8 +154,8 @@ class LeaderServer:
         if message["type"] == "beat":
             self.followers.record_heartbeat(agent, message["generation"], SlowestRank(*message["behind"]))
             return
-        event = NAMES[message.pop("type")]
-        self.leader.apply(event(**{**message, "id": agent}))
+        event = EVENT_TYPES[message.pop("type")]
+        self.leader.apply(event(**{**message, "agent_id": agent}))
 
     def _on_lost(self, connection: AgentConnection) -> None:
         agent = self.followers.find(connection)

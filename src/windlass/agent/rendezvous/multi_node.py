@@ -107,7 +107,7 @@ class MultiNode:
         """Stops leading, stops the ranks, then searches for the leader: only an agent without ranks may join others."""
         self._server.resign()
         self._next_search = endpoints
-        self._ranks.halt(self._ranks.generation, why)
+        self._ranks.stop(self._ranks.generation, why)
 
     # --- heartbeats of agents ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Changes between leading and following, which `leader_server` and `follower` ask for and `multi_node` makes."""
+"""Interface for changes between leading and following: `leader_server` and `follower` call it, `multi_node` has it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class RendezvousRules(NamedTuple):
     gather: float = 0.5
     """Wait from a newcomer to the restart that takes it in: others may come right after it."""
     immediate: int = 2
-    """Failures in a row after which the restart is not delayed; launchers that give a backoff mean 1."""
+    """Failures in a row after which the restart is not delayed; 1 with the backoff of a restart budget."""
     backoff_base: float = 2.0
     """Delay of the first delayed restart, doubled with each that follows."""
     backoff_max: float = 30.0
@@ -118,11 +118,11 @@ class AgentJoined(NamedTuple):
 class AgentLost(NamedTuple):
     """An agent is gone; the end of its ranks is unknown."""
 
-    id: str
+    agent_id: str
 
 
 class TimePassed(NamedTuple):
-    """The time of `deadline` has come."""
+    """The time that `deadline` returned has come."""
 
 
 Event = Union[AgentJoined, AgentLost, RankEvent, TimePassed]
@@ -153,13 +153,13 @@ Decision = tuple[RendezvousState, tuple[Action, ...]]
 
 
 def step(state: RendezvousState, event: Event, now: float) -> Decision:
-    """The state after the event, and the actions to take."""
+    """Returns the state after the event, and the actions to take."""
     if state.phase is RendezvousPhase.CLOSED:
         return state, ()
     if isinstance(event, AgentJoined):
         return _join(state, event.peer, now)
     if isinstance(event, AgentLost):
-        return _lose(state, event.id, now)
+        return _lose(state, event.agent_id, now)
     if isinstance(event, TimePassed) or event.generation != state.generation:
         return _review(state, now)
     return _take_rank_event(state, event, now)
@@ -171,10 +171,10 @@ def _take_rank_event(state: RendezvousState, event: RankEvent, now: float) -> De
     if isinstance(event, RanksStopped):
         return _take_stop(state, event, now)
     if isinstance(event, RanksReady):
-        return state._replace(able=state.able | {event.id}), ()
-    state = state._replace(done=state.done | {event.id})
+        return state._replace(able=state.able | {event.agent_id}), ()
+    state = state._replace(done=state.done | {event.agent_id})
     if state.phase is RendezvousPhase.RUNNING and state.members <= state.done:
-        return _close(state, EndRun(0, "all ranks have ended well"), now)
+        return _close(state, EndRun(0, "all ranks have succeeded"), now)
     return state, ()
 
 
@@ -219,25 +219,25 @@ def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
 
 
 def _fail(state: RendezvousState, event: RankFailed, now: float) -> Decision:
-    if event.counts_as == FINAL:
-        state = state._replace(verdict=EndRun(event.code, event.why))
+    if event.charged_to == FINAL:
+        state = state._replace(verdict=EndRun(event.code, event.reason))
     if state.phase is not RendezvousPhase.RUNNING:
         return state, ()
-    if event.counts_as == UNCOUNTED:
-        return _stop(state, event.why, now)
+    if event.charged_to == UNCOUNTED:
+        return _stop(state, event.reason, now)
     state = _count(state, event)
     if state.verdict is None and not event.hangs and _can_reform(state, state.members):
-        return _start(state, now, keep=True, why=event.why)
-    return _stop(state, event.why, now)
+        return _start(state, now, keep=True, why=event.reason)
+    return _stop(state, event.reason, now)
 
 
 def _count(state: RendezvousState, event: RankFailed) -> RendezvousState:
     """Counts a failure against its limit; sets the verdict where the limit is exceeded."""
-    by_infrastructure, rules = event.counts_as == INFRASTRUCTURE, state.rules
+    by_infrastructure, rules = event.charged_to == INFRASTRUCTURE, state.rules
     count = state.infrastructure if by_infrastructure else state.restarts
     limit = rules.max_infrastructure if by_infrastructure else rules.max_restarts
     if state.verdict is None and count >= limit:
-        return state._replace(verdict=EndRun(event.code, event.why))
+        return state._replace(verdict=EndRun(event.code, event.reason))
     if by_infrastructure:
         return state._replace(infrastructure=count + 1)
     return state._replace(restarts=count + 1)
@@ -263,9 +263,9 @@ def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False
 
 def _take_stop(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
     if event.code == RankExitCode.FATAL and state.verdict is None:
-        why = "a rank said that starting it again would fail in the same way"
+        why = "a rank exited with the code that forbids a restart"
         state = state._replace(verdict=EndRun(event.code, why))
-    state = state._replace(unstopped=state.unstopped - {event.id})
+    state = state._replace(unstopped=state.unstopped - {event.agent_id})
     if state.phase is RendezvousPhase.STOPPING and not state.unstopped:
         return _gather(state, now)
     return state, ()

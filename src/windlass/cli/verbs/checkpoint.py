@@ -185,7 +185,7 @@ def _select(place: StorageBackend, step: int | None) -> list[CheckpointEntry]:
     chosen = [each for each in seen if step in (None, each.step)]
     if not chosen and step is not None:
         steps = ", ".join(str(each.step) for each in seen[:8]) or "none"
-        raise UsageError(f"{place.text} has no checkpoint of step {step}; it has {steps}")
+        raise UsageError(f"{place.location} has no checkpoint of step {step}; it has {steps}")
     return chosen
 
 
@@ -194,7 +194,7 @@ def _newest(place: StorageBackend, step: int | None) -> tuple[CheckpointEntry, M
         if seen.manifest is not None and seen.state is CheckpointStatus.COMPLETE:
             return seen, seen.manifest
     which = "complete checkpoint" if step is None else f"complete checkpoint of step {step}"
-    raise UsageError(f"{place.text} has no {which}\nsee: windlass checkpoint verify {place.text}")
+    raise UsageError(f"{place.location} has no {which}\nsee: windlass checkpoint verify {place.location}")
 
 
 def _verify_one(place: StorageBackend, seen: CheckpointEntry, on_read: Callable[[int], None]) -> list[Row]:
@@ -287,7 +287,7 @@ def resolve_place(text: str, state: Path | None) -> StorageBackend:
     if place.path.exists():  # not a folder: listing it raises a precise error
         return place
     raise UsageError(
-        f"there is no folder {place.text}{no_job}\n"
+        f"there is no folder {place.location}{no_job}\n"
         f"name the folder or the address in which the run keeps them; its log names it: {_FIND_PLACE.format('JOB')}"
     )
 
@@ -303,8 +303,8 @@ def _place_of_job(name: str, state: Path | None) -> StorageBackend:
     place = open_storage(kept.place)
     if isinstance(place, FolderStorage) and not place.path.exists():
         raise UsageError(
-            f"job {kept.job_id} has no checkpoints in {place.text}\n"
+            f"job {kept.job_id} has no checkpoints in {place.location}\n"
             f"it has saved none yet, or its script names another place: {_FIND_PLACE.format(kept.job_id)}"
         )
-    print(f"checkpoints of job {kept.job_id}, in {place.text}", file=sys.stderr)
+    print(f"checkpoints of job {kept.job_id}, in {place.location}", file=sys.stderr)
     return place

@@ -43,10 +43,10 @@ def find_newest_good(
         if result:
             skipped.append(f"{folder_of(step)}: {_format_problems(result)}")
             if ranks.is_first:
-                report(f"{storage.text}: skipping {skipped[-1]}")
+                report(f"{storage.location}: skipping {skipped[-1]}")
     if skipped:
         raise DamagedError(
-            f"{storage.text}: there is no complete checkpoint\n"
+            f"{storage.location}: there is no complete checkpoint\n"
             + "\n".join(skipped)
             + "\nto start from the beginning, "
             "name another location, or remove the content of this one"

@@ -56,7 +56,7 @@ def read_state(storage: StorageBackend, manifest: Manifest, facts: Mapping[str, 
     """
     state: StateDict = {name: _empty(fact) for name, fact in facts.items()}
     folder = folder_of(manifest.step)
-    with translate_errors(storage.text, f"reading {folder}"):
+    with translate_errors(storage.location, f"reading {folder}"):
         state_dict_loader.load(state, storage_reader=storage_reader(storage, folder), no_dist=True)
     return state
 

@@ -281,7 +281,7 @@ def _prepare_storage(storage: StorageBackend, after: int | None) -> None:
     dead = incomplete_folders(storage)
     if after is None and (others := [step for step in candidate_steps(storage) if folder_of(step) not in dead]):
         raise StorageUnusableError(
-            f"{storage.text} has checkpoints up to step {others[0]:,}, and none of them was loaded\n"
+            f"{storage.location} has checkpoints up to step {others[0]:,}, and none of them was loaded\n"
             "resume from the newest one, or use another location for this run"
         )
     for folder in dead:

@@ -77,7 +77,7 @@ def _refuse_another_model(found: VerifiedCheckpoint, state: StateDict, ranks: Ra
     mine = {name: _fact(value) for name, value in flatten(state).items()}
     wanted = {name: fact for part in run_on_all(ranks, lambda: mine) for name, fact in part.items()}
     if other := compare_states(found.manifest.tensors, wanted):
-        raise ModelMismatchError(f"{found.storage.text}/{found.folder} belongs to another model\n{describe(other)}")
+        raise ModelMismatchError(f"{found.storage.location}/{found.folder} belongs to another model\n{describe(other)}")
 
 
 def _fact(value: Any) -> TensorFact:

@@ -26,7 +26,7 @@ class StopRequests:
             for number in (signal.SIGTERM, signal.SIGUSR1):
                 self._before[number] = signal.signal(number, self._note)
 
-    def time_left(self) -> int | None:
+    def time_left_ms(self) -> int | None:
         """Milliseconds until this process is killed; None without a request."""
         return None if not self.signal_name else max(0, int((self._until - time.monotonic()) * 1000))
 

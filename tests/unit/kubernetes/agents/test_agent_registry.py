@@ -82,7 +82,7 @@ def test_a_job_ends_although_a_member_succeeded_without_a_leader() -> None:
     async def scenario() -> None:
         operator = Operator()
         connection, receive = operator.connect("a-0", generation=3)
-        receive({"type": "succeeded", "id": "", "generation": 3})
+        receive({"type": "succeeded", "agent_id": "", "generation": 3})
         operator.registry.check_timeouts()
         assert connection.sent == ["welcome"], "the other one may be on its way"
         operator.pods["a-1"] = pod("a-1", "Succeeded")
@@ -98,8 +98,8 @@ def test_ranks_do_not_restart_beside_a_member_that_has_succeeded() -> None:
         connection, receive = operator.connect("a-0", generation=3)
         operator.pods["a-1"] = pod("a-1", "Succeeded")
         operator.registry.check_timeouts()
-        receive({"type": "failed", "id": "", "generation": 3, "code": 1, "why": "rank 0 exited with 1"})
-        receive({"type": "stopped", "id": "", "generation": 3, "code": 0})
+        receive({"type": "failed", "agent_id": "", "generation": 3, "code": 1, "reason": "rank 0 exited with 1"})
+        receive({"type": "stopped", "agent_id": "", "generation": 3, "code": 0})
         assert connection.sent == ["welcome", "halt", "close"]
 
     asyncio.run(scenario())
@@ -116,7 +116,7 @@ def test_a_fault_of_one_gang_is_reported_once_and_other_gangs_continue(monkeypat
         assert "ZeroDivisionError" in operator.recorded[0].note
         assert connection.closed
         assert operator.connect("a-0", generation=3)[1] is None, "it continues without the operator"
-        receive({"type": "succeeded", "id": "", "generation": 3})
+        receive({"type": "succeeded", "agent_id": "", "generation": 3})
         operator.pods["b-1"] = pod("b-1", "Succeeded")
         operator.registry.check_timeouts()
         assert other.sent == ["welcome", "close"]

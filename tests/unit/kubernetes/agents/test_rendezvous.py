@@ -64,11 +64,12 @@ class RendezvousCase:
         return [self.connect(name, **hello) for name in PLACES]
 
     def fail(self, name: str, generation: int, code: int = 1, at: float = 50.0) -> None:
-        failed = {"type": "failed", "id": "", "generation": generation, "code": code, "why": "rank 1 exited with 1"}
+        failed = {"type": "failed", "agent_id": "", "generation": generation, "code": code}
+        failed["reason"] = "rank 1 exited with 1"
         self.rendezvous.receive(name, failed, at)
 
     def stop(self, name: str, generation: int, at: float = 51.0) -> None:
-        self.rendezvous.receive(name, {"type": "stopped", "id": "", "generation": generation, "code": 0}, at)
+        self.rendezvous.receive(name, {"type": "stopped", "agent_id": "", "generation": generation, "code": 0}, at)
 
     def beat(self, name: str, rank: int, beat: int, waited: float, generation: int = 1) -> None:
         behind = [rank, 7, "forward", beat, waited, 10.0, 0.0, [7, beat, rank, "forward"]]
@@ -133,7 +134,7 @@ def test_an_agent_that_missed_an_in_place_generation_keeps_its_ranks() -> None:
     case = RendezvousCase()
     first, second = case.connect_all()
     for name in PLACES:
-        case.rendezvous.receive(name, {"type": "ready", "id": "", "generation": 1}, 40.0)
+        case.rendezvous.receive(name, {"type": "ready", "agent_id": "", "generation": 1}, 40.0)
     case.rendezvous.agents.disconnect("w-1", second)
     case.fail("w-0", 1)
     assert (first.generation, first.sent[-1]["keep"]) == (2, True)
@@ -164,7 +165,7 @@ def test_a_running_generation_is_adopted_and_ranks_of_another_one_are_stopped() 
 
 def test_the_last_message_sent_without_a_leader_is_received() -> None:
     case = RendezvousCase()
-    failed = {"type": "failed", "id": "", "generation": 5, "code": -9, "why": "rank 3 killed by SIGKILL"}
+    failed = {"type": "failed", "agent_id": "", "generation": 5, "code": -9, "reason": "rank 3 killed by SIGKILL"}
     case.connect("w-0", generation=5, seen=5)
     last = case.connect("w-1", generation=5, seen=5, last=failed)
     assert last.take_types() == ["welcome", "halt"]
@@ -283,12 +284,12 @@ def test_the_limit_of_a_phase_may_be_infinite() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"code": "1"}, {"code": 1 << 70}, {"generation": 1.0}, {"why": None}, {"whose": 1}, {"hangs": 1}, {"more": 1}],
+    [{"code": "1"}, {"code": 1 << 70}, {"generation": 1.0}, {"reason": None}, {"whose": 1}, {"hangs": 1}, {"more": 1}],
 )
 def test_an_invalid_failure_message_is_rejected(wrong: dict[str, Any]) -> None:
     case = RendezvousCase()
     case.connect_all()
-    failed = {"type": "failed", "id": "", "generation": 1, "code": 1, "why": "rank 1 exited with 1", **wrong}
+    failed = {"type": "failed", "agent_id": "", "generation": 1, "code": 1, "reason": "rank 1 exited with 1", **wrong}
     with pytest.raises((ValueError, TypeError, KeyError)):
         case.rendezvous.receive("w-0", failed, 50.0)
     assert case.rendezvous.state.phase is rules.RendezvousPhase.RUNNING
@@ -298,7 +299,7 @@ def test_a_member_that_succeeded_without_a_leader_is_absent_until_its_end_is_kno
     case = RendezvousCase()
     first = case.connect("w-0", generation=5, seen=5)
     assert case.rendezvous.absent_members() == ["w-1"]
-    case.rendezvous.receive("w-0", {"type": "succeeded", "id": "", "generation": 5}, 2.0)
+    case.rendezvous.receive("w-0", {"type": "succeeded", "agent_id": "", "generation": 5}, 2.0)
     assert case.rendezvous.absent_members() == ["w-1"]
     case.rendezvous.handle(rank_events.RanksSucceeded("w-1", 5), 3.0)
     assert (first.take_types(), case.closed) == (["welcome", "close"], 1)

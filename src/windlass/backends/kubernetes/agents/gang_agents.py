@@ -56,7 +56,7 @@ class PendingRecovery:
     def event(self, run: Run, duration: int) -> Recovered:
         """Returns the event for the controller; `duration` in ms."""
         exit = _exit(self.failed)
-        detail = f"{exit.detail} in {self.failed.id}"
+        detail = f"{exit.detail} in {self.failed.agent_id}"
         return Recovered(run.generation, self.generation, replace(exit, detail=detail), duration)
 
 
@@ -117,7 +117,7 @@ class GangAgents:
         """Reports that ranks run again after a failure, or would, had another event not intervened."""
         pending, self._pending = self._pending, None
         if pending is not None:
-            agent = self.rendezvous.agents.get(pending.failed.id)
+            agent = self.rendezvous.agents.get(pending.failed.agent_id)
             recovery = agent.recovery if agent is not None else None
             is_confirmed = recovery is not None and recovery.generation == pending.generation
             since_failure = self._backend.now() - pending.at
@@ -162,7 +162,7 @@ class GangAgents:
 
     def _is_settled(self, pending: PendingRecovery) -> bool:
         """Tells whether a recovery can be reported: its agent has confirmed it, or its time is over."""
-        agent = self.rendezvous.agents.get(pending.failed.id)
+        agent = self.rendezvous.agents.get(pending.failed.agent_id)
         running = agent.recovery.generation if agent is not None and agent.recovery is not None else 0
         return running >= pending.generation or self._backend.now() - pending.at > _RECOVERY_TIMEOUT_MS
 
@@ -185,5 +185,5 @@ def _failures(state: JobState) -> int:
 def _exit(failed: RankFailed) -> Exit:
     """Returns the end of a rank as the Exit of its member."""
     if failed.code < 0:
-        return Exit(signal=-failed.code, detail=failed.why)
-    return Exit(code=failed.code, detail=failed.why)
+        return Exit(signal=-failed.code, detail=failed.reason)
+    return Exit(code=failed.code, detail=failed.reason)

@@ -85,11 +85,11 @@ def parse_recovery(value: Any) -> wire.RankRecovery | None:
 
 def parse_event(name: str, message: Message) -> rank_events.RankEvent:
     """Returns a rank event of this agent; it cannot report for another one."""
-    event_class = rank_events.NAMES[message["type"]]
+    event_class = rank_events.EVENT_TYPES[message["type"]]
     fields: dict[str, Any] = {
-        key: _EVENT_FIELDS[key](value) for key, value in message.items() if key not in ("type", "id")
+        key: _EVENT_FIELDS[key](value) for key, value in message.items() if key not in ("type", "agent_id")
     }
-    return event_class(id=name, **fields)
+    return event_class(agent_id=name, **fields)
 
 
 def _parse_text(value: Any) -> str:
@@ -117,8 +117,8 @@ def _parse_flag(value: Any) -> bool:
 _EVENT_FIELDS = {
     "generation": parse_integer,
     "code": parse_integer,
-    "why": _parse_text,
-    "counts_as": _parse_text,
+    "reason": _parse_text,
+    "charged_to": _parse_text,
     "hangs": _parse_flag,
 }
 """Fields of events, with their parsers."""

@@ -58,7 +58,7 @@ def rank_rows(agents: Iterable[PodAgent], now: int) -> list[dict[str, Any]]:
     for agent in agents:
         slowest, telemetry, node = agent.slowest, agent.telemetry, agent.peer.node
         if slowest is not None and slowest.rank >= 0:
-            began, printed = now - round(slowest.waited * 1000), now - round(slowest.silent * 1000)
+            began, printed = now - round(slowest.in_phase_s * 1000), now - round(slowest.silent_s * 1000)
             position = {"step": slowest.step, "phase": slowest.phase, "at": began, "printed_at": printed}
             ranks[slowest.rank] = {"rank": slowest.rank, "node": node, **position}
         if telemetry is not None:

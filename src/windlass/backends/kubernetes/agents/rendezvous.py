@@ -127,7 +127,7 @@ class Rendezvous:
         if isinstance(event, RankFailed) and generation_state.ends_generation(self.state, event):
             self._failure = event
             if not self._callbacks.may_restart(event):
-                self.state = self.state._replace(verdict=rules.EndRun(event.code, event.why))
+                self.state = self.state._replace(verdict=rules.EndRun(event.code, event.reason))
         self.state, actions = rules.step(self.state, event, now)
         for action in actions:
             if isinstance(action, rules.StartGeneration):
@@ -146,7 +146,7 @@ class Rendezvous:
             self._send_start(peer.id, place, start.why)
         failure, self._failure = self._failure, None
         if self._begun:
-            why = failure.why if failure is not None else "an agent has come anew"
+            why = failure.reason if failure is not None else "an agent has come anew"
             self._callbacks.restarted(start.generation, why, failure)
         self._begun = True
 

@@ -24,7 +24,7 @@ class FolderStorage:
     path: Path
 
     @property
-    def text(self) -> str:
+    def location(self) -> str:
         """The path."""
         return str(self.path)
 
@@ -117,7 +117,7 @@ class FolderStorage:
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
-        with translate_errors(self.text, doing):
+        with translate_errors(self.location, doing):
             yield
 
 

@@ -28,28 +28,28 @@ SCRATCH = "WINDLASS_SCRATCH"
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage:
-    """A `StorageBackend` over an object store. `root` is the location in the store's own terms."""
+    """A `StorageBackend` over an object store. `filesystem`: fsspec's; `path`: the location as it names it."""
 
-    text: str
-    store: Any
-    root: str
+    location: str
+    filesystem: Any
+    path: str
 
     @classmethod
-    def at(cls, text: str, package: str) -> ObjectStorage:
+    def at(cls, location: str, package: str) -> ObjectStorage:
         """Open the store of an address. Raises StorageUnusableError where `package`, or fsspec, is not installed."""
         try:
             from fsspec.core import url_to_fs  # noqa: PLC0415 - only where a store is used
 
-            store, root = url_to_fs(text, use_listings_cache=False, skip_instance_cache=True)
+            filesystem, path = url_to_fs(location, use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
             missing = error.name or package or str(error)
             requirement = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
-            raise StorageUnusableError(f"{text}: {missing} is not installed\npip install {requirement}") from None
+            raise StorageUnusableError(f"{location}: {missing} is not installed\npip install {requirement}") from None
         except ValueError as error:
             raise StorageUnusableError(
-                f"{text}: {error}\nlocations are folders, s3://bucket/run, gs://… or abfs://…"
+                f"{location}: {error}\nlocations are folders, s3://bucket/run, gs://… or abfs://…"
             ) from None
-        return cls(text.rstrip("/"), store, root.rstrip("/"))
+        return cls(location.rstrip("/"), filesystem, path.rstrip("/"))
 
     def names(self) -> list[str]:
         """Return the names directly inside."""
@@ -63,7 +63,7 @@ class ObjectStorage:
     def read(self, name: str) -> bytes | None:
         """Return a small file, or None."""
         try:
-            return bytes(self._call(f"reading {name}", lambda: self.store.cat_file(self._key(name))))
+            return bytes(self._call(f"reading {name}", lambda: self.filesystem.cat_file(self._key(name))))
         except StorageError as error:
             if not _is_missing(error.__cause__):
                 raise
@@ -71,11 +71,11 @@ class ObjectStorage:
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading."""
-        return cast(BinaryIO, retry(lambda: self.store.open(self._key(name), "rb")))
+        return cast(BinaryIO, retry(lambda: self.filesystem.open(self._key(name), "rb")))
 
     def write(self, name: str, data: bytes) -> None:
         """Write a small file atomically."""
-        self._call(f"writing {name}", lambda: self.store.pipe_file(self._key(name), data))
+        self._call(f"writing {name}", lambda: self.filesystem.pipe_file(self._key(name), data))
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder."""
@@ -84,7 +84,7 @@ class ObjectStorage:
             """Remove the manifest first: what remains after an interruption is no checkpoint."""
             for key in (self._key(f"{name}/{MANIFEST}"), self._key(name)):
                 try:
-                    self.store.rm(key, recursive=key == self._key(name))
+                    self.filesystem.rm(key, recursive=key == self._key(name))
                 except FileNotFoundError as error:
                     if not _is_missing(error):
                         raise
@@ -94,7 +94,7 @@ class ObjectStorage:
     def staging_directory(self, folder: str, rank: int) -> Path:  # noqa: ARG002 - one save is in flight
         """Create this rank's local directory, and remove what a killed process has left in it."""
         scratch = Path(os.environ.get(SCRATCH) or tempfile.gettempdir())
-        made = scratch / f"windlass-{os.getuid()}-{zlib.crc32(self.text.encode()):08x}-{rank}"
+        made = scratch / f"windlass-{os.getuid()}-{zlib.crc32(self.location.encode()):08x}-{rank}"
         with translate_errors(str(made), "making a scratch folder"):
             shutil.rmtree(made, ignore_errors=True)
             made.mkdir(parents=True)
@@ -121,14 +121,14 @@ class ObjectStorage:
 
     def _upload_file(self, file: Path, name: str, size: int) -> None:
         """Upload one file, and check its size in the store. Raises SizeMismatchError."""
-        self.store.put_file(str(file), self._key(name))
-        if (stored := int(self.store.info(self._key(name), refresh=True)["size"])) != size:
+        self.filesystem.put_file(str(file), self._key(name))
+        if (stored := int(self.filesystem.info(self._key(name), refresh=True)["size"])) != size:
             raise SizeMismatchError(f"{name} has {stored} bytes in the store, and {size} were sent")
 
     def _list(self, folder: str, doing: str) -> list[tuple[str, dict[str, Any]]]:
         def list_entries() -> list[dict[str, Any]]:
             try:
-                return list(self.store.ls(self._key(folder), detail=True, refresh=True))
+                return list(self.filesystem.ls(self._key(folder), detail=True, refresh=True))
             except FileNotFoundError as error:
                 if not _is_missing(error):
                     raise
@@ -138,11 +138,11 @@ class ObjectStorage:
         return [(entry["name"].rstrip("/").rpartition("/")[2], entry) for entry in entries]
 
     def _call(self, doing: str, work: Callable[[], T]) -> T:
-        with translate_errors(self.text, doing):
+        with translate_errors(self.location, doing):
             return retry(work)
 
     def _key(self, name: str) -> str:
-        return f"{self.root}/{name}".rstrip("/")
+        return f"{self.path}/{name}".rstrip("/")
 
 
 def _is_missing(error: BaseException | None) -> bool:

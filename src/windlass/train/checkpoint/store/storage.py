@@ -25,7 +25,7 @@ class StorageBackend(Protocol):
     """
 
     @property
-    def text(self) -> str:
+    def location(self) -> str:
         """The location as users write it."""
 
     def names(self) -> list[str]:

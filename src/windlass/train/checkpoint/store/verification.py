@@ -57,7 +57,7 @@ def manifest_problem(error: CheckpointManifestError) -> FileProblem:
 def _verify_file(
     storage: StorageBackend, folder: str, name: str, fact: FileFact, *, on_read: ByteCounter
 ) -> FileProblem | None:
-    with translate_errors(storage.text, f"reading {folder}/{name}"):
+    with translate_errors(storage.location, f"reading {folder}/{name}"):
         try:
             size, crc32 = retry(lambda: _read_checksum(storage, f"{folder}/{name}", fact.size, on_read))
         except FileNotFoundError:

@@ -7,8 +7,8 @@ import signal
 from windlass import wire
 from windlass.agent import messages
 from windlass.agent.error_file import read_reason
-from windlass.agent.launcher_settings import LauncherSettings
-from windlass.agent.rank_events import RankFailed, RanksSucceeded, failure_limit
+from windlass.agent.parent_settings import ParentSettings
+from windlass.agent.rank_events import RankFailed, RanksSucceeded, classify_failure
 from windlass.agent.ranks.output import RankOutput
 from windlass.agent.ranks.rank_parts import RankParts
 from windlass.agent.ranks.rank_start import RankStart
@@ -16,23 +16,23 @@ from windlass.agent.ranks.rank_stop import RankStop
 from windlass.agent.ranks.rank_table import NodeRank
 
 
-class RankEnds:
-    """Reports failures and the success of all ranks; continues a stop that is under way."""
+class RankExitHandler:
+    """The handler of exits: reports failures and the success of all ranks, continues a stop that is under way."""
 
     def __init__(
-        self, parts: RankParts, start: RankStart, stop: RankStop, output: RankOutput, settings: LauncherSettings
+        self, parts: RankParts, start: RankStart, stop: RankStop, output: RankOutput, settings: ParentSettings
     ) -> None:
         self._parts, self._start, self._stop, self._output, self._settings = parts, start, stop, output, settings
 
-    def on_exit(self, number: int, code: int, at: float) -> None:
+    def on_exit(self, process_id: int, code: int, at: float) -> None:
         """Takes the end of a process. `code`: negative for a signal; `at`: its time on the monotonic clock."""
-        if self._parts.processes.is_store(number):
+        if self._parts.processes.is_store(process_id):
             self._parts.processes.forget_store()
             if not self._parts.table.is_stopping:
                 self._parts.reports.fail(wire.RankExitCode.RETRY, "the store has ended")
-        elif (rank := self._parts.table.ranks.get(number)) is not None:
+        elif (rank := self._parts.table.ranks.get(process_id)) is not None:
             if rank.replaced and code and not self._parts.table.is_stopping:
-                self._start.replace(number)
+                self._start.replace(process_id)
             else:
                 self._on_rank_exit(rank, code, at)
 
@@ -60,12 +60,12 @@ class RankEnds:
 
     def _on_rank_failure(self, rank: NodeRank, code: int, at: float) -> None:
         generation = self._parts.table.generation
-        reason = read_reason(rank.error_file) if code > 0 else ""
-        why = messages.describe_exit(rank.number, rank.pid, code, reason)
-        self._parts.restarts.begin(why, at)
-        self._settings.report(wire.RankFailure(generation, "failed", rank.number, code, why, reason))
+        message = read_reason(rank.error_file) if code > 0 else ""
+        reason = messages.describe_exit(rank.number, rank.pid, code, message)
+        self._parts.restarts.begin(reason, at)
+        self._settings.report(wire.RankFailure(generation, "failed", rank.number, code, reason, message))
         if code < 0 and rank.survives and not rank.ready:  # lost with the rank whose failure was counted already
-            self._parts.reports.fail(wire.RankExitCode.RETRY, why)
+            self._parts.reports.fail(wire.RankExitCode.RETRY, reason)
         else:
-            limit = failure_limit(code, self._settings.budget)
-            self._parts.reports.send(RankFailed("", generation, code, why, limit))
+            charged_to = classify_failure(code, self._settings.budget)
+            self._parts.reports.send(RankFailed("", generation, code, reason, charged_to))

@@ -1,4 +1,4 @@
-"""Settings that the launcher of an agent passes in variables: streams, report channel, records, restart budget."""
+"""Settings that an agent's parent process passes in variables: streams, report channel, records, restart budget."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ class RankStream(NamedTuple):
     log: str
 
 
-class LauncherSettings(NamedTuple):
-    """All of it is empty where a person starts the agent."""
+class ParentSettings(NamedTuple):
+    """Settings from the process that started this agent; all empty where a person started it.
+
+    `reports`: descriptor of the report channel, -1 without one. `records`: folder for the rank status file and stacks.
+    """
 
     streams: tuple[RankStream, ...] = ()
     reports: int = -1
@@ -29,25 +32,27 @@ class LauncherSettings(NamedTuple):
     budget: wire.RestartBudget | None = None
 
     def report(self, message: wire.Message) -> None:
-        """Writes a message to the launcher's report channel; an error of the channel is ignored."""
+        """Writes a message to the report channel; an error of the channel is ignored."""
         if self.reports >= 0:
             with contextlib.suppress(OSError):
                 os.write(self.reports, wire.encode(message) + b"\n")
 
 
-def take_settings(environment: MutableMapping[str, str]) -> LauncherSettings:
+def take_settings(environment: MutableMapping[str, str]) -> ParentSettings:
     """Reads the settings and removes their variables: ranks must not inherit them. Raises ValueError."""
     names = (wire.STREAMS, wire.REPORTS, wire.RECORDS, wire.RESTART_BUDGET)
     streams, reports, records, budget = (environment.pop(name, "") for name in names)
     try:
-        return LauncherSettings(
+        return ParentSettings(
             tuple(RankStream(**each) for each in json.loads(streams or "[]")),
             _open_reports(reports),
             _create_folder(records),
             wire.RestartBudget.from_json(budget) if budget else None,
         )
     except (TypeError, KeyError, ValueError) as error:
-        raise ValueError(f"cannot read the settings of this agent's launcher ({', '.join(names)}): {error}") from error
+        raise ValueError(
+            f"cannot read the settings from this agent's parent process ({', '.join(names)}): {error}"
+        ) from error
 
 
 def _open_reports(where: str) -> int:

@@ -1,4 +1,4 @@
-"""Settings of an agent's launcher: restart budget, streams, reports, rank status file."""
+"""Settings from an agent's parent process: restart budget, streams, reports, rank status file."""
 
 import json
 import os
@@ -8,9 +8,9 @@ import time
 import pytest
 
 from windlass import wire
-from windlass.agent import launcher_settings
+from windlass.agent import parent_settings
 from windlass.agent.event_loop import EventLoop
-from windlass.agent.rank_events import RankFailed, RanksStopped, failure_limit
+from windlass.agent.rank_events import RankFailed, RanksStopped, classify_failure
 from windlass.agent.ranks.status_file import RankStatusFile
 from windlass.agent.rendezvous import state_machine
 from windlass.agent.rendezvous.state_machine import AgentJoined, EndRun, Peer, RendezvousState, StopRanks
@@ -33,7 +33,7 @@ BUDGET = wire.RestartBudget(2, (3,), (9,), 5, 1.0, 300.0, 600.0)
     ],
 )
 def test_a_budget_says_which_limit_an_end_counts_against(code, limit):
-    assert failure_limit(code, BUDGET) == limit
+    assert classify_failure(code, BUDGET) == limit
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_a_budget_says_which_limit_an_end_counts_against(code, limit):
     [(1, "user"), (-signal.SIGKILL, "user"), (137, "user"), (83, "uncounted"), (84, "uncounted"), (85, "final")],
 )
 def test_without_a_budget_signals_count_as_failures_of_the_program(code, limit):
-    assert failure_limit(code, None) == limit
+    assert classify_failure(code, None) == limit
 
 
 def test_a_code_that_the_job_calls_retryable_is_not_left_to_the_launcher():
-    assert failure_limit(84, BUDGET._replace(retryable=(84,))) == "infrastructure"
+    assert classify_failure(84, BUDGET._replace(retryable=(84,))) == "infrastructure"
 
 
 def test_the_settings_are_removed_from_the_environment_of_ranks(tmp_path):
@@ -55,7 +55,7 @@ def test_the_settings_are_removed_from_the_environment_of_ranks(tmp_path):
         wire.RESTART_BUDGET: BUDGET.to_json(),
         "MINE": "x",
     }
-    taken = launcher_settings.take_settings(given)
+    taken = parent_settings.take_settings(given)
     assert given == {"MINE": "x"}
     assert (taken.streams[0].log, taken.reports, taken.budget) == ("/x/0", -1, BUDGET)
     assert (tmp_path / "node-0").is_dir()
@@ -63,11 +63,11 @@ def test_the_settings_are_removed_from_the_environment_of_ranks(tmp_path):
 
 def test_settings_that_cannot_be_read_are_refused():
     with pytest.raises(ValueError, match="cannot read the settings"):
-        launcher_settings.take_settings({wire.RESTART_BUDGET: "{}"})
+        parent_settings.take_settings({wire.RESTART_BUDGET: "{}"})
 
 
 def test_reports_are_lines(tmp_path):
-    settings = launcher_settings.take_settings({wire.REPORTS: str(tmp_path / "reports")})
+    settings = parent_settings.take_settings({wire.REPORTS: str(tmp_path / "reports")})
     settings.report(wire.RankRecovery(2, 0.25, "rank 1 killed"))
     os.close(settings.reports)
     assert wire.decode((tmp_path / "reports").read_bytes().strip()) == wire.RankRecovery(2, 0.25, "rank 1 killed")
