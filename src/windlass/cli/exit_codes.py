@@ -9,7 +9,7 @@ from windlass.server.errors import Code
 
 
 class ExitCode(IntEnum):
-    """Codes from 64 follow sysexits.h, codes from 128 follow shells."""
+    """Exit codes of verbs. Codes from 64 follow sysexits.h, codes from 128 follow shells."""
 
     OK = 0
     FAILED = 1

@@ -9,7 +9,7 @@ Public names:
 - `ranks`: `Rank`, `ranks_of(job) -> tuple[Rank, ...]`: every process of a gang, numbered
 - `threads`: `Threads`, `threads_of(...)`: OMP_NUM_THREADS and the reason for its value
 - `agent`: `Entry`, `entry_of(command)`, `agent_words(command)`: a command as one of `windlass agent`
-- `torchrun`: `Rendezvous`, `environment(job, rank, *, job_id, generation, node, rendezvous, devices, cpu_share)`
+- `torchrun`: `StoreAddress`, `environment(job, rank, *, job_id, generation, node, store, devices, cpu_share)`
 - variables and names of the pods of a training operator's kinds: `pytorchjob`, `tf_config`, `jaxjob`, `xgboostjob`,
   `paddlejob`, `mpi`, `trainer`; `replica_names`: `replica_name(job, role, index)`
 """

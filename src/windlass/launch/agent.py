@@ -1,4 +1,4 @@
-"""A command under `windlass agent`: the agent's arguments, and the Python interpreter of its ranks."""
+"""Converts a command into one of `windlass agent`: the agent's arguments, and the Python interpreter of its ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of a gang's processes: over the roles in their order, over replicas, over processes of a replica."""
+"""Numbers the processes of a gang: over the roles in their order, over replicas, over processes of a replica."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.core.model.job import Job, Launcher, Role
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process that Windlass starts: a rank, or the process that starts all ranks of a replica (unless PLAIN)."""
+    """One process that Windlass starts: a rank with launcher PLAIN, else the process that starts a replica's ranks."""
 
     number: int
     """Gang-wide, from 0: RANK, and the prefix of its log lines."""

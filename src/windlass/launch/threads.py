@@ -1,4 +1,4 @@
-"""Number of threads of the numeric libraries in one rank, and the reason for it.
+"""Chooses the number of threads of the numeric libraries in one rank, and gives the reason for it.
 
 Without OMP_NUM_THREADS each rank uses all cores of the machine, and the ranks of one node compete for them. torchrun
 sets 1 in every case; here a rank gets its part of the CPUs that its replica requests.

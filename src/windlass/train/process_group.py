@@ -1,4 +1,4 @@
-"""Joins and leaves torch's process groups, and selects the device of a rank.
+"""Joins and leaves torch's process groups; `device` selects the device of a rank.
 
 `torch.distributed.nn` is imported here because its default arguments hold the first process group: imported after that
 group is destroyed, it can abort at the very end of a process (torch 2.13).

@@ -14,7 +14,11 @@ from windlass.train.health import failure_report
 
 
 def exit_with_error(error: Exception, rank: int) -> None:
-    """End this rank; all others end too. Python prints errors of the script, unless a lost peer caused them."""
+    """Report an error that ends this rank, after which all others end too.
+
+    Raises SystemExit for errors of Windlass, and for those that a lost peer caused if that peer has published a report
+    or an agent names it. Returns for other errors of the script, which Python prints.
+    """
     exit_if_peer_failed(error)
     is_ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and is_retryable(error)
@@ -37,10 +41,10 @@ def exit_if_peer_failed(error: Exception) -> None:
         raise SystemExit(other.code) from None
 
 
-def refuse_start(error: TrainError, teller: str) -> NoReturn:
-    """Exit before anything is sent. The rank whose variable `teller` is 0 prints the reason."""
+def refuse_start(error: TrainError, rank_variable: str) -> NoReturn:
+    """Exit before anything is sent. The rank whose variable `rank_variable` is 0 prints the reason."""
     wire.write_error_file(str(error), error)
-    if os.environ.get(teller, "0") == "0":
+    if os.environ.get(rank_variable, "0") == "0":
         sys.stderr.write(f"windlass: {error}\n")
     sys.exit(wire.RankExitCode.FATAL)
 

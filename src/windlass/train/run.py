@@ -1,4 +1,4 @@
-"""The run of a training script: its mesh, model, data, steps and checkpoints behind one object."""
+"""The run of a training script: its mesh, model, data, steps and checkpoints behind one object. `start` creates it."""
 
 from __future__ import annotations
 

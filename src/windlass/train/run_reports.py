@@ -20,7 +20,10 @@ _TRACKER_TIMEOUT_S = 30.0
 
 
 class RunReports:
-    """`planned_steps` and `samples_per_step` are set when the loop starts."""
+    """The console line, the trackers and the metrics of one run.
+
+    `planned_steps` and `samples_per_step` are set when the loop starts.
+    """
 
     def __init__(self, options: RunOptions, world: World, timers: PhaseTimers, heartbeat: HeartbeatSender) -> None:
         self._options, self._timers, self._heartbeat = options, timers, heartbeat

@@ -20,7 +20,7 @@ LOSSES = "losses"
 
 
 class RestoredState(NamedTuple):
-    """The checkpoint that a run continues from."""
+    """The saved state that a run continues from."""
 
     newest: int | None
     """Step of the newest checkpoint of the storage; None if there is none."""

@@ -22,7 +22,7 @@ _OWN = resources_of(OWN_KIND)[0]
 
 
 class JobFinder:
-    """Looks in one namespace unless a name contains another."""
+    """A search for jobs by name. It covers one namespace unless a name contains another."""
 
     def __init__(self, session: ApiSession, namespace: str) -> None:
         self._session = session

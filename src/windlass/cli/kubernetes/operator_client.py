@@ -28,7 +28,7 @@ _INSTALL = "see: windlass operator check; install it with: windlass operator ins
 
 
 class OperatorClient:
-    """The operator's API. `where`: NAMESPACE/LEASE, or its URL."""
+    """A client of the operator's API. `where`: NAMESPACE/LEASE, or its URL."""
 
     def __init__(self, session: ApiSession, where: str = "") -> None:
         self._session = session

@@ -28,7 +28,7 @@ _FINAL_TIMEOUT_S = 5.0
 
 
 class PodLogs:
-    """`poll` returns new lines, `finish` all remaining ones after the end of the job."""
+    """Log lines of one job: `poll` returns new lines, `finish` all remaining ones after the end of the job."""
 
     def __init__(
         self,

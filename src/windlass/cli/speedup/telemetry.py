@@ -14,7 +14,7 @@ _MAX_DATAGRAM_BYTES = 65536
 
 
 class TelemetryReceiver:
-    """Receives in a thread of its own until it is closed, so that the sender never blocks."""
+    """A datagram socket for step reports, read in a thread until it is closed, so that the sender never blocks."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "telemetry.sock")

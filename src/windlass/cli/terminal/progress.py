@@ -12,7 +12,7 @@ _DELAY_S = 2.0
 
 
 class ProgressBar:
-    """Called with (fraction in [0, 1], finished parts, all parts). Writes to stderr."""
+    """A progress display on stderr. It is called with (fraction in [0, 1], finished parts, all parts)."""
 
     def __init__(self, what: str, *, no_color: bool) -> None:
         self._what = what

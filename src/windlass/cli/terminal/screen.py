@@ -16,7 +16,7 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 class Screen:
-    """Writes stdout of ranks to stdout and everything else to stderr. A closed terminal is not an error.
+    """The terminal of a command: stdout of ranks goes to stdout, everything else to stderr. A closed one is no error.
 
     `reader_left` becomes true when the reader of a pipe has closed it; further output to the pipe is dropped.
     """

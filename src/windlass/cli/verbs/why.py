@@ -82,7 +82,7 @@ def why(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Why a job waits: what is missing, node by node, which jobs hold it until when, and what would start now instead.
+    """Explain why a job waits: what is missing by node, which jobs hold it until when, what would start now instead.
 
     Without a job: a line for each waiting job. "by 14:20" is a bound: the job starts then at the latest unless another
     job is put ahead of it. "~ 14:20" is an estimate: the start if all jobs use their walltime in full.

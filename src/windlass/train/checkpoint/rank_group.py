@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 
 class _Failure(NamedTuple):
+    """The error of one rank, as it is sent to the others."""
+
     kind: type[CheckpointError]
     text: str
 

@@ -1,4 +1,4 @@
-"""Random generators of one rank: captured, restored, or seeded by rank and step."""
+"""Captures, restores and seeds the random generators of one rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages for people about the results of saves. `save_retry` counts failures and decides what follows."""
+"""Prints messages about the results of saves. `save_retry` counts failures and decides on retries."""
 
 from __future__ import annotations
 

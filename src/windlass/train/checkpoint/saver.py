@@ -41,7 +41,7 @@ class SaveCost(NamedTuple):
     duration: float
     size: int
     cleanup_error: str = ""
-    """Why older checkpoints could not be removed, or `LATEST` not be written; the checkpoint itself is good."""
+    """Error of removing older checkpoints or of writing `LATEST`; the checkpoint itself is good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,10 @@ class CheckpointSaver:
             raise OptionError(f"step {step} precedes step {self._last}, which is saved: rewind to {step} first")
         begun = time.monotonic()
         copied = partial(self._copy, state, immediate, blocking=blocking)
-        draft = _build_request(copied, step, samples, mesh, facts or {}, begun)
-        draft = replace(draft, lowest_rank_names=tuple(immediate))
-        self._staged = draft.state
-        self._in_flight = step, self._pool.submit(self._carry_out, draft, self._last)
+        request = _build_request(copied, step, samples, mesh, facts or {}, begun)
+        request = replace(request, lowest_rank_names=tuple(immediate))
+        self._staged = request.state
+        self._in_flight = step, self._pool.submit(self._carry_out, request, self._last)
         self._stall = time.monotonic() - begun
         if blocking:
             self.wait()
@@ -190,11 +190,11 @@ class CheckpointSaver:
         whole = flatten(state)
         return _completed_future(whole) if blocking else self._stage.begin(whole, immediate)
 
-    def _carry_out(self, draft: _SaveRequest, after: int | None) -> SaveCost:
+    def _carry_out(self, request: _SaveRequest, after: int | None) -> SaveCost:
         """Write and commit a checkpoint from a copy of the state, in the background."""
-        folder = folder_of(draft.step)
+        folder = folder_of(request.step)
         try:
-            manifest = self._written(draft, folder, after)
+            manifest = self._write_and_upload(request, folder, after)
             sizes = {name: fact.size for name, fact in manifest.files.items()}
             run_on_first(self._ranks, lambda: self._storage.commit(folder, to_json(manifest), sizes))
         except BaseException:
@@ -207,36 +207,36 @@ class CheckpointSaver:
             run_on_first(self._ranks, lambda: self._clean_up(folder))
         except Exception as error:  # noqa: BLE001 - the checkpoint is committed, whatever happens to older ones
             cleanup_error = str(error)
-        return SaveCost(0.0, time.monotonic() - draft.begun, manifest.size, cleanup_error)
+        return SaveCost(0.0, time.monotonic() - request.begun, manifest.size, cleanup_error)
 
-    def _written(self, draft: _SaveRequest, folder: str, after: int | None) -> Manifest:
-        """Write everything but the commit."""
+    def _write_and_upload(self, request: _SaveRequest, folder: str, after: int | None) -> Manifest:
+        """Write and upload the files of all ranks; return the manifest, which is not committed yet."""
         storage, ranks = self._storage, self._ranks
-        lowest_rank_names = {name for part in run_on_all(ranks, lambda: _copied_names(draft)) for name in part}
+        lowest_rank_names = {name for part in run_on_all(ranks, lambda: _copied_names(request)) for name in part}
         run_on_first(ranks, lambda: _remove_newer(storage, folder, after))
         staging = run_on_all(ranks, lambda: storage.staging_directory(folder, ranks.rank))[ranks.rank]
         try:
-            files, metadata = write_state(ranks, draft.state.result(), staging, lowest_rank_names)
-            parts = run_on_all(ranks, lambda: self._upload(draft, folder, staging, files))
+            files, metadata = write_state(ranks, request.state.result(), staging, lowest_rank_names)
+            parts = run_on_all(ranks, lambda: self._upload(request, folder, staging, files))
         finally:
             storage.release_staging(staging)
         return Manifest(
-            step=draft.step,
-            samples=draft.samples,
-            mesh=draft.mesh,
+            step=request.step,
+            samples=request.samples,
+            mesh=request.mesh,
             world=ranks.size,
             saved_at=time.time_ns() // 1_000_000,
             files={name: FileFact(*fact) for part in parts for name, fact in part.items()},
             tensors=tensor_facts(metadata),
-            facts=draft.facts,
+            facts=request.facts,
         )
 
     def _upload(
-        self, draft: _SaveRequest, folder: str, staging: Path, files: dict[str, FileFact]
+        self, request: _SaveRequest, folder: str, staging: Path, files: dict[str, FileFact]
     ) -> dict[str, FileFact]:
         """Upload this rank's files, including its generators."""
         name = rng_file_name(self._rank_name)
-        files = {**files, name: write_file(staging, name, draft.generators)}
+        files = {**files, name: write_file(staging, name, request.generators)}
         self._storage.upload(folder, staging, {name: fact.size for name, fact in files.items()})
         return files
 
@@ -262,10 +262,10 @@ def _build_request(
     return _SaveRequest(step, samples, mesh, copied_facts, generators, state, begun)
 
 
-def _copied_names(draft: _SaveRequest) -> tuple[str, ...]:
+def _copied_names(request: _SaveRequest) -> tuple[str, ...]:
     """Return the names that differ by rank; raise the error of the copy."""
-    draft.state.result()
-    return draft.lowest_rank_names
+    request.state.result()
+    return request.lowest_rank_names
 
 
 def _completed_future(state: StateDict) -> Future[StateDict]:

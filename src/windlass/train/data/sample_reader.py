@@ -23,7 +23,7 @@ _OPEN_ITERATORS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class SampleReader:
-    """Device, worker processes for each rank, and collate function of a loader."""
+    """The settings of reading: device, worker processes for each rank, and collate function."""
 
     device: torch.device
     workers: int = 0

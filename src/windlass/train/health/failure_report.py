@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
-_KEY = "windlass/last words"
+_KEY = "windlass/failure report"
 _REPORT_TIMEOUT_S = 0.5
 """Seconds to wait for reports of other ranks: an error of all ranks occurs on all of them at once."""
 _POLL_S = 0.01

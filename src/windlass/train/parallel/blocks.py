@@ -1,4 +1,4 @@
-"""Transformations of each block: activation recomputation and compilation."""
+"""Transforms the repeated blocks of a model: activation recomputation and compilation."""
 
 from __future__ import annotations
 

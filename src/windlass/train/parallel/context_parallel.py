@@ -175,6 +175,8 @@ class ContextParallel:
 
 
 class _AttentionMode(TorchFunctionMode):
+    """The mode of torch in which attention is computed by `ContextParallel.attend`."""
+
     def __init__(self, context: ContextParallel) -> None:
         super().__init__()
         self._context = context

@@ -84,6 +84,8 @@ def broadcast_object(group: dist.ProcessGroup, source: int, value: Any) -> Any:
 
 
 class _StateEntry(NamedTuple):
+    """One value of an optimizer's state for one parameter."""
+
     position: int
     """Index of the parameter."""
     name: str

@@ -1,4 +1,4 @@
-"""Snapshot of what an aborted step has already changed, taken when the step begins.
+"""Saves, when a step begins, the state that may change before the step is aborted; `in_place` restores it.
 
 Parameters and the optimizer's averages change at the very end of a step and need no copy. Buffers change in the forward
 pass, learning-rate schedules whenever a script steps them.
@@ -29,7 +29,7 @@ class _SavedBuffer(NamedTuple):
 
 
 class StepSnapshot:
-    """Snapshot of models, optimizers and further checkpoint state. The run itself counts completed steps only."""
+    """Snapshot of buffers, optimizer options and further checkpoint state. The run counts completed steps only."""
 
     def __init__(
         self,

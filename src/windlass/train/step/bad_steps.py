@@ -29,7 +29,7 @@ class BadSteps:
         self.loss_window = LossWindow()
         """Losses that the next one is compared with, where loss spikes are detected."""
         self.rollback_reason = ""
-        """Why all ranks return to a checkpoint after this step; "" if they do not."""
+        """Reason for which all ranks return to a checkpoint after this step; "" if they do not."""
 
     @property
     def detects_spikes(self) -> bool:

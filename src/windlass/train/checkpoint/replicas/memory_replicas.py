@@ -1,4 +1,7 @@
-"""The in-memory replicas of one run: opened where every rank has an agent, made every few steps, and resumed from."""
+"""The in-memory replicas of one run: opened where every rank has an agent, made every few steps, and resumed from.
+
+`replica_writer` makes them, `replica_search` finds the newest ones of all ranks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica as a file in memory: pickled values, raw tensors, and a CRC-32 of everything at its end.
+"""Reads and writes a replica as a file in memory: pickled values, raw tensors, and a CRC-32 of everything at its end.
 
 A killed writer leaves a file with another suffix. Nothing is unpickled before its checksum is verified.
 """
@@ -114,6 +114,8 @@ def _padding(at: int) -> int:
 
 
 class _ChecksumFile:
+    """A file that counts and checksums what is written."""
+
     def __init__(self, file: io.RawIOBase | BinaryIO) -> None:
         self._file, self.size, self.crc32 = file, 0, 0
 

@@ -1,4 +1,4 @@
-"""Placement of replicas: which exist, which rank stores whose, and from which steps all ranks can resume. Pure."""
+"""Decides which rank stores each replica, and from which steps all ranks can resume. Pure."""
 
 from __future__ import annotations
 
