@@ -67,18 +67,18 @@ class EventLoop:
                     key.data()
             self._call_due_timers()
 
-    def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
+    def on_signals(self, signums: Iterable[int], call: Callable[[int], None]) -> None:
         """Calls back with each of these signals, from the loop instead of between two arbitrary instructions."""
         receiver, sender = os.pipe()
         for end in (receiver, sender):
             os.set_blocking(end, False)
-        for number in numbers:
-            signal.signal(number, lambda _number, _frame: None)  # without a handler Python writes no byte
+        for signum in signums:
+            signal.signal(signum, lambda _signum, _frame: None)  # without a handler Python writes no byte
         signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
 
         def pass_on() -> None:
-            for number in os.read(receiver, 4096):
-                call(number)
+            for signum in os.read(receiver, 4096):
+                call(signum)
 
         self.watch(receiver, pass_on)
 

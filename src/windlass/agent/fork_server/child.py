@@ -14,13 +14,13 @@ from windlass.agent.fork_server import prctl, script
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
-def separate(parent: int, numbers: Sequence[int]) -> None:
-    """Leaves the fork server's session, ties its life to the server's, and resets signals to those of a new process."""
+def separate(parent: int, signums: Sequence[int]) -> None:
+    """Leaves the fork server's session, ties its life to the server's, and gives these signals their default effect."""
     os.setsid()
     prctl.die_with_parent(parent)
     signal.set_wakeup_fd(-1)
-    for number in numbers:
-        signal.signal(number, signal.SIG_DFL)
+    for signum in signums:
+        signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -65,8 +65,8 @@ def _become_rank(message: dict[str, Any], files: tuple[int, ...]) -> None:
 
 
 def _execute(words: list[str]) -> None:
-    for number in _PYTHON_IGNORES:  # the new program would inherit that they are ignored
-        signal.signal(number, signal.SIG_DFL)
+    for signum in _PYTHON_IGNORES:  # the new program would inherit that they are ignored
+        signal.signal(signum, signal.SIG_DFL)
     try:
         os.execvp(words[0], words)  # noqa: S606 - no shell, on purpose
     except OSError as error:

@@ -39,8 +39,8 @@ def main(root: str, descriptor: int) -> None:
     """Serves until the agent is gone. In a forked child: returns here, and runs the child to the interpreter's end."""
     _hide_agent(root)
     link = socket.socket(fileno=descriptor)
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+    for signum in _IGNORED:
+        signal.signal(signum, signal.SIG_IGN)
     prctl.adopt_orphans()
     frames.send(link, {"event": "ready", **_preload()})
     gc.freeze()  # the collector skips all objects so far, so their pages stay shared
@@ -100,7 +100,7 @@ class _ForkServer:
         os.set_blocking(self._woken, False)
 
     def serve(self) -> ChildMain:
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler Python writes no byte
+        signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)  # without a handler Python writes no byte
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         with selectors.DefaultSelector() as ready:
             ready.register(self._wake, selectors.EVENT_READ)

@@ -23,8 +23,8 @@ class StopRequests:
         self._until = float("inf")
         self._before: dict[int, object] = {}
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGUSR1):
-                self._before[number] = signal.signal(number, self._note)
+            for signum in (signal.SIGTERM, signal.SIGUSR1):
+                self._before[signum] = signal.signal(signum, self._note)
 
     def time_left_ms(self) -> int | None:
         """Milliseconds until this process is killed; None without a request."""
@@ -32,11 +32,11 @@ class StopRequests:
 
     def close(self) -> None:
         """Restore the previous signal handlers."""
-        for number, before in self._before.items():
-            signal.signal(number, before)  # type: ignore[arg-type] # what `signal` gave
+        for signum, before in self._before.items():
+            signal.signal(signum, before)  # type: ignore[arg-type] # what `signal` gave
         self._before.clear()
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def _note(self, signum: int, _frame: FrameType | None) -> None:
         if not self.signal_name:
-            self.signal_name = signal.Signals(number).name
+            self.signal_name = signal.Signals(signum).name
             self._until = time.monotonic() + float(os.environ.get(wire.GRACE, _DEFAULT_GRACE_S))
