@@ -26,10 +26,10 @@ _REFORM_LIMITS = (5.0, 60.0)
 class HangLimits(NamedTuple):
     """Limits of hang detection, from `--hang`; times in seconds.
 
-    A phase may last `factor` times the 99th percentile of its past durations, and at least `floor`. `initial`: limit
-    for a phase without history, and minimum for open phases (`wire.OPEN_PHASES`), whose past durations do not predict
-    the next (an evaluation every 1000 steps). `silence`: limit without any output, for ranks that send no heartbeats;
-    0 for none.
+    A phase may last `factor` times the 99th percentile of its past durations, and at least `floor`. `initial`: minimum
+    instead of `floor` for a rank's first passes through a phase, and for open phases (`wire.OPEN_PHASES`), whose past
+    durations do not predict the next (an evaluation every 1000 steps). `silence`: limit without any output, for ranks
+    that send no heartbeats; 0 for none.
     """
 
     factor: float = 8.0

@@ -30,10 +30,10 @@ def print_message(text: str) -> None:
     console.write(_STDERR, f"windlass agent: {text}\n".encode(errors="backslashreplace"))
 
 
-def describe_exit(rank: int, pid: int, code: int, reason: str = "") -> str:
-    """The end of a rank. `reason`: from its error file."""
+def describe_exit(rank: int, pid: int, code: int, message: str = "") -> str:
+    """The end of a rank. `message`: from its error file."""
     if code >= 0:
-        return f"rank {rank} (pid {pid}) exited with {code}" + (f": {reason}" if reason else "")
+        return f"rank {rank} (pid {pid}) exited with {code}" + (f": {message}" if message else "")
     try:
         name = signal.Signals(-code).name
     except ValueError:

@@ -73,9 +73,9 @@ def message_of(event: RankEvent) -> dict[str, Any]:
 def classify_failure(code: int, budget: wire.RestartBudget | None) -> str:
     """The limit that the failure of a rank counts against. `code`: the exit code, negative for a signal; not 0.
 
-    A parent process sets a budget where the gang is placed by Windlass, which then decides on failures that release
-    nodes (`FINAL`). Without a budget these count against no limit, and signals count as failures of the program, as
-    with torchrun.
+    Where the agent's parent process sets a budget, Windlass places the gang and decides on failures that release nodes
+    (`FINAL`). Without a budget these count against no limit, and signals count as failures of the program, as with
+    torchrun.
     """
     end = (None, -code) if code < 0 else (code, None)
     if budget is None:
