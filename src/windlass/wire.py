@@ -24,7 +24,7 @@ JOB_ID = "WINDLASS_JOB_ID"
 JOB_NAME = "WINDLASS_JOB_NAME"
 GENERATION = "WINDLASS_GENERATION"
 """Number of the start that this process belongs to, from 1: of the gang or, under agents, of its ranks (each restart in
-place counts too). It is part of every key that ranks share."""
+place counts too)."""
 NODE = "WINDLASS_NODE"
 ROLE = "WINDLASS_ROLE"
 REPLICA = "WINDLASS_REPLICA"
