@@ -149,8 +149,8 @@ class _Agent:
         a signal that ends the agent.
         """
         if ending.code and not self._end_signal:
-            messages.print_message(f"the run has failed: {ending.why}")
-            write_termination_message(ending.why)
+            messages.print_message(f"the run has failed: {ending.reason}")
+            write_termination_message(ending.reason)
         if ending.code in set(wire.RankExitCode):
             return int(ending.code)
         is_counted = isinstance(self._source, ControllerClient) or self._settings.budget is not None

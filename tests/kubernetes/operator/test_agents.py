@@ -162,7 +162,7 @@ def test_a_failure_beyond_the_limit_ends_all_agents_with_its_code(tell):
             await agent.stops(2)
         for agent in agents:
             told = await agent.hears("close")
-            assert (told["code"], told["why"]) == (1, "rank 0 (pid 8) exited with 1")
+            assert (told["code"], told["reason"]) == (1, "rank 0 (pid 8) exited with 1")
         beat(agents[0], -1, generation=2, recovered={"generation": 2, "seconds": 0.42})
         await status(place, lambda said: (said["failures"]["user"], said.get("recoveries")) == (1, 1))
 
@@ -194,7 +194,7 @@ def test_a_hang_is_reported_with_rank_and_node_and_ends_in_the_same_pods(tell):
         beat(agents[0], 0, waited=11)
         beat(agents[1], 3, waited=12, number=359)
         for agent in agents:
-            assert (await agent.hears("interrogate"))["rank"] == 3
+            assert (await agent.hears("dump_stacks"))["rank"] == 3
             await agent.stops(1)
         assert [(await agent.hears("start"))["membership"]["generation"] for agent in agents] == [2, 2]
         (note,) = await events(place, "Hang")

@@ -103,7 +103,7 @@ class Node:
         self.local = NodeRanks(self.clock, options, FakeOutput(folder), folder, supervised, self.events.append)
         self.forks, self.receiver = self.local.processes._fork_server, self.local.messages._receiver
         self.folder = folder
-        self.forks.tell({"event": "ready", "torch": "", "why": ""})
+        self.forks.tell({"event": "ready", "torch": "", "reason": ""})
 
     def start(self, generation, ranks, *, nodes=1, me=0, keep=False):
         members = tuple(wire.MemberNode(f"n{at}", "10.0.0.1", ranks if at == me else 1) for at in range(nodes))

@@ -273,7 +273,7 @@ def able(state, names="abc", generation=1):
 def test_a_lost_rank_is_replaced_without_a_stop_where_all_ranks_can_re_form():
     state, [start] = after(able(running()), (RankFailed("b", 1, -9, "rank 3 killed by SIGKILL"), 20.0))
     assert (start.keep, start.generation, names(start), start.restarts) == (True, 2, "abc", 1)
-    assert start.why == "rank 3 killed by SIGKILL"
+    assert start.reason == "rank 3 killed by SIGKILL"
     assert state.phase is RendezvousPhase.RUNNING
 
 

@@ -6,7 +6,7 @@ It has one thread, no CUDA context and no process group, none of which survives 
 - store    id, port; files: a socket that listens on it
 - count    id, option; files: the pipe for the answer
 - signal   ids, signal, group (their process groups, or the processes alone)
-Events are frames with an "event": ready (torch: its version, or "" and why), started (id, pid), exit (id, pid, code,
+Events are frames with an "event": ready (torch: its version, or "" with a reason), started (id, pid), exit (id, pid, code,
 negative for a signal; at).
 """
 
@@ -64,14 +64,14 @@ def _preload() -> dict[str, str]:
             torch = importlib.import_module("torch")
             importlib.import_module("torch.distributed")
         except ImportError as error:
-            return {"torch": "", "why": str(error)}
+            return {"torch": "", "reason": str(error)}
         for name in os.environ.get(wire.PRELOAD, _DEFAULT_PRELOAD).split(","):
             if name.strip():
                 try:
                     importlib.import_module(name.strip())
                 except Exception as error:  # noqa: BLE001 - a rank that needs it reports the error itself
-                    return {"torch": torch.__version__, "why": f"{wire.PRELOAD}: {name.strip()}: {error}"}
-        return {"torch": torch.__version__, "why": ""}
+                    return {"torch": torch.__version__, "reason": f"{wire.PRELOAD}: {name.strip()}: {error}"}
+        return {"torch": torch.__version__, "reason": ""}
 
 
 @contextlib.contextmanager

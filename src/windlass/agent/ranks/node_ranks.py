@@ -127,9 +127,9 @@ class NodeRanks:
         kind = event["event"]
         if kind == "ready":
             self.processes.torch = event["torch"]
-            if event["why"]:
+            if event["reason"]:
                 effect = "ranks start without it" if event["torch"] else "rank 0 hosts the store"
-                messages.print_message(f"{event['why']}: {effect}")
+                messages.print_message(f"{event['reason']}: {effect}")
             self._start.start_waiting()
         elif kind == "started" and event["id"] in self._table.ranks:
             rank = self._table.ranks[event["id"]]

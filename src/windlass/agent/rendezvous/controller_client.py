@@ -23,7 +23,7 @@ from windlass.agent.rank_events import RankEvent, RankFailed, RanksStopped, Rank
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import sockets
 from windlass.agent.rendezvous.connection import AgentConnection, Message
-from windlass.agent.rendezvous.leader import interrogate, start_ranks
+from windlass.agent.rendezvous.leader import dump_stacks, start_ranks
 from windlass.agent.rendezvous.state_machine import EndRun
 
 _BEAT_INTERVAL_S = 2.0
@@ -160,8 +160,8 @@ class ControllerClient:
             self._close(outcome)
         elif not self._newest and away > _AWAY_LIMIT_S:
             where = f"{self._host}:{self._port}"
-            why = f"nothing answers at {where} after {away:.0f} s: is the operator there, may this pod reach it?"
-            self._close(EndRun(wire.RankExitCode.RETRY, why))
+            reason = f"nothing answers at {where} after {away:.0f} s: is the operator there, may this pod reach it?"
+            self._close(EndRun(wire.RankExitCode.RETRY, reason))
 
     # --- orders --------------------------------------------------------------------------------------------
 
@@ -178,22 +178,22 @@ class ControllerClient:
         elif kind == "start":
             self._start(message)
         elif kind == "halt":
-            self._ranks.stop(message["generation"], message["why"], graceful=message["planned"])
-        elif kind == "interrogate":
-            interrogate(self._loop, self._ranks, message["rank"])
+            self._ranks.stop(message["generation"], message["reason"], graceful=message["planned"])
+        elif kind == "dump_stacks":
+            dump_stacks(self._loop, self._ranks, message["rank"])
         elif kind in {"close", "refused"}:
-            self._close(EndRun(message["code"], message["why"]))
+            self._close(EndRun(message["code"], message["reason"]))
 
     def _start(self, order: Message) -> None:
         membership = wire.decode(json.dumps(order["membership"]).encode())
         assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
         if self._ranks.generation and not order["keep"]:  # the order to stop was lost
             self._next = order
-            self._ranks.stop(self._ranks.generation, order["why"])
+            self._ranks.stop(self._ranks.generation, order["reason"])
             return
         self._newest, self._outcome, self._last_report = membership.generation, None, None
         listener = self._take_listener(membership)
-        start_ranks(self._ranks, membership, listener, keep=order["keep"], why=order["why"])
+        start_ranks(self._ranks, membership, listener, keep=order["keep"], reason=order["reason"])
 
     def _take_listener(self, membership: wire.Membership) -> socket.socket | None:
         """The socket of the store if it is on this node; reports the port of the next generation's."""
@@ -204,12 +204,12 @@ class ControllerClient:
         return listener
 
 
-def write_termination_message(why: str, environment: Mapping[str, str] = os.environ) -> None:
+def write_termination_message(reason: str, environment: Mapping[str, str] = os.environ) -> None:
     """Writes the file that the kubelet reads as the container's termination message, if the variable names one."""
     path = environment.get(wire.TERMINATION_MESSAGE_PATH)
     if path:
         try:
             with open(path, "w", encoding="utf-8") as file:
-                file.write(f"{why}\n")
+                file.write(f"{reason}\n")
         except OSError as error:
             messages.print_message(f"{path}: {error.strerror}")

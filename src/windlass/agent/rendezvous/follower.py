@@ -16,7 +16,7 @@ from windlass.agent.options import Options, RendezvousOptions
 from windlass.agent.rank_events import RankEvent, message_of
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous.connection import AgentConnection, Message
-from windlass.agent.rendezvous.leader import interrogate, start_ranks
+from windlass.agent.rendezvous.leader import dump_stacks, start_ranks
 from windlass.agent.rendezvous.leader_search import Endpoint, LeaderSearch
 from windlass.agent.rendezvous.role_changes import RoleChanges
 from windlass.agent.rendezvous.roster import Roster
@@ -90,8 +90,8 @@ class Follower:
 
     def _give_up(self) -> None:
         where, waited = f"{self._rendezvous.host}:{self._rendezvous.port}", self._rendezvous.join_timeout
-        why = f"no agent leads this run at {where} after {waited:.0f} s: is its agent there?"
-        self._roles.close(EndRun(1, why))
+        reason = f"no agent leads this run at {where} after {waited:.0f} s: is its agent there?"
+        self._roles.close(EndRun(1, reason))
 
     # --- messages of the leader ----------------------------------------------------------------------------
 
@@ -110,12 +110,12 @@ class Follower:
         elif kind == "start":
             self._start_ranks(message)
         elif kind == "halt":
-            self._ranks.stop(message["generation"], message["why"], graceful=message["planned"])
-        elif kind == "interrogate":
-            interrogate(self._loop, self._ranks, message["rank"])
+            self._ranks.stop(message["generation"], message["reason"], graceful=message["planned"])
+        elif kind == "dump_stacks":
+            dump_stacks(self._loop, self._ranks, message["rank"])
         elif kind in {"close", "refused"}:
             connection.close()
-            self._roles.close(EndRun(message["code"] if kind == "close" else 1, message["why"]))
+            self._roles.close(EndRun(message["code"] if kind == "close" else 1, message["reason"]))
         elif kind in {"wait", "elsewhere"}:
             self._on_redirection(connection, message)
 
@@ -123,7 +123,7 @@ class Follower:
         membership = wire.decode(json.dumps(message["membership"]).encode())
         assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
         self._roster.me = self._roster.me._replace(generation=membership.generation)
-        start_ranks(self._ranks, membership, None, keep=message["keep"], why=message["why"])
+        start_ranks(self._ranks, membership, None, keep=message["keep"], reason=message["reason"])
 
     def _on_redirection(self, connection: AgentConnection, message: Message) -> None:
         connection.close()

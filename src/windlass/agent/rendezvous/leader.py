@@ -88,7 +88,7 @@ class Leader:
             self._start_generation(action)
         elif isinstance(action, state_machine.StopRanks):
             self._followers.send_to_all({"type": "halt", **action._asdict()})
-            self._ranks.stop(action.generation, action.why, graceful=action.planned)
+            self._ranks.stop(action.generation, action.reason, graceful=action.planned)
             wait = self._state.not_before - time.monotonic()
             if wait > 0 and self._state.verdict is None:
                 failed = f"{self._state.in_a_row} starts in a row have ended badly"
@@ -108,9 +108,9 @@ class Leader:
         for index, peer in enumerate(action.members):
             own = membership._replace(me=index)
             if peer.id == self._me.id:
-                start_ranks(self._ranks, own, listener, keep=action.keep, why=action.why)
+                start_ranks(self._ranks, own, listener, keep=action.keep, reason=action.reason)
             else:
-                order = {"membership": json.loads(wire.encode(own)), "keep": action.keep, "why": action.why}
+                order = {"membership": json.loads(wire.encode(own)), "keep": action.keep, "reason": action.reason}
                 self._followers.send(peer.id, {"type": "start", **order})
 
     def _check_for_hang(self) -> None:
@@ -122,26 +122,26 @@ class Leader:
         nodes = [self._ranks.slowest_rank(time.monotonic()), *self._followers.slowest_ranks(generation)]
         hang = hang_detection.detect_hang(nodes, self._limits)
         if hang is not None:
-            rank, why = hang
+            rank, reason = hang
             self._hanging_generation = generation
-            self._followers.send_to_all({"type": "interrogate", "rank": rank})
-            interrogate(self._loop, self._ranks, rank)
-            self._ranks.settings.report(wire.RankFailure(generation, "hang", rank, 1, f"hang: {why}"))
-            failed = RankFailed(self._me.id, generation, 1, f"hang: {why}", hangs=True)
+            self._followers.send_to_all({"type": "dump_stacks", "rank": rank})
+            dump_stacks(self._loop, self._ranks, rank)
+            self._ranks.settings.report(wire.RankFailure(generation, "hang", rank, 1, f"hang: {reason}"))
+            failed = RankFailed(self._me.id, generation, 1, f"hang: {reason}", hangs=True)
             self._loop.after(_DUMP_TIME_S, lambda: self.apply(failed))
 
 
 def start_ranks(
-    ranks: NodeRanks, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, why: str
+    ranks: NodeRanks, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, reason: str
 ) -> None:
     """Starts this node's ranks in this generation. `keep`: running ranks go on, only missing ones are started."""
     if keep:
-        ranks.reform(membership, listener, why)
+        ranks.reform(membership, listener, reason)
     else:
         ranks.start(membership, listener)
 
 
-def interrogate(loop: EventLoop, ranks: NodeRanks, rank: int) -> None:
+def dump_stacks(loop: EventLoop, ranks: NodeRanks, rank: int) -> None:
     """Makes all ranks of this node write their stacks, and prints those of the suspect."""
     ranks.request_dumps()
 

@@ -97,7 +97,7 @@ class LeaderServer:
     def _end_run(self, ending: state_machine.EndRun) -> None:
         """Ends the run: this agent closes once all followers have closed their connections."""
         self._ending = ending
-        self.followers.send_to_all({"type": "close", "code": ending.code, "why": ending.why})
+        self.followers.send_to_all({"type": "close", "code": ending.code, "reason": ending.reason})
         if not self.followers.connections:
             self._roles.close(ending)
         else:
@@ -119,8 +119,8 @@ class LeaderServer:
     def _on_hello(self, connection: AgentConnection, message: Message) -> None:
         peer = state_machine.Peer(**message["peer"])
         if message["run"] != self._rendezvous.id:
-            why = f"here is run {self._rendezvous.id}, not {message['run']} (--rdzv-id)"
-            connection.send({"type": "refused", "why": why})
+            reason = f"here is run {self._rendezvous.id}, not {message['run']} (--rdzv-id)"
+            connection.send({"type": "refused", "reason": reason})
         elif self.leader is None or self._ending is not None or _is_place_taken(peer, self.leader.state.present):
             connection.send(self._redirection())
         else:

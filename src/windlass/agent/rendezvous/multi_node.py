@@ -103,11 +103,11 @@ class MultiNode:
         self._server.hand_over(leader)
         self.search_when_stopped("another agent leads", [leader])
 
-    def search_when_stopped(self, why: str, endpoints: Sequence[Endpoint]) -> None:
+    def search_when_stopped(self, reason: str, endpoints: Sequence[Endpoint]) -> None:
         """Stops leading, stops the ranks, then searches for the leader: only an agent without ranks may join others."""
         self._server.resign()
         self._next_search = endpoints
-        self._ranks.stop(self._ranks.generation, why)
+        self._ranks.stop(self._ranks.generation, reason)
 
     # --- heartbeats of agents ----------------------------------------------------------------------------------
 

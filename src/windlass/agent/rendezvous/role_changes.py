@@ -21,7 +21,7 @@ class RoleChanges(Protocol):
     def yield_to(self, leader: Endpoint) -> None:
         """Stops leading and follows another leader."""
 
-    def search_when_stopped(self, why: str, endpoints: Sequence[Endpoint]) -> None:
+    def search_when_stopped(self, reason: str, endpoints: Sequence[Endpoint]) -> None:
         """Stops leading, stops the ranks, then searches for the leader at these endpoints."""
 
     def close(self, ending: EndRun) -> None:

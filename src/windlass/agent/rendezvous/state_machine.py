@@ -77,7 +77,7 @@ class EndRun(NamedTuple):
     """Action: the run is over for all agents, with this exit code."""
 
     code: int
-    why: str
+    reason: str
 
 
 class RendezvousState(NamedTuple):
@@ -136,14 +136,14 @@ class StartGeneration(NamedTuple):
     restarts: int
     keep: bool = False
     """Running ranks go on with it; only missing ones are started."""
-    why: str = ""
+    reason: str = ""
 
 
 class StopRanks(NamedTuple):
     """Action: stop the ranks of this generation on all nodes."""
 
     generation: int
-    why: str
+    reason: str
     planned: bool = False
     """No rank has failed: ranks have the time to save."""
 
@@ -211,7 +211,7 @@ def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
     )
     if left.phase is RendezvousPhase.RUNNING and agent in left.members - left.done:
         if _can_reform(left, left.members - {agent}):
-            return _start(left, now, keep=True, why=f"node {node} is lost")
+            return _start(left, now, keep=True, reason=f"node {node} is lost")
         return _stop(left, f"node {node} is lost", now)
     if left.phase is RendezvousPhase.STOPPING and not left.unstopped:
         return _gather(left, now)
@@ -227,7 +227,7 @@ def _fail(state: RendezvousState, event: RankFailed, now: float) -> Decision:
         return _stop(state, event.reason, now)
     state = _count(state, event)
     if state.verdict is None and not event.hangs and _can_reform(state, state.members):
-        return _start(state, now, keep=True, why=event.reason)
+        return _start(state, now, keep=True, reason=event.reason)
     return _stop(state, event.reason, now)
 
 
@@ -247,7 +247,7 @@ def _can_reform(state: RendezvousState, members: frozenset[str]) -> bool:
     return members <= state.able and not state.done and len(state.present) >= state.rules.least
 
 
-def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False) -> Decision:
+def _stop(state: RendezvousState, reason: str, now: float, *, planned: bool = False) -> Decision:
     here = frozenset(peer.id for peer in state.present) & state.members
     rules = state.rules
     was_healthy = now - state.since >= rules.healthy_after
@@ -258,13 +258,13 @@ def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False
     )
     if not here:
         return _gather(stopping, now)
-    return stopping, (StopRanks(state.generation, why, planned),)
+    return stopping, (StopRanks(state.generation, reason, planned),)
 
 
 def _take_stop(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
     if event.code == RankExitCode.FATAL and state.verdict is None:
-        why = "a rank exited with the code that forbids a restart"
-        state = state._replace(verdict=EndRun(event.code, why))
+        reason = "a rank exited with the code that forbids a restart"
+        state = state._replace(verdict=EndRun(event.code, reason))
     state = state._replace(unstopped=state.unstopped - {event.agent_id})
     if state.phase is RendezvousPhase.STOPPING and not state.unstopped:
         return _gather(state, now)
@@ -316,11 +316,11 @@ def _forms_at(state: RendezvousState) -> float:
 def _wait_for_more(state: RendezvousState, now: float) -> Decision:
     if now < state.since + state.rules.join_timeout:
         return state, ()
-    why = f"{len(state.present)} of at least {state.rules.least} nodes have come in {state.rules.join_timeout:.0f} s"
-    return _close(state, EndRun(1, why), now)
+    reason = f"{len(state.present)} of at least {state.rules.least} nodes have come in {state.rules.join_timeout:.0f} s"
+    return _close(state, EndRun(1, reason), now)
 
 
-def _start(state: RendezvousState, now: float, *, keep: bool = False, why: str = "") -> Decision:
+def _start(state: RendezvousState, now: float, *, keep: bool = False, reason: str = "") -> Decision:
     chosen = state.present[: state.rules.most]
     generation = max(state.generation, state.seen) + 1
     running = state._replace(
@@ -332,4 +332,4 @@ def _start(state: RendezvousState, now: float, *, keep: bool = False, why: str =
         able=frozenset(),
         expected=frozenset(),
     )
-    return running, (StartGeneration(generation, chosen, state.restarts, keep, why),)
+    return running, (StartGeneration(generation, chosen, state.restarts, keep, reason),)

@@ -71,11 +71,11 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
 def test_an_identified_agent_may_send_longer_lines_than_an_unidentified_one() -> None:
     async def scenario(handler: Handler, connect: Connect) -> None:
         reader, writer = await connect()
-        writer.write(line(type="hello") + line(type="beat", why="x" * 300_000))
+        writer.write(line(type="hello") + line(type="beat", reason="x" * 300_000))
         assert json.loads(await reader.readline()) == {"type": "beat"}
-        assert len(handler.received[0]["why"]) == 300_000
+        assert len(handler.received[0]["reason"]) == 300_000
         stranger, stranger_writer = await connect()
-        stranger_writer.write(line(type="hello", why="x" * 300_000))
+        stranger_writer.write(line(type="hello", reason="x" * 300_000))
         assert await is_closed(stranger)
         assert len(handler.connections) == 1
 
@@ -125,7 +125,7 @@ def test_an_agent_that_reads_nothing_delays_no_other_work(monkeypatch: pytest.Mo
         await handler.connected.wait()
         serving = asyncio.all_tasks() - before
         while not handler.connections[0]._writer.transport.get_write_buffer_size():
-            handler.connections[0].send({"type": "halt", "why": "x" * 500_000})
+            handler.connections[0].send({"type": "halt", "reason": "x" * 500_000})
         writer.write(b"nonsense\n")
         await handler.disconnected.wait()
         await asyncio.wait(serving)

@@ -205,7 +205,7 @@ def test_the_rank_furthest_behind_hangs_once_all_agents_have_reported() -> None:
     ((rank, why),) = case.hangs
     assert (rank, pod_of_rank(case.rendezvous.state, rank)) == (3, "w-1")
     assert why.startswith("rank 3 is in forward of step 7 for 12.0 s")
-    assert [connection.sent[-1] for connection in (first, second)] == [{"type": "interrogate", "rank": 3}] * 2
+    assert [connection.sent[-1] for connection in (first, second)] == [{"type": "dump_stacks", "rank": 3}] * 2
     case.rendezvous.check_timeouts(63.0)
     assert second.take_types()[-1] == "halt"
 

@@ -143,16 +143,16 @@ class Rendezvous:
         self._published = json.loads(wire.encode(membership))  # encoded once: it names all members
         self._keeps_ranks = start.keep
         for place, peer in enumerate(start.members):
-            self._send_start(peer.id, place, start.why)
+            self._send_start(peer.id, place, start.reason)
         failure, self._failure = self._failure, None
         if self._begun:
-            why = failure.reason if failure is not None else "an agent has come anew"
-            self._callbacks.restarted(start.generation, why, failure)
+            reason = failure.reason if failure is not None else "an agent has come anew"
+            self._callbacks.restarted(start.generation, reason, failure)
         self._begun = True
 
-    def _send_start(self, name: str, place: int, why: str) -> None:
+    def _send_start(self, name: str, place: int, reason: str) -> None:
         membership = {**(self._published or {}), "me": place}
-        self.agents.send(name, {"type": "start", "membership": membership, "keep": self._keeps_ranks, "why": why})
+        self.agents.send(name, {"type": "start", "membership": membership, "keep": self._keeps_ranks, "reason": reason})
 
     def _adopt(self, peer: rules.Peer, generation: int, now: float) -> bool:
         """Adds an agent whose ranks run under an earlier leader. Returns False if they may not continue."""
@@ -186,16 +186,16 @@ class Rendezvous:
             return
         found = self._hangs.detect(list(self.agents), len(self._members), state.generation)
         if found is not None:
-            rank, why = found
-            self.agents.send_to_all({"type": "interrogate", "rank": rank})
-            self._callbacks.hang_detected(rank, why)
+            rank, reason = found
+            self.agents.send_to_all({"type": "dump_stacks", "rank": rank})
+            self._callbacks.hang_detected(rank, reason)
             pod = generation_state.pod_of_rank(state, rank) or next(iter(self._members))
-            self._hangs.schedule_failure(pod, state.generation, why, now)
+            self._hangs.schedule_failure(pod, state.generation, reason, now)
 
 
-def _halt(generation: int, why: str) -> Message:
-    return {"type": "halt", **rules.StopRanks(generation, why)._asdict()}
+def _halt(generation: int, reason: str) -> Message:
+    return {"type": "halt", **rules.StopRanks(generation, reason)._asdict()}
 
 
 def _close(end: rules.EndRun) -> Message:
-    return {"type": "close", "code": end.code, "why": end.why}
+    return {"type": "close", "code": end.code, "reason": end.reason}
