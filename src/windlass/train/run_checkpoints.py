@@ -1,4 +1,4 @@
-"""Checkpoints of one run: resumes from the newest good one, saves when due, and saves before all ranks leave.
+"""The checkpoints of one run: resumes from the newest good one, saves when due, and saves before all ranks leave.
 
 Its parts: `run_restore` loads, `run_saves` saves, `run_rollback` returns to an earlier checkpoint. The formats and the
 storage are `windlass.train.checkpoint`.

@@ -1,4 +1,4 @@
-"""Reports of a run after each step: console line and trackers on the first rank, metrics of every rank to its agent."""
+"""Reports the steps of a run: console line and trackers on the first rank, metrics of every rank to its agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollback of a run to an earlier checkpoint after a bad step, such as a NaN loss; training skips the bad batches."""
+"""Returns a run to an earlier checkpoint after a bad step, such as a NaN loss; training skips the bad batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saves of a run, after it has resumed: checkpoints in the storage, and in-memory replicas between them.
+"""Saves the state of a run after it has resumed: checkpoints in the storage, and in-memory replicas between them.
 
 `checkpoint.save_retry` retries failed saves; `run_checkpoints` decides when to save.
 """

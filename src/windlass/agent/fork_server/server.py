@@ -6,8 +6,8 @@ It has one thread, no CUDA context and no process group, none of which survives 
 - store    id, port; files: a socket that listens on it
 - count    id, option; files: the pipe for the answer
 - signal   ids, signal, group (their process groups, or the processes alone)
-Events are frames with an "event": ready (torch: its version, or "" with a reason), started (id, pid), exit (id, pid, code,
-negative for a signal; at).
+Events are frames with an "event": ready (torch: its version, or "" with a reason), started (id, pid), exit (id, pid,
+code, negative for a signal; at).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training time and number of failures of a run over all its starts, kept in the manifests of its checkpoints. Pure."""
+"""Counts training time and failures of a run over all its starts; manifests of checkpoints keep the counts. Pure."""
 
 from __future__ import annotations
 

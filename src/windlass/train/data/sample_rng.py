@@ -1,4 +1,4 @@
-"""Random numbers of a dataset: separate from those of the rank, and determined by the sample's position alone."""
+"""Seeds the random numbers of a dataset: separate from those of the rank, by the sample's position alone."""
 
 from __future__ import annotations
 

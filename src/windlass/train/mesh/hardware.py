@@ -1,4 +1,4 @@
-"""Facts for the choice of a mesh: the requested degrees, the size of a model, and the memory of a rank."""
+"""Reads the facts for the choice of a mesh (`auto_mesh`): requested degrees, size of a model, memory of a rank."""
 
 from __future__ import annotations
 

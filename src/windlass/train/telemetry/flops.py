@@ -1,4 +1,4 @@
-"""Floating-point operations of a step, and the utilisation of a device. Pure."""
+"""Computes the floating-point operations of a step, and the utilisation of a device. Pure."""
 
 from __future__ import annotations
 
