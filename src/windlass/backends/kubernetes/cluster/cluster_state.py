@@ -12,7 +12,9 @@ from windlass.backends.kubernetes.cluster.cluster_settings import Declared, Key,
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.nodes import is_dead
 from windlass.backends.port import ClusterChanged
+from windlass.core.model.job import Job
 from windlass.core.model.queue import Queue
+from windlass.core.nodes.node_health import grace_of
 
 Manifests = dict[str, dict[str, Any]]
 QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
@@ -74,6 +76,10 @@ class ClusterState:
                 if self._told.get(home.uid, "") != wrong:
                     self._told[home.uid] = wrong
                     yield home, manifest, wrong
+
+    def node_grace(self, job: Job) -> int:
+        """Returns the ms for which a node of a job may be unreachable, by the job or by its queue."""
+        return grace_of(job, next((queue for queue in self.declared.queues if queue.name == job.queue), None))
 
     def changed(self) -> ClusterChanged:
         """Returns the present cluster as an event."""

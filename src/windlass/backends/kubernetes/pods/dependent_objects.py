@@ -20,6 +20,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
+from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
 
 RESOURCES = {
     (resource.api_version, resource.kind): resource
@@ -59,6 +60,8 @@ class Wanted:
     generation: int
     sizes: Mapping[str, int]
     """Replicas by role."""
+    grace: int
+    """Milliseconds for which a node of the gang may be unreachable."""
     is_wanted: Callable[[], bool]
     """Returns False once missing objects need not be created any more."""
 
@@ -191,12 +194,16 @@ def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _of_generation(manifest: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
-    """Labels a launcher's Job and its pods with their generation; other objects serve all generations."""
+    """Completes a launcher's Job: its generation, as a label of the Job and its pods, and their tolerations.
+
+    Other objects serve all generations.
+    """
     if manifest["kind"] != "Job":
         return manifest
     template = manifest["spec"]["template"]
     label = {GENERATION: str(wanted.generation)}
-    marked = {**template, "metadata": _labelled(template.get("metadata") or {}, label)}
+    pod_spec = with_node_tolerations(template["spec"], wanted.grace)
+    marked = {**template, "metadata": _labelled(template.get("metadata") or {}, label), "spec": pod_spec}
     about = _labelled(manifest["metadata"], label)
     return {**manifest, "metadata": about, "spec": {**manifest["spec"], "template": marked}}
 

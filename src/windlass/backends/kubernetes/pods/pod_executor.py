@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,10 @@ from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
+from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import Member
+from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
 
 _MAX_DELAY_S = 3.0
 """Seconds that dependent objects may be delayed after pods while other gangs start."""
@@ -54,10 +58,21 @@ class PodExecutor:
         """Shared with the binding of external gangs, as is `deletion`. Standby pods use `dependents` too."""
         self.deletion = PodDeletion(self.binding, on_trouble)
         self.dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
-        self._placements = monitor.placements
+        self._placements, self._node_grace = monitor.placements, monitor.state.node_grace
         self._mark, self._on_trouble = concern, on_trouble
         self._tasks = BackgroundTasks(on_trouble)
         self._leaving = self.binding.leaving
+
+    def wanted(self, gang: Gang, generation: int, sizes: Mapping[str, int], is_wanted: Callable[[], bool]) -> Wanted:
+        """Returns a generation for which dependent objects are created."""
+        return Wanted(generation, sizes, self._node_grace(gang.job), is_wanted)
+
+    def members(self, gang: Gang, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
+        """Returns the pods to create for a generation: they stay on unreachable nodes for the grace of their gang."""
+        members, grace = gang.members(generation, sizes), self._node_grace(gang.job)
+        if grace <= UNREACHABLE_GRACE_MS:
+            return members
+        return {name: replace(each, pod=_tolerant(each.pod, grace)) for name, each in members.items()}
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Creates the missing pods of a run and binds all of them."""
@@ -108,10 +123,10 @@ class PodExecutor:
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
         try:
-            members, numbers = gang.members(run.generation, run.sizes), gang.pod_names(run)
+            members, numbers = self.members(gang, run.generation, run.sizes), gang.pod_names(run)
             wanted = members.keys() if names is None else members.keys() & names
             places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
-            await request_until_answered(partial(self.dependents.make_required, gang, _wanted_by(run)))
+            await request_until_answered(partial(self.dependents.make_required, gang, self._wanted_by(gang, run)))
             if self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
             claims = tuple(_nodes_of_claims(gang, places))
@@ -138,7 +153,7 @@ class PodExecutor:
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
             await self.binding.at_once.wait_until_idle(_MAX_DELAY_S)
-            await request_until_answered(lambda: self.dependents.make(gang, _wanted_by(run), running))
+            await request_until_answered(lambda: self.dependents.make(gang, self._wanted_by(gang, run), running))
         except ApiError as error:
             gang.notes.trouble, gang.notes.stale = f"its dependent objects cannot be created: {error}", True
             self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
@@ -165,9 +180,12 @@ class PodExecutor:
             run.failed[slot.number] = error.exit
         self._mark(gang)
 
+    def _wanted_by(self, gang: Gang, run: Run) -> Wanted:
+        return self.wanted(gang, run.generation, run.sizes, lambda: not run.stopping)
 
-def _wanted_by(run: Run) -> Wanted:
-    return Wanted(run.generation, run.sizes, lambda: not run.stopping)
+
+def _tolerant(pod: Manifest, grace: int) -> Manifest:
+    return {**pod, "spec": with_node_tolerations(pod["spec"], grace)}
 
 
 def _nodes_of_claims(gang: Gang, places: Sequence[tuple[Slot, Member]]) -> Iterator[tuple[str, str]]:

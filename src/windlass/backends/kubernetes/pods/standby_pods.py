@@ -10,7 +10,6 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.pods.dependent_objects import Wanted
 from windlass.backends.kubernetes.pods.pod_binding import NotWantedError
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
@@ -34,7 +33,7 @@ class StandbyPods:
         mark: Callable[[Gang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._pods, self._mark = pods, mark
+        self._pods, self._executor, self._mark = pods, executor, mark
         self._binding, self._deletion, self._dependents = executor.binding, executor.deletion, executor.dependents
         self._tasks = BackgroundTasks(on_trouble)
 
@@ -76,12 +75,12 @@ class StandbyPods:
 
     async def _create_pods(self, gang: Gang, generation: int, discards: int) -> Sequence[BaseException]:
         """Creates the objects that pods refer to, then the pods. Returns the errors."""
-        wanted = Wanted(generation, gang.sizes, lambda: gang.standby.discards == discards)
+        wanted = self._executor.wanted(gang, generation, gang.sizes, lambda: gang.standby.discards == discards)
         try:
             await request_until_answered(partial(self._dependents.make_required, gang, wanted))
         except ApiError as error:
             return [error]
-        members = gang.members(generation, gang.sizes)
+        members = self._executor.members(gang, generation, gang.sizes)
         made = [
             request_until_answered(partial(self._create_pod, gang, member, generation, discards))
             for member in members.values()
