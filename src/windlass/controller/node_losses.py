@@ -47,7 +47,7 @@ class UnreachableNodes:
             return event
         if not has_exited_by_itself(event.exit, state.job.restart):
             return event
-        at = now if event.at is None else event.at
+        at = now if event.at is None else min(event.at, now)
         node = next((name for name in nodes_of(state) if self._monitor.may_explain_failure(name, at)), None)
         if node is None:
             return event

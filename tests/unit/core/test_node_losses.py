@@ -72,3 +72,8 @@ def test_an_error_of_an_earlier_generation_or_elsewhere_blames_no_node() -> None
     old = replace(ERROR, generation=0)
     assert nodes_without("n2").blame(gang(), old, SINCE + 5) == old
     assert nodes_without("n3").blame(gang(), ERROR, SINCE + 5) is ERROR
+
+
+def test_a_finish_time_in_the_future_is_taken_for_now() -> None:
+    late = replace(ERROR, at=SINCE + 10 * PEER_FAILURE_MS)
+    assert isinstance(nodes_without("n2").blame(gang(), late, SINCE + 5), NodeLost)
