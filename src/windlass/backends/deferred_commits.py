@@ -2,7 +2,8 @@
 
 A backend reports such jobs from `commit`, each with a reason; everything else of the turn is durable then. What the
 controller decides about a deferred job meanwhile is added to what is held back, so that the retry writes its latest
-state. Its commands are performed after the retry has succeeded. All other jobs go on. Pure; times are ms.
+state. Its commands are performed after the retry has succeeded. A launch is not held back but withdrawn, since the job
+would hold its nodes meanwhile: the controller queues the job again. All other jobs go on. Pure; times are ms.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from windlass.backends.port import Changes
+from windlass.backends.port import Changes, JobEvent
 from windlass.core.lifecycle.commands import Command, Launch, Stop
+from windlass.core.lifecycle.events import NotLaunched
 from windlass.core.model.status import JobState
 
 FIRST_RETRY_MS = 1_000
@@ -38,13 +40,15 @@ class DeferredCommits:
     def __init__(self, on_trouble: Callable[[str], None]) -> None:
         self._on_trouble = on_trouble
         self._deferred: dict[str, _Deferral] = {}
+        self._withheld: list[Launch] = []
 
     def select(self, changes: Changes, now: int) -> Changes:
         """The changes to commit now: without the deferred jobs, except those whose retry is due."""
         if not self._deferred:
             return changes
         for job_id, deferral in self._deferred.items():
-            deferral.changes = _join(deferral.changes, _only(changes, {job_id}))
+            more = _only(changes, {job_id})
+            deferral.changes = _join(deferral.changes, more if deferral.due <= now else self._withhold_launches(more))
         selected = _without(changes, self._deferred.keys())
         for deferral in self._deferred.values():
             if deferral.due <= now:
@@ -63,10 +67,20 @@ class DeferredCommits:
             self._defer(job_id, reason, _only(selected, {job_id}), now)
         return committed(selected, failures).commands
 
+    def take_withheld_launches(self) -> list[JobEvent]:
+        """The launches that were withdrawn since the last call, as events for the controller."""
+        withheld, self._withheld = self._withheld, []
+        return [JobEvent(each.job_id, NotLaunched(each.generation, self._explain(each.job_id))) for each in withheld]
+
     def state_of(self, job_id: str) -> JobState | None:
         """The latest state of a deferred job; None if the job is not deferred."""
         deferral = self._deferred.get(job_id)
         return next(iter(deferral.changes.states), None) if deferral else None
+
+    @property
+    def jobs(self) -> Collection[str]:
+        """The deferred jobs."""
+        return self._deferred.keys()
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -78,11 +92,24 @@ class DeferredCommits:
         return min((deferral.due for deferral in self._deferred.values()), default=None)
 
     def _defer(self, job_id: str, reason: str, changes: Changes, now: int) -> None:
-        deferral = self._deferred.setdefault(job_id, _Deferral(changes))
+        deferral = self._deferred.setdefault(job_id, _Deferral())
+        deferral.changes = self._withhold_launches(changes)
         if deferral.reason != reason:
             self._on_trouble(f"the state of {job_id} could not be written, and the job waits for that: {reason}")
         wait = min(FIRST_RETRY_MS << min(deferral.failures, 30), LAST_RETRY_MS)
         deferral.reason, deferral.failures, deferral.due = reason, deferral.failures + 1, now + wait
+
+    def _withhold_launches(self, changes: Changes) -> Changes:
+        """The changes of one job without launches that no controller has performed."""
+        launches = [each for each in changes.commands if isinstance(each, Launch) and not each.is_repeated]
+        if not launches:
+            return changes
+        self._withheld += launches
+        return replace(changes, commands=tuple(each for each in changes.commands if each not in launches))
+
+    def _explain(self, job_id: str) -> str:
+        deferral = self._deferred.get(job_id)
+        return f"its state could not be written: {deferral.reason}" if deferral else ""
 
 
 def committed(changes: Changes, failures: Mapping[str, str]) -> Changes:

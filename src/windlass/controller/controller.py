@@ -6,7 +6,7 @@ A turn reads no clock and does no I/O, so that a simulator and a cluster run the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -110,7 +110,13 @@ class Controller:
 
     def next_due(self) -> int | None:
         """Time in ms of the next turn that is needed even without events."""
+        if self.plan.version != self.ledger.version:
+            return self.plan.now
         return earliest(self._timers.next_due(), self.plan.due, self._unreachable.due)
+
+    def set_uncommitted(self, jobs: Collection[str]) -> None:
+        """Excludes these jobs from admission, and no others: their last states could not be committed."""
+        self._gangs.set_uncommitted(jobs, self.states)
 
     def refusal(self, job: Job) -> Verdict | None:
         """The reason why this job could never run here; None if it could."""
@@ -278,5 +284,6 @@ def _unanswered_commands(state: JobState) -> list[Command]:
     if status.target is not None:
         return [stop_command(state)]
     if status.phase is Phase.ADMITTED and status.placement is not None:
-        return [Launch(state.id, status.generation, status.placement), *restarts_under_way(state)]
+        launch = Launch(state.id, status.generation, status.placement, is_repeated=True)
+        return [launch, *restarts_under_way(state)]
     return list(restarts_under_way(state))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import pending_of, running_of
@@ -17,6 +18,17 @@ class JobLedger:
         self._late: set[str] = set()
         """Jobs to update before the next plan; their changes alone need no new plan."""
 
+        self._uncommitted: frozenset[str] = frozenset()
+
+    def set_uncommitted(self, jobs: Collection[str], states: Mapping[str, JobState]) -> None:
+        """Keeps the queued ones of these jobs from being admitted, and no others."""
+        changed = self._uncommitted.symmetric_difference(jobs)
+        self._uncommitted = frozenset(jobs)
+        for job_id in sorted(changed):
+            state = states.get(job_id)
+            if state is not None and state.status.phase is Phase.QUEUED:
+                self.update(state)
+
     def update(self, state: JobState, before: JobState | None = None) -> None:
         """Updates a job whose state was `before`; None: the ledger has it in another form, or not at all."""
         if before is not None and _same_to_scheduler(before.status, state.status):
@@ -27,7 +39,8 @@ class JobLedger:
         self._late.discard(state.id)
         if status.phase is Phase.QUEUED:
             self._ledger.release(state.id)
-            self._ledger.add_pending(pending_of(state))
+            gang = pending_of(state)
+            self._ledger.add_pending(replace(gang, is_uncommitted=True) if state.id in self._uncommitted else gang)
         else:
             self._ledger.remove_pending(state.id)
             if status.placement is None:

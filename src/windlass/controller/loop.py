@@ -24,10 +24,13 @@ async def run(controller: Controller, backend: Backend, *, on_trouble: Callable[
         failures, waiting = await _commit(backend, selected, on_trouble)
         # 2. perform it
         backend.perform(deferred.settle(selected, failures, backend.now()))
-        # 3. the events since
-        events = waiting or await backend.wait(earliest(controller.next_due(), deferred.next_due()))
+        controller.set_uncommitted(deferred.jobs)
+        # 3. the events since, after those of gangs that could not be launched
+        withheld = deferred.take_withheld_launches()
+        due = backend.now() if withheld else earliest(controller.next_due(), deferred.next_due())
+        events = waiting or await backend.wait(due)
         # 4. their meaning, and the next gangs to start
-        changes = controller.turn(events, backend.now())
+        changes = controller.turn([*withheld, *events], backend.now())
 
 
 async def _commit(

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass.backends.deferred_commits import FIRST_RETRY_MS, LAST_RETRY_MS, DeferredCommits
-from windlass.backends.port import Changes, ClusterChanged, JobArrived, Transition
+from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Transition
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.script import Script
 from windlass.backends.simulator.universe import Universe
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
-from windlass.core.lifecycle.commands import Launch, Stop
+from windlass.core.lifecycle.commands import Launch, RestartMember, Stop
+from windlass.core.lifecycle.events import NotLaunched
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import Condition, Dependency, Job, Role
 from windlass.core.model.node import Node
@@ -57,21 +58,45 @@ def test_a_deferred_job_is_left_out_until_its_retry_is_due() -> None:
     assert (found.next_due(), found.reasons) == (FIRST_RETRY_MS, REFUSED)
     assert found.select(turn("b-1"), FIRST_RETRY_MS - 1) == turn("b-1")
     retried = found.select(Changes(), FIRST_RETRY_MS)
-    assert retried == turn("a-1")
-    assert found.settle(retried, {}, FIRST_RETRY_MS) == turn("a-1").commands
+    assert retried == replace(turn("a-1"), commands=())
+    assert found.settle(retried, {}, FIRST_RETRY_MS) == ()
     assert found.select(Changes(), 10 * FIRST_RETRY_MS) == Changes()
 
 
 def test_a_retry_writes_the_latest_state_and_performs_the_commands_in_order() -> None:
     found = deferred()
-    later = replace(turn("a-1", generation=2), commands=(Stop("a-1", 1, 0), Launch("a-1", 2, PLACEMENT)))
+    later = replace(turn("a-1", generation=2), commands=(RestartMember("a-1", 1, 0), Stop("a-1", 1, 0)))
     assert found.select(later, 1) == Changes()
     assert found.state_of("a-1") == state("a-1", 2)
     assert found.state_of("b-1") is None
     retried = found.select(Changes(), FIRST_RETRY_MS)
     assert retried.states == (state("a-1", 2),)
     assert [each.message for each in retried.transitions] == ["start 1", "start 2"]
-    assert retried.commands == (Stop("a-1", 1, 0), Launch("a-1", 2, PLACEMENT)), "the first start was taken back"
+    assert retried.commands == (RestartMember("a-1", 1, 0), Stop("a-1", 1, 0)), "the first start was taken back"
+
+
+def test_a_launch_that_is_not_performed_is_reported_once() -> None:
+    found = deferred()
+    why = "its state could not be written: the webhook is down"
+    assert found.take_withheld_launches() == [JobEvent("a-1", NotLaunched(1, why))]
+    assert found.take_withheld_launches() == []
+    assert found.select(turn("a-1", generation=2), 1) == Changes()
+    assert found.take_withheld_launches() == [JobEvent("a-1", NotLaunched(2, why))]
+
+
+def test_a_launch_of_an_earlier_controller_is_held_back_and_not_withdrawn() -> None:
+    found, repeated = DeferredCommits(print), Launch("a-1", 1, PLACEMENT, is_repeated=True)
+    found.settle(found.select(replace(turn("a-1"), commands=(repeated,)), 0), REFUSED, 0)
+    assert found.take_withheld_launches() == []
+    assert found.select(Changes(), FIRST_RETRY_MS).commands == (repeated,)
+
+
+def test_a_launch_is_performed_if_the_retry_of_the_same_turn_succeeds() -> None:
+    found = deferred()
+    found.take_withheld_launches()
+    retried = found.select(turn("a-1", generation=2), FIRST_RETRY_MS)
+    assert found.settle(retried, {}, FIRST_RETRY_MS) == (Launch("a-1", 2, PLACEMENT),)
+    assert found.take_withheld_launches() == []
 
 
 def test_the_wait_doubles_up_to_a_limit_and_a_reason_is_reported_once() -> None:
@@ -92,9 +117,9 @@ def test_the_wait_doubles_up_to_a_limit_and_a_reason_is_reported_once() -> None:
 # --- the controller on a backend that refuses one job ---------------------------------------------------
 
 
-def drive(jobs: dict[str, Job], refusal: Callable[[int, str], str]) -> tuple[Universe, list[str]]:
-    """The universe after all jobs have ended; each works for 10 s on nodes of its own."""
-    nodes = tuple(Node(f"n{number}", {"gpu": 1}) for number in range(4))
+def drive(jobs: dict[str, Job], refusal: Callable[[int, str], str], node_count: int = 4) -> tuple[Universe, list[str]]:
+    """The universe after all jobs have ended; each works for 10 s on a node with one GPU."""
+    nodes = tuple(Node(f"n{number}", {"gpu": 1}) for number in range(node_count))
     universe = Universe(ClusterChanged(nodes, (Queue("default"),)), lambda _id, _job: Script(10_000))
     for number, (job_id, job) in enumerate(jobs.items(), start=1):
         universe.timeline.arrive(0, JobArrived(job_id, number, job))
@@ -122,6 +147,21 @@ def test_one_refused_job_holds_up_no_other() -> None:
     assert ends["b-1"].finished_at == 10_000
     assert 110_000 <= (ends["a-1"].finished_at or 0) <= 110_000 + LAST_RETRY_MS
     assert len(reports) == 1
+    assert universe.gangs.contract_violations == []
+
+
+def test_a_job_whose_admission_is_refused_holds_no_node_and_is_not_charged() -> None:
+    job = Job("j", (Role(resources={"gpu": 1}),), start_timeout=600_000)
+    universe, _ = drive(
+        {"a-1": job, "b-1": job},
+        lambda now, job_id: "HTTP 500" if job_id == "a-1" and now < 2_000_000 else "",
+        node_count=1,
+    )
+    ends = {job_id: state.status for job_id, state in universe.states.items()}
+    assert {status.phase for status in ends.values()} == {Phase.SUCCEEDED}
+    assert ends["b-1"].finished_at == 10_000, "it takes the only node at once"
+    assert (ends["a-1"].generation, ends["a-1"].infrastructure_failures, ends["a-1"].run_time) == (1, 0, 10_000)
+    assert (ends["a-1"].finished_at or 0) - 10_000 <= 2_000_000 + LAST_RETRY_MS
     assert universe.gangs.contract_violations == []
 
 

@@ -14,6 +14,12 @@ def test_a_backoff_gates_a_gang_until_its_end():
     assert verdict_at(100, gang) is None
 
 
+def test_a_gang_whose_state_cannot_be_written_is_on_hold():
+    verdict = verdict_at(0, waiting(1, demand(1), is_uncommitted=True), waiting(2, demand(1)))
+    assert verdict.reason is Reason.ON_HOLD
+    assert "cannot be written" in verdict.message
+
+
 def test_a_job_that_waits_for_others_names_them():
     gang = waiting(1, demand(1), waits_for=("a-1", "b-2", "c-3", "d-4"))
     verdict = verdict_at(0, gang)

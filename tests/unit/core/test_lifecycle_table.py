@@ -72,7 +72,7 @@ def _random_transitions(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
     for _ in range(40):
         event = _random_event(rng, state, alive)
         now = _later(rng, state, now)
-        if isinstance(event, e.GangGone):
+        if isinstance(event, e.GangGone | e.NotLaunched):
             alive.discard(event.generation)
         after, commands = step(state, event, now)
         _check(state, after, commands, alive, now)
@@ -123,6 +123,8 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
     choices += [e.PreemptionRefused(generation, "a budget forbids it")]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
     choices += [e.MemberStarted(generation, member), e.ContainersRestarted(generation, rng.randint(0, 3))]
+    if state.status.phase is Phase.ADMITTED and state.status.target is None and state.status.generation in alive:
+        choices += [e.NotLaunched(state.status.generation, "its state could not be written")]
     if state.status.phase is Phase.CREATED:
         choices += [e.Submitted()] * 30 + [e.Refused("too big")]
     choices += [e.GangGone(dead) for dead in alive] * 4

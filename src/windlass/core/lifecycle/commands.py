@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from windlass.core.model.status import Placement
@@ -15,6 +15,8 @@ class Launch:
     job_id: str
     generation: int
     placement: Placement
+    is_repeated: bool = field(default=False, compare=False)
+    """An earlier controller has decided it, and may have performed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,14 @@ class Admit:
 
 
 @dataclass(frozen=True, slots=True)
+class NotLaunched:
+    """The launch of a generation was not performed, because the state of the job could not be written."""
+
+    generation: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """Every member of the generation runs."""
 
@@ -199,6 +207,7 @@ Event: TypeAlias = (
     | Refused
     | DependencyEnded
     | Admit
+    | NotLaunched
     | Started
     | MemberExited
     | MemberStarted

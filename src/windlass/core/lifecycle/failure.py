@@ -23,6 +23,8 @@ INVALID = EndClass("Invalid", USER, fatal=True)
 """A member can never be created as the job describes it."""
 STALE_PLACEMENT = EndClass("StalePlacement", INFRASTRUCTURE)
 """A node can no longer take its part of the gang (`core.nodes.binding_check`). No restart is charged."""
+NOT_LAUNCHED = EndClass("NotLaunched", INFRASTRUCTURE)
+"""The state of the job could not be written, so its launch was not performed. No restart is charged."""
 NODE_LOST = EndClass("NodeLost", INFRASTRUCTURE)
 BACKOFF_LIMIT = EndClass("BackoffLimitExceeded", USER, fatal=True)
 """Members were restarted one by one more often than the job allows."""
@@ -33,6 +35,7 @@ VANISHED = EndClass("Lost", INFRASTRUCTURE)
 PREEMPTED = EndClass("Preempted", PREEMPTION)
 """Stopped by the scheduler for another gang."""
 
+_NOT_CHARGED = (STALE_PLACEMENT.reason, NOT_LAUNCHED.reason)
 _GIVES_NODES_BACK = frozenset(
     each.reason
     for each in (
@@ -108,14 +111,14 @@ def _failures(count: int) -> str:
 def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> dict[str, int]:
     """The counters of a Status after one more failure, as changes to it.
 
-    A preemption by the scheduler (no member failed) adds nothing to the backoff. A stale placement counts towards no
-    limit, but adds to the backoff: its nodes may change again and again.
+    A preemption by the scheduler (no member failed) adds nothing to the backoff. A stale placement or a launch that was
+    not performed counts towards no limit, but adds to the backoff: either may happen again and again.
     """
     kind = failure.kind
     ran = failure.at - status.running_since if status.running_since is not None else 0
     step = 1 if ran >= policy.healthy_after else status.backoff_step + 1
     by_scheduler = kind is FailureClass.PREEMPTION and failure.member is None
-    is_charged = kind is FailureClass.INFRASTRUCTURE and failure.reason != STALE_PLACEMENT.reason
+    is_charged = kind is FailureClass.INFRASTRUCTURE and failure.reason not in _NOT_CHARGED
     return {
         "user_failures": status.user_failures + (kind is FailureClass.USER),
         "infrastructure_failures": status.infrastructure_failures + is_charged,

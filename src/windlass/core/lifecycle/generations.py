@@ -135,6 +135,15 @@ def requeue(state: JobState, now: int) -> JobState:
     return change_status(state, phase=Phase.QUEUED, not_before=not_before, is_gone=True, **_give_back(state, now))
 
 
+def withdraw_launch(state: JobState) -> JobState:
+    """Requeues a gang whose last launch was not performed, as if it had never been decided."""
+    status = state.status
+    launched_at = status.launched_at
+    assert launched_at is not None  # noqa: S101 - the gang is admitted
+    first = None if status.first_admitted_at == launched_at else status.first_admitted_at
+    return change_status(requeue(state, launched_at), generation=status.generation - 1, first_admitted_at=first)
+
+
 def requeue_instead(state: JobState) -> JobState:
     """A gang that was to start again on its nodes gives them back instead."""
     return change_status(state, target=Target.REQUEUE, resize_to=None)

@@ -30,6 +30,7 @@ from windlass.core.lifecycle.events import (
     MemberStarted,
     NodeClosed,
     NodeLost,
+    NotLaunched,
     Preempt,
     PreemptionRefused,
     Recovered,
@@ -72,6 +73,7 @@ TABLE: tuple[Row, ...] = (
     _row((CREATED,), Refused, (FAILED,), t.on_refused),
     _row((QUEUED, SUSPENDED), DependencyEnded, (FAILED,), t.on_dependency_ended),
     _row((QUEUED,), Admit, (ADMITTED,), t.admit),
+    _row((ADMITTED,), NotLaunched, (QUEUED,), t.on_not_launched),
     _row((ADMITTED,), Started, (RUNNING,), t.on_started),
     _row(STARTED, MemberExited, (RESTARTING,), t.on_member_exited),
     _row(STARTED, MemberStarted, (), member_restarts.on_member_started),
@@ -110,6 +112,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     {(phase, Admit) for phase in Phase if phase is not QUEUED}  # a late plan
     | {(phase, Submitted) for phase in Phase if phase is not CREATED}  # a repetition
     | {(phase, Refused) for phase in Phase if phase is not CREATED}
+    | {(phase, NotLaunched) for phase in Phase if phase is not ADMITTED}
     | {(phase, Started) for phase in Phase if phase is not ADMITTED}  # of an older generation
     | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
     | {(phase, event) for phase in Phase if phase not in STARTED for event in (MemberStarted, ContainersRestarted)}
@@ -129,6 +132,16 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Kill) for phase in TERMINAL}
 )
 
+_OF_ONE_GENERATION = (
+    NotLaunched,
+    Started,
+    MemberExited,
+    MemberStarted,
+    ContainersRestarted,
+    GangGone,
+    Saved,
+    Recovered,
+)
 _ROWS: dict[tuple[Phase, type[Event]], Row] = {(source, row.on): row for row in TABLE for source in row.sources}
 
 
@@ -154,9 +167,7 @@ def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Comma
 
 
 def _is_stale(state: JobState, event: Event) -> bool:
-    if isinstance(event, Started | MemberExited | MemberStarted | ContainersRestarted | GangGone | Saved | Recovered):
-        return event.generation != state.status.generation
-    return False
+    return isinstance(event, _OF_ONE_GENERATION) and event.generation != state.status.generation
 
 
 def next_due(state: JobState) -> int | None:

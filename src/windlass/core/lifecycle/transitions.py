@@ -16,6 +16,7 @@ from windlass.core.lifecycle.events import (
     MemberExited,
     NodeClosed,
     NodeLost,
+    NotLaunched,
     Preempt,
     PreemptionRefused,
     Recovered,
@@ -27,6 +28,7 @@ from windlass.core.lifecycle.events import (
 )
 from windlass.core.lifecycle.failure import (
     NODE_LOST,
+    NOT_LAUNCHED,
     PREEMPTED,
     REJECTED,
     STALE_PLACEMENT,
@@ -52,6 +54,7 @@ from windlass.core.lifecycle.generations import (
     requeue_instead,
     stop_generation,
     wait_for_restart,
+    withdraw_launch,
 )
 from windlass.core.lifecycle.member_restarts import restart_or_fail
 from windlass.core.lifecycle.success import has_succeeded
@@ -98,6 +101,16 @@ def admit(state: JobState, event: Admit, now: int) -> Outcome:
     first = state.status.first_admitted_at
     changes = {"admitted_at": now, "first_admitted_at": now if first is None else first}
     return launch(change_status(state, placement=event.placement, **changes), now)
+
+
+def on_not_launched(state: JobState, event: NotLaunched, now: int) -> Outcome:
+    """Gives the nodes back and queues the job again, without a charge: no process was started."""
+    if state.status.target is not None:
+        return state, ()
+    failure = fail(NOT_LAUNCHED, event.message, now)
+    counts = count_failure(state.status, failure, state.job.restart)
+    failed = change_status(state, reason=failure.reason, message=failure.message, last_failure=failure, **counts)
+    return withdraw_launch(failed), ()
 
 
 # --- while the gang holds nodes -------------------------------------------------------------------

@@ -75,6 +75,8 @@ class PendingGang:
     preemptible: bool = True
     grace: int = 0
     """Time, in ms, that it may take to stop; part of `walltime`."""
+    is_uncommitted: bool = False
+    """The state of its job cannot be written at present, so it could not be launched."""
 
     @cached_property
     def request(self) -> Mapping[str, int]:
@@ -203,7 +205,7 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
 def class_key_of(gang: PendingGang) -> ClassKey:
     """Returns the key of a gang's equivalence class: every input of the decision except its position."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
-    return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before
+    return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before, gang.is_uncommitted
 
 
 def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang:

@@ -16,7 +16,7 @@ class Reason(StrEnum):
     """It can never run as written: rejected before it is queued."""
     SUSPENDED = "Suspended"
     ON_HOLD = "OnHold"
-    """Backoff after a failure."""
+    """Backoff after a failure, or its state cannot be written."""
     ADMISSION_GATED = "AdmissionGated"
     """Waits for another job (`--after`) or for its array's limit."""
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
