@@ -64,6 +64,8 @@ class Wanted:
     """Milliseconds for which a node of the gang may be unreachable."""
     is_wanted: Callable[[], bool]
     """Returns False once missing objects need not be created any more."""
+    updates: bool = True
+    """Whether objects that exist are updated."""
 
 
 @dataclass(slots=True)
@@ -90,8 +92,13 @@ class DependentObjects:
         objects = [
             _of_generation(each, wanted) for each in registry.dependent_objects(gang.parsed, running, wanted.sizes)
         ]
+        made = gang.dependents.made
         missing = [
-            each for each in objects if each["kind"] in kinds and gang.dependents.made.get(_name_of(each)) != each
+            each
+            for each in objects
+            if each["kind"] in kinds
+            and made.get(_name_of(each)) != each
+            and (wanted.updates or _name_of(each) not in made)
         ]
         for late in (False, True):
             stage = [self._make(gang, wanted, each) for each in missing if (each["kind"] in _LATE) is late]
@@ -121,7 +128,8 @@ class DependentObjects:
         give_up = time.monotonic() + _GARBAGE_COLLECTION_S
         while wanted.is_wanted():
             if await self._is_made(wanted, manifest, known, wait=time.monotonic() < give_up):
-                gang.dependents.made[name] = manifest
+                if wanted.updates:  # else the object may have other data
+                    gang.dependents.made[name] = manifest
                 return
             await asyncio.sleep(_POLL_INTERVAL_S)
 
@@ -141,7 +149,7 @@ class DependentObjects:
                 raise
             if wait and manifest["kind"] not in _UNREAD and await self._is_anothers(resource, manifest):
                 return False
-            if manifest["kind"] == "ConfigMap":
+            if manifest["kind"] == "ConfigMap" and wanted.updates:
                 await self._change(manifest)
             elif manifest["kind"] == "Job":
                 await self._replace(wanted, manifest)

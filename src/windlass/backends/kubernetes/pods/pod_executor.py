@@ -126,7 +126,9 @@ class PodExecutor:
             members, numbers = self.members(gang, run.generation, run.sizes), gang.pod_names(run)
             wanted = members.keys() if names is None else members.keys() & names
             places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
-            await request_until_answered(partial(self.dependents.make_required, gang, self._wanted_by(gang, run)))
+            # a pod that restarts alone leaves the list of running pods to `accompany`, which knows them
+            required = replace(self._wanted_by(gang, run), updates=names is None)
+            await request_until_answered(partial(self.dependents.make_required, gang, required))
             if self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
             claims = tuple(_nodes_of_claims(gang, places))
