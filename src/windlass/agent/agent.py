@@ -163,8 +163,8 @@ def rendezvous_rules(options: Options, budget: wire.RestartBudget | None) -> Ren
     """The rules of the command line; with a budget, limits and backoff are those of the parent process."""
     rendezvous = options.rendezvous or RendezvousOptions("", 0, "")
     rules = RendezvousRules(
-        least=options.nodes[0] if options.rendezvous else 1,
-        most=options.nodes[1] if options.rendezvous else 1,
+        min_agents=options.nodes[0] if options.rendezvous else 1,
+        max_agents=options.nodes[1] if options.rendezvous else 1,
         max_restarts=options.max_restarts,
         last_call=rendezvous.last_call,
         join_timeout=rendezvous.join_timeout,

@@ -15,7 +15,7 @@ from windlass.agent.parent_settings import ParentSettings
 from windlass.agent.rank_events import RankFailed, RanksReady, RanksStopped
 from windlass.agent.ranks import rank_messages, rank_processes
 from windlass.agent.ranks.node_ranks import NodeRanks
-from windlass.agent.ranks.output import Files
+from windlass.agent.ranks.output import RankFiles
 
 
 class Clock:
@@ -88,7 +88,7 @@ class FakeOutput:
         return 0.0
 
 
-class NoFiles(Files):
+class NoFiles(RankFiles):
     def close(self):
         pass
 

@@ -15,7 +15,9 @@ from windlass.agent.rendezvous.state_machine import (
     TimePassed,
 )
 
-ELASTIC = RendezvousRules(least=1, most=3, max_restarts=2, last_call=3.0, join_timeout=60.0, settle=3.0, gather=0.5)
+ELASTIC = RendezvousRules(
+    min_agents=1, max_agents=3, max_restarts=2, last_call=3.0, join_timeout=60.0, settle=3.0, gather=0.5
+)
 
 
 def peer(name, place=-1, generation=0):
@@ -38,7 +40,7 @@ def begun(rules=ELASTIC, **more):
 def running(rules=ELASTIC, names="abc"):
     """The state in which all agents have come and generation 1 runs since second 1."""
     joined = [(AgentJoined(peer(name)), 1.0) for name in names]
-    state, actions = after(begun(rules._replace(least=len(names), most=len(names))), *joined)
+    state, actions = after(begun(rules._replace(min_agents=len(names), max_agents=len(names))), *joined)
     assert [action.generation for action in actions] == [1]
     return state._replace(rules=rules)
 
@@ -69,7 +71,7 @@ def test_enough_agents_wait_for_the_last_call_after_the_last_arrival():
 
 
 def test_too_few_agents_wait_for_the_join_timeout_and_report_how_many_came():
-    state, actions = after(begun(ELASTIC._replace(least=2)), (AgentJoined(peer("a")), 1.0))
+    state, actions = after(begun(ELASTIC._replace(min_agents=2)), (AgentJoined(peer("a")), 1.0))
     assert not actions
     assert state_machine.deadline(state) == 60.0
     _, [close] = after(state, (TimePassed(), 60.0))
@@ -155,7 +157,7 @@ def test_generations_that_end_quickly_wait_longer_each_time():
     assert waits == [0.0, 0.0, 2.0, 4.0, 8.0]
 
 
-def test_a_launchers_backoff_delays_the_second_restart_in_a_row():
+def test_the_backoff_of_a_budget_delays_the_second_restart_in_a_row():
     rules = RendezvousRules(max_restarts=9, immediate=1, backoff_base=1.0, backoff_max=3.0, healthy_after=600.0)
     state, now, waits = running(names="a", rules=rules), 1.0, []
     for generation, lived in enumerate([700.0, 400.0, 400.0, 400.0, 600.0, 1.0], 1):
@@ -172,7 +174,7 @@ def test_a_launchers_backoff_delays_the_second_restart_in_a_row():
 
 def test_survivors_re_form_without_a_delay():
     rules = RendezvousRules(max_restarts=9, immediate=1, backoff_base=100.0, backoff_max=300.0, healthy_after=600.0)
-    state = running(names="a", rules=rules)._replace(in_a_row=5)
+    state = running(names="a", rules=rules)._replace(failures_in_a_row=5)
     _, [start] = after(state, (RanksReady("a", 1), 2.0), (RankFailed("a", 1, 1, "again"), 3.0))
     assert start.keep
 
@@ -197,7 +199,7 @@ def test_a_node_that_is_lost_while_all_stop_is_not_waited_for():
 
 def test_too_few_remaining_agents_wait_for_others():
     state, _ = after(
-        running(ELASTIC._replace(least=3)),
+        running(ELASTIC._replace(min_agents=3)),
         (AgentLost("b"), 20.0),
         (RanksStopped("a", 1), 20.1),
         (RanksStopped("c", 1), 20.1),
@@ -266,35 +268,35 @@ def test_events_after_the_end_change_nothing():
 # --- survivors that re-form ------------------------------------------------------------------------------
 
 
-def able(state, names="abc", generation=1):
+def reformable(state, names="abc", generation=1):
     return after(state, *[(RanksReady(name, generation), 2.0) for name in names])[0]
 
 
 def test_a_lost_rank_is_replaced_without_a_stop_where_all_ranks_can_re_form():
-    state, [start] = after(able(running()), (RankFailed("b", 1, -9, "rank 3 killed by SIGKILL"), 20.0))
+    state, [start] = after(reformable(running()), (RankFailed("b", 1, -9, "rank 3 killed by SIGKILL"), 20.0))
     assert (start.keep, start.generation, names(start), start.restarts) == (True, 2, "abc", 1)
     assert start.reason == "rank 3 killed by SIGKILL"
     assert state.phase is RendezvousPhase.RUNNING
 
 
 def test_the_agents_that_remain_re_form_if_they_are_enough():
-    _, [start] = after(able(running()), (AgentLost("b"), 20.0))
+    _, [start] = after(reformable(running()), (AgentLost("b"), 20.0))
     assert (start.keep, names(start), start.restarts) == (True, "ac", 0)
-    _, actions = after(able(running(ELASTIC._replace(least=3))), (AgentLost("b"), 20.0))
+    _, actions = after(reformable(running(ELASTIC._replace(min_agents=3))), (AgentLost("b"), 20.0))
     assert actions == [StopRanks(1, "node node-b is lost")]
 
 
 def test_one_rank_that_cannot_re_form_makes_all_start_anew():
-    _, actions = after(able(running(), "ab"), (RankFailed("b", 1, 1, "x"), 20.0))
+    _, actions = after(reformable(running(), "ab"), (RankFailed("b", 1, 1, "x"), 20.0))
     assert actions == [StopRanks(1, "x")]
 
 
 def test_a_hang_makes_all_ranks_start_anew():
-    _, actions = after(able(running()), (RankFailed("b", 1, 1, "hang: rank 3", hangs=True), 20.0))
+    _, actions = after(reformable(running()), (RankFailed("b", 1, 1, "hang: rank 3", hangs=True), 20.0))
     assert actions == [StopRanks(1, "hang: rank 3")]
 
 
 def test_ranks_that_do_not_re_form_in_time_are_started_anew():
-    state, _ = after(able(running()), (RankFailed("b", 1, -9, "killed"), 20.0))
+    state, _ = after(reformable(running()), (RankFailed("b", 1, -9, "killed"), 20.0))
     _, actions = after(state, (RankFailed("c", 2, 84, "rank 5 is not in generation 2", UNCOUNTED), 25.0))
     assert actions == [StopRanks(2, "rank 5 is not in generation 2")]

@@ -27,7 +27,7 @@ _NAMES = {OUT: "stdout.log", ERR: "stderr.log"}
 _SUFFIXES = {OUT: ".out", ERR: ".err"}
 
 
-class Files(NamedTuple):
+class RankFiles(NamedTuple):
     """Descriptors that a rank starts with, to be closed afterwards, and the path of its error file."""
 
     out: int
@@ -64,26 +64,26 @@ class RankOutput:
         self.folder = _run_folder(options) or Path(settings.records or folder)
         """Folder of this run for everything that is kept."""
 
-    def open(self, local: int, rank: int, generation: int) -> Files:
+    def open(self, local_rank: int, rank: int, generation: int) -> RankFiles:
         """Opens everything that a rank writes to. Raises OSError."""
-        folder = self.attempt(generation) / str(local)
+        folder = self.attempt(generation) / str(local_rank)
         folder.mkdir(parents=True, exist_ok=True)
-        out, err = (self._open_stream(which, local, rank, folder) for which in (OUT, ERR))
+        out, err = (self._open_stream(which, local_rank, rank, folder) for which in (OUT, ERR))
         error_file = folder / "error.json"
         error_file.unlink(missing_ok=True)  # written by a rank under an earlier controller
         stacks = os.open(folder / "stacks.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        return Files(out, err, stacks, str(error_file))
+        return RankFiles(out, err, stacks, str(error_file))
 
     def attempt(self, generation: int) -> Path:
         """Folder of one generation, with torchrun's name."""
         return self.folder / f"attempt_{generation - 1}"
 
-    def stacks(self, generation: int, local: int | None) -> str:
+    def stacks(self, generation: int, local_rank: int | None) -> str:
         """The newest stacks of one rank of this node; "" if there are none."""
-        if local is None:
+        if local_rank is None:
             return ""
         with contextlib.suppress(OSError):
-            lines = (self.attempt(generation) / str(local) / "stacks.txt").read_text(errors="replace").splitlines()
+            lines = (self.attempt(generation) / str(local_rank) / "stacks.txt").read_text(errors="replace").splitlines()
             return "\n".join(lines[:_MAX_STACK_LINES])
         return ""
 
@@ -101,28 +101,30 @@ class RankOutput:
                 self._finish(stream)
         self._files.clear()
 
-    def _open_stream(self, which: int, local: int, rank: int, folder: Path) -> int:
-        if local < len(self._parent_streams):
-            stream = self._parent_streams[local]
+    def _open_stream(self, which: int, local_rank: int, rank: int, folder: Path) -> int:
+        if local_rank < len(self._parent_streams):
+            stream = self._parent_streams[local_rank]
             self._files.append(Path(stream.log + _SUFFIXES[which]))
             return os.dup(stream.out if which == OUT else stream.err)
-        copied, redirected = (bool(option.of(local) & which) for option in (self._options.tee, self._options.redirects))
-        shown = self._options.shown is None or local in self._options.shown
+        copied, redirected = (
+            bool(option.of(local_rank) & which) for option in (self._options.tee, self._options.redirects)
+        )
+        shown = self._options.shown is None or local_rank in self._options.shown
         if copied or redirected:
             file = _open(folder / _NAMES[which])
             if (redirected and not copied) or not shown:
                 self._files.append(folder / _NAMES[which])
                 return file
-            return self._open_pipe(which, self._prefix(local, rank), file)
+            return self._open_pipe(which, self._prefix(local_rank, rank), file)
         if not shown:
             return os.open(os.devnull, os.O_WRONLY)
         return os.dup(which) if os.isatty(which) else self._open_pipe(which, b"", None)
 
-    def _prefix(self, local: int, rank: int) -> bytes:
+    def _prefix(self, local_rank: int, rank: int) -> bytes:
         template = os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")
         if template is None:
-            return f"[{self._options.role}{local}]:".encode()
-        names = {"role_name": self._options.role, "rank": str(rank), "local_rank": str(local)}
+            return f"[{self._options.role}{local_rank}]:".encode()
+        names = {"role_name": self._options.role, "rank": str(rank), "local_rank": str(local_rank)}
         for name, value in names.items():
             template = template.replace(f"${{{name}}}", value)
         return template.encode()

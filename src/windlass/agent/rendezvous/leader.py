@@ -90,8 +90,8 @@ class Leader:
             self._followers.send_to_all({"type": "halt", **action._asdict()})
             self._ranks.stop(action.generation, action.reason, graceful=action.planned)
             wait = self._state.not_before - time.monotonic()
-            if wait > 0 and self._state.verdict is None:
-                failed = f"{self._state.in_a_row} starts in a row have ended badly"
+            if wait > 0 and self._state.ending is None:
+                failed = f"{self._state.failures_in_a_row} starts in a row have ended badly"
                 messages.print_message(f"{failed}: the next one waits {wait:.1f} s")
         else:
             self._close(action)

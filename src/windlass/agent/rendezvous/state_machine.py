@@ -42,8 +42,8 @@ class Peer(NamedTuple):
 class RendezvousRules(NamedTuple):
     """Numbers of agents, limits of failures, and timeouts in seconds."""
 
-    least: int = 1
-    most: int = 1
+    min_agents: int = 1
+    max_agents: int = 1
     max_restarts: int = 0
     """Failures of the program from which the run recovers."""
     max_infrastructure: int = 0
@@ -81,32 +81,40 @@ class EndRun(NamedTuple):
 
 
 class RendezvousState(NamedTuple):
-    """State of the rules. `present` is in the order of ranks."""
+    """State of the rendezvous. Sets contain ids of agents, times are seconds of the clock of `now`."""
 
     rules: RendezvousRules
     since: float
     """Begin of this phase."""
     phase: RendezvousPhase = RendezvousPhase.GATHERING
     present: tuple[Peer, ...] = ()
+    """Connected agents, in the order of ranks."""
     expected: frozenset[str] = frozenset()
+    """Known agents that may come: those of the generation before, also under a lost leader."""
     generation: int = 0
+    """The last generation that was started."""
     seen: int = 0
     """Newest generation that any agent here has seen, under any leader."""
     members: frozenset[str] = frozenset()
-    done: frozenset[str] = frozenset()
-    able: frozenset[str] = frozenset()
+    """Agents of the running generation."""
+    succeeded: frozenset[str] = frozenset()
+    """Members all of whose ranks have exited with code 0."""
+    reformable: frozenset[str] = frozenset()
     """Agents all of whose ranks can take a new membership while they run."""
     unstopped: frozenset[str] = frozenset()
+    """Members whose ranks are being stopped."""
     restarts: int = 0
     """Failures of the program so far."""
     infrastructure: int = 0
     """Failures of infrastructure so far."""
-    in_a_row: int = 0
+    failures_in_a_row: int = 0
     """Failures without a healthy generation in between."""
     not_before: float = 0.0
+    """Earliest time of the next generation, after the backoff."""
     arrived: float = 0.0
     """Time of the last arrival."""
-    verdict: EndRun | None = None
+    ending: EndRun | None = None
+    """The end of the run, once it is decided."""
 
 
 class AgentJoined(NamedTuple):
@@ -171,9 +179,9 @@ def _take_rank_event(state: RendezvousState, event: RankEvent, now: float) -> De
     if isinstance(event, RanksStopped):
         return _take_stop(state, event, now)
     if isinstance(event, RanksReady):
-        return state._replace(able=state.able | {event.agent_id}), ()
-    state = state._replace(done=state.done | {event.agent_id})
-    if state.phase is RendezvousPhase.RUNNING and state.members <= state.done:
+        return state._replace(reformable=state.reformable | {event.agent_id}), ()
+    state = state._replace(succeeded=state.succeeded | {event.agent_id})
+    if state.phase is RendezvousPhase.RUNNING and state.members <= state.succeeded:
         return _close(state, EndRun(0, "all ranks have succeeded"), now)
     return state, ()
 
@@ -181,7 +189,9 @@ def _take_rank_event(state: RendezvousState, event: RankEvent, now: float) -> De
 def deadline(state: RendezvousState) -> float | None:
     """Time of the next step with TimePassed if no event comes before."""
     if state.phase is RendezvousPhase.GATHERING:
-        return _forms_at(state) if len(state.present) >= state.rules.least else state.since + state.rules.join_timeout
+        return (
+            _forms_at(state) if len(state.present) >= state.rules.min_agents else state.since + state.rules.join_timeout
+        )
     if state.phase is RendezvousPhase.RUNNING and _wants_newcomers(state):
         return state.arrived + state.rules.gather
     return None
@@ -209,7 +219,7 @@ def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
         expected=state.expected - {agent},
         unstopped=state.unstopped - {agent},
     )
-    if left.phase is RendezvousPhase.RUNNING and agent in left.members - left.done:
+    if left.phase is RendezvousPhase.RUNNING and agent in left.members - left.succeeded:
         if _can_reform(left, left.members - {agent}):
             return _start(left, now, keep=True, reason=f"node {node} is lost")
         return _stop(left, f"node {node} is lost", now)
@@ -220,41 +230,45 @@ def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
 
 def _fail(state: RendezvousState, event: RankFailed, now: float) -> Decision:
     if event.charged_to == FINAL:
-        state = state._replace(verdict=EndRun(event.code, event.reason))
+        state = state._replace(ending=EndRun(event.code, event.reason))
     if state.phase is not RendezvousPhase.RUNNING:
         return state, ()
     if event.charged_to == UNCOUNTED:
         return _stop(state, event.reason, now)
     state = _count(state, event)
-    if state.verdict is None and not event.hangs and _can_reform(state, state.members):
+    if state.ending is None and not event.hangs and _can_reform(state, state.members):
         return _start(state, now, keep=True, reason=event.reason)
     return _stop(state, event.reason, now)
 
 
 def _count(state: RendezvousState, event: RankFailed) -> RendezvousState:
-    """Counts a failure against its limit; sets the verdict where the limit is exceeded."""
+    """Counts a failure against its limit; sets `ending` where the limit is exceeded."""
     by_infrastructure, rules = event.charged_to == INFRASTRUCTURE, state.rules
     count = state.infrastructure if by_infrastructure else state.restarts
     limit = rules.max_infrastructure if by_infrastructure else rules.max_restarts
-    if state.verdict is None and count >= limit:
-        return state._replace(verdict=EndRun(event.code, event.reason))
+    if state.ending is None and count >= limit:
+        return state._replace(ending=EndRun(event.code, event.reason))
     if by_infrastructure:
         return state._replace(infrastructure=count + 1)
     return state._replace(restarts=count + 1)
 
 
 def _can_reform(state: RendezvousState, members: frozenset[str]) -> bool:
-    return members <= state.able and not state.done and len(state.present) >= state.rules.least
+    return members <= state.reformable and not state.succeeded and len(state.present) >= state.rules.min_agents
 
 
 def _stop(state: RendezvousState, reason: str, now: float, *, planned: bool = False) -> Decision:
     here = frozenset(peer.id for peer in state.present) & state.members
     rules = state.rules
     was_healthy = now - state.since >= rules.healthy_after
-    in_a_row = 0 if planned else 1 if was_healthy else state.in_a_row + 1
-    delay = restart_delay(in_a_row - rules.immediate + 1, rules.backoff_base, rules.backoff_max)
+    failures_in_a_row = 0 if planned else 1 if was_healthy else state.failures_in_a_row + 1
+    delay = restart_delay(failures_in_a_row - rules.immediate + 1, rules.backoff_base, rules.backoff_max)
     stopping = state._replace(
-        phase=RendezvousPhase.STOPPING, since=now, unstopped=here, in_a_row=in_a_row, not_before=now + delay
+        phase=RendezvousPhase.STOPPING,
+        since=now,
+        unstopped=here,
+        failures_in_a_row=failures_in_a_row,
+        not_before=now + delay,
     )
     if not here:
         return _gather(stopping, now)
@@ -262,9 +276,9 @@ def _stop(state: RendezvousState, reason: str, now: float, *, planned: bool = Fa
 
 
 def _take_stop(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
-    if event.code == RankExitCode.FATAL and state.verdict is None:
+    if event.code == RankExitCode.FATAL and state.ending is None:
         reason = "a rank exited with the code that forbids a restart"
-        state = state._replace(verdict=EndRun(event.code, reason))
+        state = state._replace(ending=EndRun(event.code, reason))
     state = state._replace(unstopped=state.unstopped - {event.agent_id})
     if state.phase is RendezvousPhase.STOPPING and not state.unstopped:
         return _gather(state, now)
@@ -273,17 +287,17 @@ def _take_stop(state: RendezvousState, event: RanksStopped, now: float) -> Decis
 
 def _gather(state: RendezvousState, now: float) -> Decision:
     """All ranks are stopped: end the run, or gather for the next generation."""
-    if state.verdict is not None:
-        return _close(state, state.verdict, now)
+    if state.ending is not None:
+        return _close(state, state.ending, now)
     here = frozenset(peer.id for peer in state.present)
     again = state._replace(
-        phase=RendezvousPhase.GATHERING, since=now, expected=here, members=frozenset(), done=frozenset()
+        phase=RendezvousPhase.GATHERING, since=now, expected=here, members=frozenset(), succeeded=frozenset()
     )
     return _review(again, now)
 
 
-def _close(state: RendezvousState, verdict: EndRun, now: float) -> Decision:
-    return state._replace(phase=RendezvousPhase.CLOSED, since=now, verdict=verdict), (verdict,)
+def _close(state: RendezvousState, ending: EndRun, now: float) -> Decision:
+    return state._replace(phase=RendezvousPhase.CLOSED, since=now, ending=ending), (ending,)
 
 
 def _review(state: RendezvousState, now: float) -> Decision:
@@ -292,7 +306,7 @@ def _review(state: RendezvousState, now: float) -> Decision:
         return _stop(state, "more nodes have come", now, planned=True)
     if state.phase is not RendezvousPhase.GATHERING:
         return state, ()
-    if len(state.present) < state.rules.least:
+    if len(state.present) < state.rules.min_agents:
         return _wait_for_more(state, now)
     if now < _forms_at(state):
         return state, ()
@@ -301,13 +315,13 @@ def _review(state: RendezvousState, now: float) -> Decision:
 
 def _wants_newcomers(state: RendezvousState) -> bool:
     here = frozenset(peer.id for peer in state.present)
-    return not state.done and len(state.members) < state.rules.most and bool(here - state.members)
+    return not state.succeeded and len(state.members) < state.rules.max_agents and bool(here - state.members)
 
 
 def _forms_at(state: RendezvousState) -> float:
     """Time at which the present agents form a generation, if they are enough."""
     here = frozenset(peer.id for peer in state.present)
-    if len(here) >= state.rules.most or (state.expected and state.expected <= here):
+    if len(here) >= state.rules.max_agents or (state.expected and state.expected <= here):
         return state.not_before
     wait = state.rules.settle if state.expected else state.rules.last_call
     return max(state.not_before, (state.since if state.expected else state.arrived) + wait)
@@ -316,20 +330,22 @@ def _forms_at(state: RendezvousState) -> float:
 def _wait_for_more(state: RendezvousState, now: float) -> Decision:
     if now < state.since + state.rules.join_timeout:
         return state, ()
-    reason = f"{len(state.present)} of at least {state.rules.least} nodes have come in {state.rules.join_timeout:.0f} s"
+    reason = (
+        f"{len(state.present)} of at least {state.rules.min_agents} nodes have come in {state.rules.join_timeout:.0f} s"
+    )
     return _close(state, EndRun(1, reason), now)
 
 
 def _start(state: RendezvousState, now: float, *, keep: bool = False, reason: str = "") -> Decision:
-    chosen = state.present[: state.rules.most]
+    chosen = state.present[: state.rules.max_agents]
     generation = max(state.generation, state.seen) + 1
     running = state._replace(
         phase=RendezvousPhase.RUNNING,
         since=now,
         generation=generation,
         members=frozenset(peer.id for peer in chosen),
-        done=frozenset(),
-        able=frozenset(),
+        succeeded=frozenset(),
+        reformable=frozenset(),
         expected=frozenset(),
     )
     return running, (StartGeneration(generation, chosen, state.restarts, keep, reason),)

@@ -69,7 +69,7 @@ def is_present(state: RendezvousState, agent: str) -> bool:
 def ends_generation(state: RendezvousState, failed: RankFailed) -> bool:
     """Tells whether a failure is the first one of the running generation."""
     is_running = state.phase is RendezvousPhase.RUNNING and failed.generation == state.generation
-    return is_running and state.verdict is None
+    return is_running and state.ending is None
 
 
 def membership(state: RendezvousState, members: tuple[Peer, ...]) -> wire.Membership:

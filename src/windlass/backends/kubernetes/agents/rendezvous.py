@@ -117,7 +117,7 @@ class Rendezvous:
         """Returns members of a running generation that have not reported success and are not connected."""
         if self.state.phase is not RendezvousPhase.RUNNING:
             return []
-        absent = self.state.members - self.state.done - self.agents.connected()
+        absent = self.state.members - self.state.succeeded - self.agents.connected()
         return [name for name in self._members if name in absent]
 
     # --- decisions -------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Rendezvous:
         if isinstance(event, RankFailed) and generation_state.ends_generation(self.state, event):
             self._failure = event
             if not self._callbacks.may_restart(event):
-                self.state = self.state._replace(verdict=rules.EndRun(event.code, event.reason))
+                self.state = self.state._replace(ending=rules.EndRun(event.code, event.reason))
         self.state, actions = rules.step(self.state, event, now)
         for action in actions:
             if isinstance(action, rules.StartGeneration):
@@ -168,8 +168,8 @@ class Rendezvous:
     def _resume(self, name: str, hello: Message, now: float) -> None:
         """Repeats the last messages to an agent that has connected again."""
         self.state = state = generation_state.with_known_peer(self.state, self.agents[name].peer)
-        if state.phase is RendezvousPhase.CLOSED and state.verdict is not None:
-            self.agents.send(name, _close(state.verdict))
+        if state.phase is RendezvousPhase.CLOSED and state.ending is not None:
+            self.agents.send(name, _close(state.ending))
         elif (
             state.phase is RendezvousPhase.RUNNING and hello["seen"] < state.generation and self._published is not None
         ):
