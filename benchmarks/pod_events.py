@@ -103,7 +103,7 @@ def running_job(
     nodes = {name: tuple(f"n{n // 8}" for n in range(members)) for name in (role.lower(), role)}
     placement = Placement({role.lower(): nodes[role.lower()]})
     status = Status(Phase.ADMITTED, "Admitted", generation=1, placement=placement, is_gone=False, admitted_at=AT)
-    manifest["status"] = {stored_state.FIELD: stored_state.written(Stored(1, 1, status))}
+    manifest["status"] = {stored_state.FIELD: stored_state.to_patch(Stored(1, 1, status))}
     backend.job_reader.update(resource, manifest)
     (gang,) = backend.jobs
     names = gang.members(1, gang.sizes)
@@ -121,8 +121,8 @@ def pod_group(backend: KubernetesBackend, members: int) -> list[dict[str, Any]]:
     pods = [a_pod(f"g-{n}", f"n{n // 8}", labels, owner="other") for n in range(members)]
     decision = BindingDecision("g", {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods})
     for pod in pods:
-        pod["metadata"]["annotations"] = dict(binding_annotations.part("uid-g-0"))
-    pods[0]["metadata"]["annotations"] = dict(binding_annotations.whole(decision))
+        pod["metadata"]["annotations"] = dict(binding_annotations.reference_annotation("uid-g-0"))
+    pods[0]["metadata"]["annotations"] = dict(binding_annotations.decision_annotation(decision))
     return pods
 
 

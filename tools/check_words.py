@@ -83,7 +83,6 @@ ONE_NAME_TWICE: dict[str, str] = {
     "Plan": "of a scheduling cycle, and of a model's parallelism: the term of both fields",
     "Run": "of a gang as pods, and of a training script: the term of both fields",
     "RunOptions": "of the command `windlass run`, and of a training run",
-    "Status": "of a job, and of a pod: the term of Kubernetes",
 }
 # Modules whose classes may have the names of others.
 FOREIGN_NAMES = {

@@ -23,7 +23,7 @@ from random import Random
 
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
-from windlass.backends.simulator.faults import FaultKind, Rate, draw_faults
+from windlass.backends.simulator.faults import FaultKind, FaultRate, draw_faults
 from windlass.backends.simulator.progress import Costs
 from windlass.backends.simulator.script import Delays, Script
 from windlass.backends.simulator.universe import Universe
@@ -178,7 +178,7 @@ def _universe(rng: Random) -> Universe:
     for arrival in jobs:
         scripts[arrival.job_id] = _script(rng)
         universe.timeline.arrive(rng.randrange(HORIZON // 2), arrival)
-    rates = {kind: Rate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
+    rates = {kind: FaultRate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
     seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
     universe.schedule_faults(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
     for at, event in _user_events(rng, [arrival.job_id for arrival in jobs]):

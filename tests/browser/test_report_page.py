@@ -10,7 +10,7 @@ import pytest
 
 from windlass.backends.simulator import cluster_of, measure, replay
 from windlass.backends.simulator.report import Experiment, PolicyRun, build, write
-from windlass.backends.simulator.report.experiment import Source
+from windlass.backends.simulator.report.experiment import TraceSource
 from windlass.backends.simulator.study.synthetic_trace import parse_synthetic_trace
 from windlass.core.queues.orders.registry import POLICIES
 
@@ -25,7 +25,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     for name in NAMES:
         outcome = replay(trace, CLUSTER, POLICIES[name])
         runs.append(PolicyRun(name, 3, measure(outcome), outcome))
-    sources = (Source("drawn", "drawn from a distribution", 250),)
+    sources = (TraceSource("drawn", "drawn from a distribution", 250),)
     policies = {name: POLICIES[name] for name in NAMES}
     experiment = Experiment("windlass simulate …", sources, "6 nodes with 8 GPUs each", policies, (3,), "")
     return write(build(experiment, runs), tmp_path_factory.mktemp("report")).as_uri()

@@ -102,7 +102,7 @@ class RunningController:
     def printed(self, job_id: str, generation: int = 1, ranks: Iterable[int] | None = None) -> list[str]:
         """Returns the output of these ranks up to now, in order of time."""
         files = logs.log_files(self.backend.paths, job_id, generation, ranks=ranks, streams=("out",))
-        return [line.text for line in logs.read(files)]
+        return [line.text for line in logs.read_lines(files)]
 
     async def lines(self, job_id: str, count: int, generation: int = 1) -> list[str]:
         """Waits until a job has printed this many lines, and returns them."""

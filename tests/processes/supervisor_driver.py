@@ -30,10 +30,10 @@ class SupervisorDriver:
     """A connection to the supervisor of a state folder. Methods refer to generation 1 of job-1 by default."""
 
     def __init__(self, state: Path, *, linger: float | None = 2.0) -> None:
-        self.paths = paths.prepare(state)
+        self.paths = paths.prepare_folder(state)
         self.linger = linger
         self.reports: list[Report] = []
-        self.held = folder_lock.acquire(self.paths, "run")
+        self.held = folder_lock.acquire_lock(self.paths, "run")
         self.watchdog = 0
         self.connect()
 

@@ -13,7 +13,7 @@ from local_controller import job, move_aside, run_controller, two_nodes
 
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.clock import SYSTEM
-from windlass.backends.local.paths import StatePaths, prepare
+from windlass.backends.local.paths import StatePaths, prepare_folder
 from windlass.backends.local.state_reader import CorruptError, StateReader
 from windlass.backends.local.state_store import open_store
 from windlass.backends.port import BackendError, Changes
@@ -127,13 +127,13 @@ def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) 
 def test_a_folder_of_another_user_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BackendError, match="Permission denied"):
-        prepare(tmp_path / "state")
+        prepare_folder(tmp_path / "state")
     tmp_path.chmod(0o700)
 
 
 @pytest.mark.parametrize("damage", ["not a database at all", "a page in the middle"])
 def test_a_damaged_database_is_named_and_can_be_moved_aside(state: Path, damage: str) -> None:
-    paths = prepare(state)
+    paths = prepare_folder(state)
     if damage == "a page in the middle":
         open_store(paths).close()
         raw = bytearray(paths.database.read_bytes())
@@ -157,7 +157,7 @@ def test_a_damaged_database_is_named_and_can_be_moved_aside(state: Path, damage:
 
 
 def test_a_database_of_a_later_version_is_refused(state: Path) -> None:
-    paths = prepare(state)
+    paths = prepare_folder(state)
     store = open_store(paths)
     store._connection.execute("PRAGMA user_version = 99")
     store.close()

@@ -15,7 +15,7 @@ from local_controller import job, run_controller
 from supervisor_driver import is_gone, python, wait_until
 
 from windlass.backends.local import logs
-from windlass.backends.local.client_watch import describe
+from windlass.backends.local.client_watch import process_identity
 from windlass.backends.local.nodes import Gpu, LocalCluster, Machine, declare_cluster
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
@@ -265,7 +265,7 @@ def client() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_job_ends_when_the_client_that_owns_it_is_killed(state: Path, client: subprocess.Popen[bytes]) -> None:
     async def scenario() -> None:
         async with run_controller(state) as local:
-            job_id = await local.submit(job("sleep", "1000"), SubmissionOrigin(owner=describe(client.pid)))
+            job_id = await local.submit(job("sleep", "1000"), SubmissionOrigin(owner=process_identity(client.pid)))
             other = await local.submit(job("sleep", "1000"))
             await local.phase(job_id, Phase.RUNNING)
             client.kill()
@@ -282,7 +282,7 @@ def test_a_job_whose_client_ended_without_a_controller_is_cancelled_by_the_next_
 ) -> None:
     async def scenario() -> None:
         async with run_controller(state, end=False) as local:
-            job_id = await local.submit(job("sleep", "1000"), SubmissionOrigin(owner=describe(client.pid)))
+            job_id = await local.submit(job("sleep", "1000"), SubmissionOrigin(owner=process_identity(client.pid)))
             await local.phase(job_id, Phase.RUNNING)
         client.kill()
         client.wait()
@@ -300,7 +300,7 @@ def test_output_can_be_followed_while_it_is_written(state: Path) -> None:
             job_id = await local.submit(job("sh", "-c", f"echo one; read x < '{gate}'; echo two; printf three"))
             await local.lines(job_id, 1)
             (file,) = logs.log_files(local.backend.paths, job_id, 1)
-            cursor = logs.Cursor(file)
+            cursor = logs.LogCursor(file)
             assert [line.text for line in cursor.poll()] == ["one"]
             assert cursor.poll() == []
             gate.write_text("go\n")

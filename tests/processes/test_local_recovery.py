@@ -18,10 +18,10 @@ from supervisor_driver import is_gone, wait_until
 import strays
 from windlass.backends.local import folder_lock, supervisor_client
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.paths import prepare
+from windlass.backends.local.paths import prepare_folder
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.supervisor import proc
-from windlass.backends.local.supervisor_start import Link
+from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import Backend, BackendEvent, Changes, JobArrived
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
@@ -93,7 +93,7 @@ def test_a_job_restarts_after_a_crash_of_all_processes(state: Path) -> None:
 def test_a_supervisor_that_hangs_is_replaced(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start_supervisor, hello_timeout = supervisor_client.start_supervisor, supervisor_client._HELLO_TIMEOUT_S
 
-    def start_another(*args: Any, **options: Any) -> Link:
+    def start_another(*args: Any, **options: Any) -> SupervisorLink:
         supervisor_client._HELLO_TIMEOUT_S = hello_timeout  # the watchdog first waits for the old one
         return start_supervisor(*args, **options)
 
@@ -285,28 +285,28 @@ def test_a_controller_killed_at_any_moment_loses_and_repeats_nothing(state: Path
 
 
 def test_a_second_controller_is_refused_with_the_identity_of_the_first(state: Path) -> None:
-    paths = prepare(state)
-    held = folder_lock.acquire(paths, "up")
+    paths = prepare_folder(state)
+    held = folder_lock.acquire_lock(paths, "up")
     with pytest.raises(folder_lock.HeldError) as refused:
         LocalBackend(state, two_nodes(), kind="run")
     own = proc.stat(os.getpid())
     assert own is not None
-    assert refused.value.holder == folder_lock.Holder(os.getpid(), own.started, "up")
+    assert refused.value.holder == folder_lock.LockHolder(os.getpid(), own.started, "up")
     assert str(refused.value) == f"`windlass up` (pid {os.getpid()}) already controls {state}"
     held.release()
-    folder_lock.acquire(paths, "run").release()
+    folder_lock.acquire_lock(paths, "run").release()
 
 
 def test_a_killed_controller_releases_its_lock(state: Path) -> None:
-    paths = prepare(state)
+    paths = prepare_folder(state)
 
     def hold_and_die() -> None:
-        folder_lock.acquire(paths, "up")
+        folder_lock.acquire_lock(paths, "up")
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert run_in_fork(hold_and_die) == -signal.SIGKILL
-    assert folder_lock.holder(paths) is None
-    folder_lock.acquire(paths, "up").release()
+    assert folder_lock.read_holder(paths) is None
+    folder_lock.acquire_lock(paths, "up").release()
 
 
 def test_a_rank_does_not_hold_the_lock_of_an_ended_controller(state: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_rank_does_not_hold_the_lock_of_an_ended_controller(state: Path) -> No
 
 
 def open_records(state: Path) -> StateReader:
-    opened = StateReader.open(prepare(state))
+    opened = StateReader.open(prepare_folder(state))
     assert opened is not None
     return opened
 
@@ -347,11 +347,11 @@ def test_past_usage_and_reservations_outlive_a_controller(state: Path) -> None:
         async with run_controller(state, cluster) as local:
             await local.backend.set_reservations((kept,))
             await local.end(await local.submit(job("sleep", "0.2")))
-            assert local.controller.ledger.past["default"].amounts["gpu"] > 0
+            assert local.controller.ledger.past_usage["default"].amounts["gpu"] > 0
 
     async def take_over() -> None:
         async with run_controller(state, cluster) as local:
-            assert local.controller.ledger.past["default"].amounts["gpu"] > 0
+            assert local.controller.ledger.past_usage["default"].amounts["gpu"] > 0
             assert local.controller.snapshot().reservations == (kept,)
 
     asyncio.run(use())

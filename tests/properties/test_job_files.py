@@ -26,7 +26,7 @@ from windlass.jobs.description.fields import JOB, walk
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.rendering import render
 from windlass.jobs.description.submission import Submission
-from windlass.jobs.errors import MAX_SHOWN, JobError
+from windlass.jobs.errors import MAX_SHOWN, InputError
 from windlass.jobs.field_docs.json_schema import schema
 from windlass.jobs.kubernetes.kinds.registry import members
 from windlass.jobs.kubernetes.kinds.registry import read as read_manifest
@@ -232,7 +232,7 @@ def read(data):
     """Returns jobs, or the text of an error, all of whose lines are short."""
     try:
         return loads(data)
-    except JobError as error:
+    except InputError as error:
         said = str(error).split("\n")
     assert said[0].startswith("<text>")
     assert max(map(len, said)) < 800

@@ -16,7 +16,7 @@ from windlass.core.model.gang import PendingGang, RunningGang, total_of
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.nodes.allocation import give_back
+from windlass.core.nodes.allocation import release_grant
 from windlass.core.placement.gang_placement import fits
 from windlass.core.preemption.victim_search import Eviction, SearchContext, find_victims
 from windlass.core.preemption.victims import BORROWED, VictimCandidates
@@ -80,7 +80,7 @@ def cheapest(snapshot: Snapshot, gang: PendingGang, order: Sequence[RunningGang]
 def suffices(snapshot: Snapshot, gang: PendingGang, names: set[str]) -> bool:
     free = snapshot.free.copy(order="F")
     for name in names:
-        give_back(snapshot.table, free, snapshot.grants[name])
+        release_grant(snapshot.table, free, snapshot.grants[name])
     return fits(free, snapshot.table, gang.demands)
 
 
@@ -107,7 +107,7 @@ def test_victims_by_reclaim_are_permitted_and_none_could_be_spared(
     for name in names - losers:
         run = snapshot.running[name]
         assert run.priority < gang.priority
-        books.give_back(run.queue, run.user, total_of(run.demands))
+        books.subtract(run.queue, run.user, total_of(run.demands))
     held = [
         (run.queue, run.user, total_of(run.demands)) for run in victim_candidates(snapshot).by_cost if run.id in losers
     ]
@@ -137,4 +137,4 @@ def victim_candidates(snapshot: Snapshot) -> VictimCandidates:
 
 
 def usage(snapshot: Snapshot) -> QueueUsage:
-    return QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    return QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)

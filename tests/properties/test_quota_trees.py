@@ -15,7 +15,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.core.queues.fair_share import Shares, can_reclaim_all
 from windlass.core.queues.queue_tree import Tree, tree_of
-from windlass.core.queues.quota import available, exceeds_available
+from windlass.core.queues.quota import available_quota, exceeds_available
 from windlass.core.queues.usage import QueueUsage
 
 RESOURCES = ("cpu", "memory")
@@ -77,7 +77,7 @@ def test_the_available_amount_is_the_most_that_breaks_no_limit(data):
     held = {}
     for queue in data.draw(st.permutations(queues)):
         for resource in RESOURCES:
-            left = available(QueueUsage(tree, held, {}), queue.name, resource)
+            left = available_quota(QueueUsage(tree, held, {}), queue.name, resource)
             most = 9 if left is None else left
             there = held.setdefault(queue.name, {})
             if left is None:
@@ -99,12 +99,12 @@ def test_usage_updated_step_by_step_equals_usage_computed_anew(data):
     for _ in range(data.draw(st.integers(1, 12))):
         if gangs and data.draw(st.booleans()):
             queue, amounts = gangs.pop(data.draw(st.integers(0, len(gangs) - 1)))
-            usage.give_back(queue, "ada", amounts)
+            usage.subtract(queue, "ada", amounts)
             held[queue] = {r: held[queue].get(r, 0) - amounts.get(r, 0) for r in RESOURCES}
         else:
             queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
             gangs.append((queue, amounts))
-            usage.take(queue, "ada", amounts)
+            usage.add(queue, "ada", amounts)
             held[queue] = {r: held.get(queue, {}).get(r, 0) + amounts.get(r, 0) for r in RESOURCES}
         fresh, copied = usage_of(queues, held), usage.copy()
         for name in data.draw(st.sets(st.sampled_from([queue.name for queue in queues]))):
@@ -122,7 +122,7 @@ def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
     for _ in range(20):
         queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
         if not exceeds_available(usage, queue, amounts):
-            usage.take(queue, "ada", amounts)
+            usage.add(queue, "ada", amounts)
     tree = usage.tree
     for name in tree.queues:
         for resource in tree.limited[name]:
@@ -130,7 +130,7 @@ def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
             most = tree.borrowing[name].get(resource) if len(tree.path[name]) > 1 else 0
             assert most is None or used <= quota + most
             kept = tree.unlent[name].get(resource, 0)
-            left = available(usage, name, resource)
+            left = available_quota(usage, name, resource)
             assert left is not None
             assert left >= kept - used
 
@@ -154,7 +154,7 @@ class SharedCluster:
         for victim in order:
             if not exceeds_available(usage, queue, request) and all(free[r] >= amount for r, amount in request.items()):
                 break
-            usage.give_back(victim[0], "", victim[1])
+            usage.subtract(victim[0], "", victim[1])
             for resource, amount in victim[1].items():
                 free[resource] += amount
             victims.append(victim)
@@ -177,13 +177,13 @@ class SharedCluster:
     def start(self, gang):
         self.waiting.remove(gang)
         self.running.append(gang)
-        self.shares.usage.take(gang[0], "", gang[1])
+        self.shares.usage.add(gang[0], "", gang[1])
         self.free = {r: amount - gang[1].get(r, 0) for r, amount in self.free.items()}
 
     def stop(self, gang):
         self.running.remove(gang)
         self.waiting.append(gang)
-        self.shares.usage.give_back(gang[0], "", gang[1])
+        self.shares.usage.subtract(gang[0], "", gang[1])
         self.free = {r: amount + gang[1].get(r, 0) for r, amount in self.free.items()}
 
     def borrowed(self):

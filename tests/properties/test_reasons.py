@@ -17,7 +17,7 @@ from windlass.core.nodes.free_capacity import FreeCapacities
 from windlass.core.placement.shortage import find_shortage
 from windlass.core.queues.queue_order import iterate_by_fair_share
 from windlass.core.queues.queue_tree import charge
-from windlass.core.queues.quota import available
+from windlass.core.queues.quota import available_quota
 from windlass.core.reservations.release_forecast import NEVER
 
 MINUTE = 60_000
@@ -122,7 +122,7 @@ def test_the_order_equals_that_of_single_starts(cycle):
         first = min(of_queue.values(), key=lambda gang: (-gang.priority, shares.share(gang.queue), cycle.turn(gang)))
         left.remove(first)
         plain.append(first.id)
-        usage.take(first.queue, first.user, total_of(first.demands))
+        usage.add(first.queue, first.user, total_of(first.demands))
     assert list(iterate_by_fair_share(classes, cycle.shares, priority_first=True)) == plain
 
 
@@ -199,7 +199,7 @@ def limits_of(cycle, stocks, gang):
     for resource in cycle.usage.tree.limited.get(gang.queue, ()):
         key = gang.queue, resource
         if key not in stocks:
-            left = available(cycle.usage, gang.queue, resource)
+            left = available_quota(cycle.usage, gang.queue, resource)
             stocks[key] = rising(
                 left, cycle, lambda run, _, r=resource: charge(total_of(run.demands), r) * (run.queue == gang.queue)
             )
@@ -216,7 +216,9 @@ def limits_of(cycle, stocks, gang):
 def rising(free, cycle, back):
     """By cell: free now, and released by the gangs that end by then."""
     snapshot = cycle.snapshot
-    ends = [(at - cycle.now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends]
+    ends = [
+        (at - cycle.now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.walltime_ends
+    ]
     ends += [(s.gang.walltime, s.gang, s.grant) for s in cycle.started if s.gang.walltime is not None]
     amounts = [(at, back(gang, (grant.rows.tolist(), grant.amounts))) for at, gang, grant in ends]
     return [float(free + sum(amount for at, amount in amounts if at <= edge)) for edge in GRID[:-1]]

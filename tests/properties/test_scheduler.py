@@ -337,7 +337,7 @@ def test_a_bound_is_kept_however_early_others_end(ledger, chance):
     bounds = {name: verdict.eta for name, verdict in plan.verdicts.items() if verdict.certainty is StartCertainty.BOUND}
     for job_id, eta in bounds.items():
         later = Ledger.at(ledger.snapshot())
-        ends = {name: chance.randint(6, max(at, 6)) for at, name in later.snapshot().ends}
+        ends = {name: chance.randint(6, max(at, 6)) for at, name in later.snapshot().walltime_ends}
         while job_id not in later.snapshot().running:
             assert ends, "nobody is left who could make room"
             now = min(ends.values())

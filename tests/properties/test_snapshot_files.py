@@ -19,8 +19,15 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUsage
 from windlass.core.queues.orders.registry import ORDERS
-from windlass.jobs.cluster.snapshot_file import SnapshotRecord, decisions_of, dump, from_bytes, load, to_bytes
-from windlass.jobs.errors import JobError
+from windlass.jobs.cluster.snapshot_file import (
+    SnapshotRecord,
+    decisions_of,
+    from_bytes,
+    from_plain,
+    to_bytes,
+    to_plain,
+)
+from windlass.jobs.errors import InputError
 
 QUEUES = (
     Queue("default"),
@@ -139,14 +146,14 @@ def test_a_plan_on_the_read_snapshot_equals_the_original(scene, packed):
 @given(scenes())
 def test_a_file_that_was_read_is_written_as_it_was(scene):
     taken = SnapshotRecord(*scene)
-    assert dump(load(dump(taken))) == dump(taken)
-    assert to_bytes(load(dump(taken)), packed=True) == to_bytes(taken, packed=True)
+    assert to_plain(from_plain(to_plain(taken))) == to_plain(taken)
+    assert to_bytes(from_plain(to_plain(taken)), packed=True) == to_bytes(taken, packed=True)
 
 
 def test_past_usage_is_part_of_the_file():
     ledger = Ledger([Node("n1", {"gpu": 2})], QUEUES)
-    snapshot = replace(ledger.snapshot(), past={"a": PastUsage(7, {"gpu": 2**41})})
-    assert load(dump(SnapshotRecord(snapshot, 9))).snapshot.past == snapshot.past
+    snapshot = replace(ledger.snapshot(), past_usage={"a": PastUsage(7, {"gpu": 2**41})})
+    assert from_plain(to_plain(SnapshotRecord(snapshot, 9))).snapshot.past_usage == snapshot.past_usage
 
 
 @given(scenes(), st.data())
@@ -157,7 +164,7 @@ def test_a_damaged_file_gives_a_snapshot_or_one_clear_error(scene, data):
     message = ""
     try:
         from_bytes(damaged, "s.json")
-    except JobError as error:
+    except InputError as error:
         message = str(error)
     assert not message or message.startswith("s.json: is ")
 
@@ -174,6 +181,6 @@ def test_a_damaged_file_gives_a_snapshot_or_one_clear_error(scene, data):
     ],
 )
 def test_a_file_that_is_no_snapshot_says_so(plain, message):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         from_bytes(json.dumps(plain).encode(), "s.json")
     assert message in str(error.value)

@@ -122,16 +122,16 @@ def _only(changes: Changes, jobs: Collection[str]) -> Changes:
 
 
 def _without(changes: Changes, jobs: Collection[str]) -> Changes:
-    return _filter(changes, lambda job_id: job_id not in jobs, changes.past)
+    return _filter(changes, lambda job_id: job_id not in jobs, changes.past_usage)
 
 
-def _filter(changes: Changes, wanted: Callable[[str], bool], past: Mapping[str, Any]) -> Changes:
+def _filter(changes: Changes, wanted: Callable[[str], bool], past_usage: Mapping[str, Any]) -> Changes:
     return Changes(
         states=tuple(each for each in changes.states if wanted(each.id)),
         transitions=tuple(each for each in changes.transitions if wanted(each.job_id)),
         forgotten=tuple(job_id for job_id in changes.forgotten if wanted(job_id)),
         commands=tuple(each for each in changes.commands if wanted(each.job_id)),
-        past=past,
+        past_usage=past_usage,
     )
 
 

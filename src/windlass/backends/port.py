@@ -96,7 +96,7 @@ class Changes:
     forgotten: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     """Commands to perform after this commit."""
-    past: Mapping[str, PastUsage] = field(default_factory=dict)
+    past_usage: Mapping[str, PastUsage] = field(default_factory=dict)
     """Decayed usage up to now of each queue with a half-life, for `Recovery`; only passed with other changes."""
 
 
@@ -109,12 +109,12 @@ class Recovery:
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()
-    past: Mapping[str, PastUsage] = field(default_factory=dict)
-    """Usage as last committed."""
+    past_usage: Mapping[str, PastUsage] = field(default_factory=dict)
+    """Decayed usage by queue, as last committed."""
 
 
 class Backend(Protocol):
-    """See the module's text for the contract."""
+    """A backend as the controller uses it; the module's text is the contract."""
 
     def now(self) -> int:
         """Returns milliseconds since the Unix epoch; never goes back, not even over a restart."""

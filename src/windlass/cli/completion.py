@@ -11,7 +11,7 @@ import typer
 from windlass.backends.errors import BackendError
 from windlass.cli.errors import UsageError
 from windlass.cli.target import controller_client, record_source
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.server.errors import ApiError
 
 _MAX_OFFERED = 200
@@ -22,7 +22,7 @@ def complete_job_names(context: typer.Context, incomplete: str) -> list[tuple[st
     try:
         with contextlib.closing(record_source(*_typed_target(context))) as source:
             jobs = source.jobs(all="1", limit=_MAX_OFFERED)
-    except (ApiError, BackendError, UsageError, JobError, OSError):
+    except (ApiError, BackendError, UsageError, InputError, OSError):
         return []
     return [(job["id"], job["phase"]) for job in jobs if job["id"].startswith(incomplete)]
 
@@ -32,7 +32,7 @@ def complete_reservation_names(context: typer.Context, incomplete: str) -> list[
     try:
         with contextlib.closing(controller_client(*_typed_target(context))) as client:
             reservations = client.reservations()
-    except (ApiError, BackendError, UsageError, JobError, OSError):
+    except (ApiError, BackendError, UsageError, InputError, OSError):
         return []
     return [(each["name"], each["state"]) for each in reservations if each["name"].startswith(incomplete)]
 

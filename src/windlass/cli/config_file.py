@@ -32,14 +32,14 @@ def config_path() -> Path:
 
 
 def configured() -> Config:
-    """Returns the settings of the file, or empty ones without a file. Raises JobError with the line of each mistake."""
+    """Returns the settings of the file; empty ones without a file. Raises InputError with the line of each mistake."""
     path = config_path()
     return _read(path) if path.is_file() else Config()
 
 
 @cache
 def _read(path: Path) -> Config:
-    from windlass.jobs.errors import JobError  # noqa: PLC0415
+    from windlass.jobs.errors import InputError  # noqa: PLC0415
     from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415
     from windlass.jobs.syntax.text import read_text  # noqa: PLC0415
     from windlass.jobs.syntax.yaml_tree import MapNode, Scalar, compose  # noqa: PLC0415 - loads the YAML parser
@@ -50,7 +50,7 @@ def _read(path: Path) -> Config:
         return Config()
     node, known = documents[0], [field.name for field in fields(Config)]
     if not isinstance(node, MapNode):
-        raise JobError([text.problem(f"expects fields: {', '.join(known)}", node.place)])
+        raise InputError([text.problem(f"expects fields: {', '.join(known)}", node.place)])
     values, problems = {}, []
     for key, value in node.entries:
         if key.text not in known:
@@ -60,5 +60,5 @@ def _read(path: Path) -> Config:
         else:
             values[key.text] = value.text
     if problems:
-        raise JobError(problems)
+        raise InputError(problems)
     return Config(**values)

@@ -26,14 +26,14 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
     from windlass.backends.local.folder_lock import HeldError  # noqa: PLC0415
     from windlass.backends.local.name_resolution import UnknownJobError  # noqa: PLC0415
     from windlass.backends.port import BackendError  # noqa: PLC0415
-    from windlass.jobs.errors import JobError  # noqa: PLC0415
+    from windlass.jobs.errors import InputError  # noqa: PLC0415
     from windlass.train.checkpoint.store.errors import CheckpointError, StorageError  # noqa: PLC0415
 
     if isinstance(error, ApiError):
         return str(error), OF_ERROR[error.code]
     kinds: tuple[tuple[type[Exception], ExitCode], ...] = (
         (UsageError, ExitCode.USAGE),
-        (JobError, ExitCode.USAGE),
+        (InputError, ExitCode.USAGE),
         (UnknownJobError, ExitCode.NO_SUCH_JOB),
         (HeldError, ExitCode.BUSY),
         (BackendError, ExitCode.STATE_UNUSABLE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from types import MappingProxyType
 
-from windlass.server.errors import Code
+from windlass.server.errors import ErrorCode
 
 
 class ExitCode(IntEnum):
@@ -48,15 +48,15 @@ MEANING = MappingProxyType(
 
 OF_ERROR = MappingProxyType(
     {
-        Code.BAD_REQUEST: ExitCode.USAGE,
-        Code.NOT_ALLOWED: ExitCode.NOT_ALLOWED,
-        Code.NO_SUCH_JOB: ExitCode.NO_SUCH_JOB,
-        Code.WRONG_STATE: ExitCode.WRONG_STATE,
-        Code.REFUSED: ExitCode.REFUSED,
-        Code.DISK: ExitCode.STATE_UNUSABLE,
-        Code.NO_DAEMON: ExitCode.NO_DAEMON,
-        Code.GONE: ExitCode.NO_DAEMON,
-        Code.INTERNAL: ExitCode.SOFTWARE,
+        ErrorCode.BAD_REQUEST: ExitCode.USAGE,
+        ErrorCode.NOT_ALLOWED: ExitCode.NOT_ALLOWED,
+        ErrorCode.NO_SUCH_JOB: ExitCode.NO_SUCH_JOB,
+        ErrorCode.WRONG_STATE: ExitCode.WRONG_STATE,
+        ErrorCode.REFUSED: ExitCode.REFUSED,
+        ErrorCode.DISK: ExitCode.STATE_UNUSABLE,
+        ErrorCode.NO_DAEMON: ExitCode.NO_DAEMON,
+        ErrorCode.GONE: ExitCode.NO_DAEMON,
+        ErrorCode.INTERNAL: ExitCode.SOFTWARE,
     }
 )
 """Error code of the API → exit code."""

@@ -19,7 +19,7 @@ from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.discovery import LOST, Connection, find_controller, find_or_start
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 _MIN_POLL_S, _MAX_POLL_S = 0.02, 0.2
@@ -317,7 +317,7 @@ class JobFollower:
             try:
                 self.connection.act("cancel", name, by=by, now=not first)
             except ApiError as error:
-                if error.code is not Code.WRONG_STATE:  # it has just ended by itself
+                if error.code is not ErrorCode.WRONG_STATE:  # it has just ended by itself
                     raise
         return False
 

@@ -40,7 +40,7 @@ def read_submissions(
     """Returns the jobs of a command line: those of a file (`-f`, or the first word), or one job from a command.
 
     `elsewhere`: the command runs in an image, without the files of this machine. `for_manifests`: the option with which
-    the verb accepts manifests. Raises UsageError and JobError.
+    the verb accepts manifests. Raises UsageError and InputError.
     """
     file, words = split_job_file(words, file)
     _refuse_folder(words)
@@ -57,7 +57,7 @@ def read_submissions(
 def read_local_submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
     """Returns the jobs of a command line for this machine, each with its launcher; prints fields without effect here.
 
-    Raises UsageError and JobError.
+    Raises UsageError and InputError.
     """
     submissions = [_with_launcher(each) for each in read_submissions(options, words, file)]
     warn_unused_fields(submissions)
@@ -143,6 +143,6 @@ def _is_text(value: str) -> bool:
 
 def owner_process() -> str:
     """Returns a description of this process, as the owner of a job that must not outlive it."""
-    from windlass.backends.local.client_watch import describe  # noqa: PLC0415 - loads asyncio; a client of a daemon needs none
+    from windlass.backends.local.client_watch import process_identity  # noqa: PLC0415 - loads asyncio; a client of a daemon needs none
 
-    return describe(os.getpid())
+    return process_identity(os.getpid())

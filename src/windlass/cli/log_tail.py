@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from windlass.backends.local.logs import STREAMS, Cursor, LogLine, generations, log_files
+from windlass.backends.local.logs import STREAMS, LogCursor, LogLine, generations, log_files
 from windlass.backends.local.paths import StatePaths
 
 
@@ -27,7 +27,7 @@ class LogTail:
         self._streams = streams
         self._attempts = attempts
         self._since = since
-        self._cursors: dict[tuple[int, int, str], Cursor] = {}
+        self._cursors: dict[tuple[int, int, str], LogCursor] = {}
 
     def poll(self) -> list[LogLine]:
         """Returns new whole lines, attempt by attempt, each attempt in order of time."""
@@ -61,13 +61,13 @@ class LogTail:
             for file in files:
                 key = (generation, file.rank, file.stream)
                 if key not in self._cursors:
-                    self._cursors[key] = Cursor(file, since=self._since)
+                    self._cursors[key] = LogCursor(file, since=self._since)
 
     def _close(self, generation: int) -> None:
         for key in [key for key in self._cursors if key[0] == generation]:
             self._cursors.pop(key).close()
 
 
-def _drain(cursor: Cursor) -> Iterator[LogLine]:
+def _drain(cursor: LogCursor) -> Iterator[LogLine]:
     while lines := cursor.poll():
         yield from lines

@@ -64,7 +64,7 @@ def refuse_validate(validate: Validate | None, option: str) -> None:
 
 
 def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> ClusterOptions:
-    """Returns the nodes and policy that a command line requests. Raises JobError for an unknown policy."""
+    """Returns the nodes and policy that a command line requests. Raises InputError for an unknown policy."""
     if policy:
         from windlass.server.cluster_selection import parse_policy  # noqa: PLC0415 - loads the backend
 

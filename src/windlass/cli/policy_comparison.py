@@ -142,7 +142,7 @@ class SimulateOptions:
 
 
 def study_description(options: SimulateOptions) -> Study:
-    """Parses the options and reads the named files except traces. Raises UsageError, SimulationError and JobError."""
+    """Parses the options and reads the named files except traces. Raises UsageError, SimulationError and InputError."""
     _check(options)
     cluster = _cluster(options.cluster)
     try:

@@ -70,7 +70,7 @@ RecordSource: TypeAlias = "Client | RecordsClient | ClusterClient"
 def resolve_context(on: str, namespace: str = "") -> str | None:
     """Returns the context of the target cluster, "" for the current context, None for this machine.
 
-    Raises UsageError if a namespace is given for this machine, and JobError for a bad config file.
+    Raises UsageError if a namespace is given for this machine, and InputError for a bad config file.
     """
     chosen = on or configured().on or LOCAL
     if chosen != LOCAL:

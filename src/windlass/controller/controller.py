@@ -62,7 +62,7 @@ class Controller:
         cluster = recovery.cluster
         self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
         self.ledger = Ledger(
-            cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past
+            cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past_usage
         )
         self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
         self.decision: PlanRecord | None = None
@@ -82,7 +82,7 @@ class Controller:
         """The first turn on a backend: files every job, and repeats commands that may not have been performed."""
         self._turn = Turn()
         self._file(self.states.values())
-        self.ledger.pass_time(now)
+        self.ledger.accrue_usage(now)
         self._unreachable.observe(self.ledger.snapshot().table.nodes, now)
         self._resume(list(self.states.values()), now)
         return self._close(now)
@@ -90,7 +90,7 @@ class Controller:
     def turn(self, events: Sequence[BackendEvent], now: int) -> Changes:
         """Applies events and due timers, plans, and returns all changes of the turn."""
         self._turn = Turn()
-        self.ledger.pass_time(now)
+        self.ledger.accrue_usage(now)
         # 1. the cluster first, then events: no gang restarts on a node that was closed in the same turn
         lost: dict[int, tuple[str, ...]] = {}
         for number, event in enumerate(events):
@@ -217,7 +217,7 @@ class Controller:
         if self.plan.version != self.ledger.version or (self.plan.due is not None and self.plan.due <= now):
             self._decide(now)
         # 4. all changes as one commit
-        changes = self._turn.changes(self.ledger.past)
+        changes = self._turn.changes(self.ledger.past_usage)
         # 5. ended jobs leave the memory, except those with a time to live
         ended = [state.id for state in changes.states if state.status.phase in TERMINAL and state.job.ttl is None]
         for job_id in ended + self._turn.forgotten:

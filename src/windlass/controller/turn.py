@@ -35,8 +35,8 @@ class Turn:
             if isinstance(command, Forget):
                 self.forgotten.append(command.job_id)
 
-    def changes(self, past: Mapping[str, PastUsage]) -> Changes:
-        """The turn as one commit. `past`: the decayed usage of queues."""
+    def changes(self, past_usage: Mapping[str, PastUsage]) -> Changes:
+        """The turn as one commit. `past_usage`: the decayed usage of queues."""
         # a launch that is stopped in the same turn is dropped: its nodes may be gone already
         stopped = {(stop.job_id, stop.generation) for stop in self.commands if isinstance(stop, Stop)}
         commands = [c for c in self.commands if not (isinstance(c, Launch) and (c.job_id, c.generation) in stopped)]
@@ -45,5 +45,5 @@ class Turn:
             transitions=tuple(self.transitions),
             forgotten=tuple(self.forgotten),
             commands=tuple(commands),
-            past=past if self.states else {},
+            past_usage=past_usage if self.states else {},
         )

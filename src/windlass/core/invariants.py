@@ -19,7 +19,7 @@ from windlass.core.model.gang import Demand, PendingGang, demands_as_placed, sta
 from windlass.core.model.plan import Plan
 from windlass.core.model.snapshot import NodeTable, Snapshot
 from windlass.core.model.status import HOLDING, JobState, Phase, Placement
-from windlass.core.nodes.allocation import grant_of, take
+from windlass.core.nodes.allocation import allocate_grant, compute_grant
 from windlass.core.nodes.device_assignment import held_devices
 from windlass.core.nodes.exclusive_rows import exclusive_names
 from windlass.core.nodes.feasibility import eligibility
@@ -87,7 +87,7 @@ def exclusive_violations(snapshot: Snapshot) -> Iterator[str]:
 def quota_violations(snapshot: Snapshot) -> Iterator[str]:
     """Yields trees that hold more than the sum of their quotas, and queues beyond their borrowing or lending limits."""
     tree = tree_of(snapshot.queues)
-    usage = QueueUsage(tree, snapshot.held, snapshot.users)
+    usage = QueueUsage(tree, snapshot.usage_by_queue, snapshot.usage_by_user)
     for name, path in tree.path.items():
         drawn, quota = usage.charged(name), tree.quota[name]
         for resource in sorted(tree.limited[name]):
@@ -101,8 +101,8 @@ def quota_violations(snapshot: Snapshot) -> Iterator[str]:
 def limit_violations(snapshot: Snapshot) -> Iterator[str]:
     """Yields queues that run more jobs than permitted, and users that run or hold more than permitted."""
     tree = tree_of(snapshot.queues)
-    usage = QueueUsage(tree, snapshot.held, snapshot.users)
-    users = sorted({user for _, user in snapshot.users})
+    usage = QueueUsage(tree, snapshot.usage_by_queue, snapshot.usage_by_user)
+    users = sorted({user for _, user in snapshot.usage_by_user})
     for name in sorted(tree.job_limited):
         rules, all_jobs = tree.queues[name], usage.user_usage(name).jobs
         if 0 < rules.max_running < all_jobs:
@@ -141,20 +141,20 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
     free = snapshot.table.capacity.copy(order="F")
     held: dict[str, Counter[str]] = {}
     for gang in snapshot.running.values():
-        take(snapshot.table, free, grant_of(snapshot.table, gang.demands, gang.placement))
+        allocate_grant(snapshot.table, free, compute_grant(snapshot.table, gang.demands, gang.placement))
         held.setdefault(gang.queue, Counter()).update(total_of(gang.demands))
     for row in np.flatnonzero((free != snapshot.free).any(axis=1)):
         yield f"node {snapshot.table.nodes[row].name} has {snapshot.free[row]} free by the ledger, {free[row]} by count"
-    for name in sorted(held.keys() | snapshot.held.keys()):
-        counted, kept = +held.get(name, Counter()), snapshot.held.get(name, {})
+    for name in sorted(held.keys() | snapshot.usage_by_queue.keys()):
+        counted, kept = +held.get(name, Counter()), snapshot.usage_by_queue.get(name, {})
         if counted != kept:
             yield f"queue {name} holds {dict(kept)} by the ledger, {dict(counted)} by count"
     arrays = Counter(gang.array_id for gang in snapshot.running.values() if gang.array_id)
-    if arrays != snapshot.arrays:
-        yield f"arrays hold {dict(snapshot.arrays)} by the ledger, {dict(arrays)} by count"
+    if arrays != snapshot.running_by_array:
+        yield f"arrays hold {dict(snapshot.running_by_array)} by the ledger, {dict(arrays)} by count"
     ends = sorted((gang.ends_by, gang.id) for gang in snapshot.running.values() if gang.ends_by is not None)
-    if ends != list(snapshot.ends):
-        yield f"walltimes end at {list(snapshot.ends)} by the ledger, {ends} by count"
+    if ends != list(snapshot.walltime_ends):
+        yield f"walltimes end at {list(snapshot.walltime_ends)} by the ledger, {ends} by count"
 
 
 def state_mismatches(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[str]:

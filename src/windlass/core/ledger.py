@@ -1,4 +1,4 @@
-"""The ledger: usage and waiting gangs, updated incrementally with each change.
+"""The ledger: nodes, queues and gangs, updated incrementally; `Ledger.snapshot` is the input of `core.cycle`.
 
 The only mutable part of the scheduler. A change costs time in proportion to the size of its gang; a snapshot shares
 everything that has not changed since the last one.
@@ -27,7 +27,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, PastUsage, Snapshot, UserUsage
-from windlass.core.nodes.allocation import give_back, grant_of, take
+from windlass.core.nodes.allocation import allocate_grant, compute_grant, release_grant
 from windlass.core.nodes.exclusive_rows import exclusive_names
 from windlass.core.nodes.node_table import build_table, update_table
 from windlass.core.placement.scores.demand_popularity import DemandPopularity
@@ -35,14 +35,15 @@ from windlass.core.placement.scores.registry import SCORES
 from windlass.core.queues.decayed_usage import advance_usage
 from windlass.core.queues.orders.registry import backfill_turn_of, has_backfill_order, turn_of
 
-_KNOWN = 32_768
-"""Number of demands whose exclusive resources are known by identity, which equal requests share."""
+_MAX_CACHED_DEMANDS = 32_768
+"""Entries of the cache of exclusive resources, which is emptied when it is full; equal requests share one entry."""
 
 
 class Ledger:
-    """Usage of nodes and queues, and the waiting gangs.
+    """Nodes, queues, running gangs with their usage, and waiting gangs.
 
-    Every change is idempotent. `version` grows with each call that changes something.
+    Every change is idempotent. `version` grows with each change of nodes, queues, settings or gangs. A change of past
+    usage alone does not count: it calls for no new plan.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Ledger:
         topology: Topology | None = None,
         policy: Policy | None = None,
         reservations: Iterable[Reservation] = (),
-        past: Mapping[str, PastUsage] | None = None,
+        past_usage: Mapping[str, PastUsage] | None = None,
     ) -> None:
         self.version = 0
         self._policy = policy or Policy()
@@ -63,19 +64,22 @@ class Ledger:
         self._free: Amounts = self._table.capacity.copy(order="F")
         self._running: dict[str, RunningGang] = {}
         self._grants: dict[str, Grant] = {}
-        self._held: dict[str, dict[str, int]] = {}
-        self._users: dict[tuple[str, str], UserUsage] = {}
-        self._past: dict[str, PastUsage] = dict(past or {})
-        self._arrays: dict[str, int] = {}
-        self._ranks: dict[tuple[str, int], int] = {}
-        self._special: dict[str, RunningGang] = {}
-        self._askers: dict[str, int] = {}
+        self._usage_by_queue: dict[str, dict[str, int]] = {}
+        self._usage_by_user: dict[tuple[str, str], UserUsage] = {}
+        self._past_usage: dict[str, PastUsage] = dict(past_usage or {})
+        self._running_by_array: dict[str, int] = {}
+        """By array: number of its members that hold nodes."""
+        self._running_by_priority: dict[tuple[str, int], int] = {}
+        """By queue and priority: number of running gangs."""
+        self._elastic_or_stopping: dict[str, RunningGang] = {}
+        """By id: running gangs that are elastic, being stopped or being resized."""
+        self._exclusive_request_counts: dict[str, int] = {}
         """By exclusive resource: number of gangs, waiting or running, that request it. Never changed in place."""
         self._exclusives: dict[int, tuple[tuple[Demand, ...], frozenset[str]]] = {}
-        """By identity of a gang's demands, kept beside it: their exclusive resources."""
+        """Cache: id(demands) -> (demands, their exclusive resources); keeping demands prevents id reuse."""
         self._whole_nodes: set[str] | None = None
         """Ids of running gangs that hold whole nodes; None: not computed yet."""
-        self._ends: list[tuple[int, str]] = []
+        self._walltime_ends: list[tuple[int, str]] = []
         self._pending: dict[str, PendingGang] = {}
         self._waiting: dict[ClassKey, _MutableClass] = {}
         self._frozen_classes: dict[ClassKey, EquivalenceClass] = {}
@@ -84,9 +88,7 @@ class Ledger:
         """Keys in the order of their changes, so that a snapshot does not depend on the hashes of keys."""
         self._last: Snapshot | None = None
         self._frozen = False
-        """The last snapshot shares the collections (`_free`, `_running`, `_grants`, `_held` …): copy them before
-        writing.
-        """
+        """The last snapshot shares the collections (`_free`, `_running`, `_grants` …): copy them before writing."""
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> Ledger:
@@ -94,13 +96,16 @@ class Ledger:
         ledger = cls((), snapshot.queues.values(), None, snapshot.policy, snapshot.reservations)
         ledger.version = snapshot.version
         ledger._table, ledger._free = snapshot.table, snapshot.free
-        ledger._running, ledger._arrays = dict(snapshot.running), dict(snapshot.arrays)
+        ledger._running, ledger._running_by_array = dict(snapshot.running), dict(snapshot.running_by_array)
         ledger._grants = dict(snapshot.grants)
-        ledger._ends = list(snapshot.ends)
-        ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
-        ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
-        ledger._ranks, ledger._special = dict(snapshot.ranks), dict(snapshot.special)
-        ledger._askers = dict(snapshot.askers)
+        ledger._walltime_ends = list(snapshot.walltime_ends)
+        ledger._usage_by_queue = {queue: dict(held) for queue, held in snapshot.usage_by_queue.items()}
+        ledger._usage_by_user, ledger._past_usage = dict(snapshot.usage_by_user), dict(snapshot.past_usage)
+        ledger._running_by_priority, ledger._elastic_or_stopping = (
+            dict(snapshot.running_by_priority),
+            dict(snapshot.elastic_or_stopping),
+        )
+        ledger._exclusive_request_counts = dict(snapshot.exclusive_request_counts)
         ledger._pending = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
         ledger._frozen_classes = {class_key_of(each.gangs[0]): each for each in snapshot.classes}
         ledger._waiting = {key: _MutableClass(each) for key, each in ledger._frozen_classes.items()}
@@ -122,7 +127,7 @@ class Ledger:
         Gangs keep what they hold on the remaining nodes until they are released.
         """
         before = self._table
-        after = update_table(before, nodes, topology or Topology(), before.epoch + 1, self._contended)
+        after = update_table(before, nodes, topology or Topology(), before.epoch + 1, self._contended_resources)
         wanted, rules = {queue.name: queue for queue in queues}, (policy or Policy(), tuple(reservations))
         same = (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues)
         if same and rules == (self._policy, self._reservations):
@@ -144,27 +149,30 @@ class Ledger:
 
     # --- time ------------------------------------------------------------------------------------------
 
-    def pass_time(self, now: int) -> None:
-        """Adds the usage until `now` (ms) to the past usage; call it before other changes at that time."""
+    def accrue_usage(self, now: int) -> None:
+        """Adds the usage until `now` (ms) to the past usage; call it before other changes at that time.
+
+        `version` stays the same.
+        """
         fading = [queue for queue in self._queues.values() if queue.half_life]
-        if fading or self._past:
-            self._past = {
+        if fading or self._past_usage:
+            self._past_usage = {
                 queue.name: advance_usage(
-                    self._past.get(queue.name), self._held.get(queue.name, {}), queue.half_life, now
+                    self._past_usage.get(queue.name), self._usage_by_queue.get(queue.name, {}), queue.half_life, now
                 )
                 for queue in fading
             }
             self._last = None
 
     @property
-    def past(self) -> Mapping[str, PastUsage]:
+    def past_usage(self) -> Mapping[str, PastUsage]:
         """By queue that has a half-life: its past usage, to be stored for the next leader."""
-        return self._past
+        return self._past_usage
 
     # --- waiting gangs -----------------------------------------------------------------------------
 
     def add_pending(self, gang: PendingGang) -> None:
-        """Adds a waiting gang; it holds nothing."""
+        """Adds a waiting gang, and releases what it held."""
         if self._pending.get(gang.id) == gang:
             return
         self.release(gang.id)
@@ -173,15 +181,15 @@ class Ledger:
         if SCORES[self._policy.scoring].uses_typical_demands and not self._policy.typical_demands:
             self._popularity.count(gang.demands)
         self._enqueue(gang)
-        self._count_askers(gang.demands, 1)
+        self._count_exclusive_requests(gang.demands, 1)
 
     def remove_pending(self, job_id: str) -> None:
-        """Removes a waiting gang."""
+        """Removes a waiting gang; does nothing if it does not wait."""
         gang = self._pending.pop(job_id, None)
         if gang is None:
             return
         key = class_key_of(gang)
-        self._count_askers(gang.demands, -1)
+        self._count_exclusive_requests(gang.demands, -1)
         waiting = self._waiting[key]
         waiting.remove(gang, self._policy)
         if not waiting.gangs:
@@ -191,7 +199,7 @@ class Ledger:
     # --- running gangs -----------------------------------------------------------------------------
 
     def hold(self, gang: RunningGang, grant: Grant | None = None) -> None:
-        """Makes a gang hold its placement; it no longer waits. `grant`: what the placement amounts to, if known."""
+        """Makes a gang hold its placement; it no longer waits. `grant`: the amounts of the placement, if known."""
         if self._running.get(gang.id) == gang:
             return
         self.remove_pending(gang.id)
@@ -199,26 +207,26 @@ class Ledger:
         self._thaw()
         self._running[gang.id] = gang
         if gang.ends_by is not None:
-            insort(self._ends, (gang.ends_by, gang.id))
+            insort(self._walltime_ends, (gang.ends_by, gang.id))
         self._grant(gang, grant)
         self._count(gang, 1)
-        self._count_askers(gang.demands, 1)
+        self._count_exclusive_requests(gang.demands, 1)
 
     def release(self, job_id: str) -> None:
-        """Releases everything that a gang holds."""
+        """Removes a running gang and frees its grant; does nothing if it does not run."""
         if job_id not in self._running:
             return
         self._thaw()
         gang = self._running.pop(job_id)
         if gang.ends_by is not None:
-            del self._ends[bisect_left(self._ends, (gang.ends_by, job_id))]
-        give_back(self._table, self._free, self._grants.pop(job_id))
+            del self._walltime_ends[bisect_left(self._walltime_ends, (gang.ends_by, job_id))]
+        release_grant(self._table, self._free, self._grants.pop(job_id))
         self._count(gang, -1)
-        self._count_askers(gang.demands, -1)
+        self._count_exclusive_requests(gang.demands, -1)
 
     @property
     def table(self) -> NodeTable:
-        """The nodes."""
+        """The current node table: capacity and state of each node."""
         return self._table
 
     @property
@@ -242,19 +250,19 @@ class Ledger:
                 table=self._table,
                 free=self._free,
                 queues=self._queues,
-                held=self._held,
-                arrays=self._arrays,
+                usage_by_queue=self._usage_by_queue,
+                running_by_array=self._running_by_array,
                 classes=tuple(self._frozen_classes.values()),
                 running=self._running,
                 grants=self._grants,
-                ends=tuple(self._ends),
+                walltime_ends=tuple(self._walltime_ends),
                 policy=self._policy_with_typical_demands(),
                 reservations=self._reservations,
-                users=self._users,
-                past=self._past,
-                ranks=self._ranks,
-                special=self._special,
-                askers=self._askers,
+                usage_by_user=self._usage_by_user,
+                past_usage=self._past_usage,
+                running_by_priority=self._running_by_priority,
+                elastic_or_stopping=self._elastic_or_stopping,
+                exclusive_request_counts=self._exclusive_request_counts,
             )
         return self._last
 
@@ -273,11 +281,11 @@ class Ledger:
             self._free = self._free.copy(order="F")
             self._running = self._running.copy()
             self._grants = self._grants.copy()
-            self._held = self._held.copy()
-            self._users = self._users.copy()
-            self._arrays = self._arrays.copy()
-            self._ranks = self._ranks.copy()
-            self._special = self._special.copy()
+            self._usage_by_queue = self._usage_by_queue.copy()
+            self._usage_by_user = self._usage_by_user.copy()
+            self._running_by_array = self._running_by_array.copy()
+            self._running_by_priority = self._running_by_priority.copy()
+            self._elastic_or_stopping = self._elastic_or_stopping.copy()
             self._frozen = False
 
     def _enqueue(self, gang: PendingGang) -> None:
@@ -310,7 +318,7 @@ class Ledger:
             self._whole_nodes = {gang.id for gang in self._running.values() if _has_whole_nodes(gang)}
         for job_id in self._whole_nodes:
             if np.isin(rows, self._grants[job_id].rows).any():
-                give_back(self._table, self._free, self._grants[job_id])
+                release_grant(self._table, self._free, self._grants[job_id])
                 self._grant(self._running[job_id])
 
     def _regrant(self) -> None:
@@ -320,60 +328,60 @@ class Ledger:
             self._grant(gang)
 
     @property
-    def _contended(self) -> list[str]:
+    def _contended_resources(self) -> list[str]:
         """Exclusive resources that several gangs request: only these need columns, to be released and reserved."""
-        return [name for name, askers in self._askers.items() if askers > 1]
+        return [name for name, count in self._exclusive_request_counts.items() if count > 1]
 
-    def _count_askers(self, demands: tuple[Demand, ...], sign: int) -> None:
+    def _count_exclusive_requests(self, demands: tuple[Demand, ...], sign: int) -> None:
         known = self._exclusives.get(id(demands))
         if known is None:
-            if len(self._exclusives) >= _KNOWN:
+            if len(self._exclusives) >= _MAX_CACHED_DEMANDS:
                 self._exclusives.clear()
             known = self._exclusives[id(demands)] = demands, frozenset(exclusive_names(demands))
         names = known[1]
         if not names:
             return
-        askers = dict(self._askers)
+        counts = dict(self._exclusive_request_counts)
         for name in names:
-            askers[name] = askers.get(name, 0) + sign
-            if not askers[name]:
-                del askers[name]
-        self._askers = askers
-        if any(askers.get(name, 0) > 1 and name not in self._table.column for name in names):
+            counts[name] = counts.get(name, 0) + sign
+            if not counts[name]:
+                del counts[name]
+        self._exclusive_request_counts = counts
+        if any(counts.get(name, 0) > 1 and name not in self._table.column for name in names):
             self._thaw()
             table = self._table
-            self._table = build_table(table.nodes, table.topology, table.epoch + 1, self._contended)
+            self._table = build_table(table.nodes, table.topology, table.epoch + 1, self._contended_resources)
             self._regrant()
 
     def _grant(self, gang: RunningGang, grant: Grant | None = None) -> None:
         if grant is None or grant.amounts.shape[1] != len(self._table.axis):
-            grant = grant_of(self._table, gang.demands, gang.placement)
+            grant = compute_grant(self._table, gang.demands, gang.placement)
         self._grants[gang.id] = grant
-        take(self._table, self._free, grant)
+        allocate_grant(self._table, self._free, grant)
 
     def _count(self, gang: RunningGang, sign: int) -> None:
         """Adds (1) or subtracts (-1) the gang in the sums of its queue, its user, its array and its priority."""
         total = total_of(gang.demands)
-        held = _changed(self._held.pop(gang.queue, {}), total, sign)
-        if held:
-            self._held[gang.queue] = held
+        usage = _changed(self._usage_by_queue.pop(gang.queue, {}), total, sign)
+        if usage:
+            self._usage_by_queue[gang.queue] = usage
         owner = gang.queue, gang.user
-        before = self._users.pop(owner, UserUsage(0, {}))
+        before = self._usage_by_user.pop(owner, UserUsage(0, {}))
         if before.jobs + sign:
-            self._users[owner] = UserUsage(before.jobs + sign, _changed(before.amounts, total, sign))
+            self._usage_by_user[owner] = UserUsage(before.jobs + sign, _changed(before.amounts, total, sign))
         if gang.array_id:
-            self._arrays[gang.array_id] = self._arrays.get(gang.array_id, 0) + sign
-            if not self._arrays[gang.array_id]:
-                del self._arrays[gang.array_id]
-        rank = gang.queue, gang.priority
-        self._ranks[rank] = self._ranks.get(rank, 0) + sign
-        if not self._ranks[rank]:
-            del self._ranks[rank]
+            self._running_by_array[gang.array_id] = self._running_by_array.get(gang.array_id, 0) + sign
+            if not self._running_by_array[gang.array_id]:
+                del self._running_by_array[gang.array_id]
+        level = gang.queue, gang.priority
+        self._running_by_priority[level] = self._running_by_priority.get(level, 0) + sign
+        if not self._running_by_priority[level]:
+            del self._running_by_priority[level]
         if self._whole_nodes is not None and _has_whole_nodes(gang):
             (self._whole_nodes.add if sign > 0 else self._whole_nodes.discard)(gang.id)
-        self._special.pop(gang.id, None)
+        self._elastic_or_stopping.pop(gang.id, None)
         if sign > 0 and (gang.leaving or gang.resize_to is not None or any(d.least or d.most for d in gang.demands)):
-            self._special[gang.id] = gang
+            self._elastic_or_stopping[gang.id] = gang
 
 
 class _MutableClass:

@@ -25,8 +25,8 @@ from windlass.deploy.structural_schema import (
 )
 from windlass.jobs.kubernetes.kinds import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
 from windlass.jobs.kubernetes.kinds.mpijob_parts import DIALECTS, V1, V2
-from windlass.jobs.kubernetes.kinds.replica_specs import RESTARTS, ReplicaTypes
-from windlass.jobs.kubernetes.kinds.run_policy import CLEAN
+from windlass.jobs.kubernetes.kinds.replica_specs import RESTART_POLICIES, ReplicaTypes
+from windlass.jobs.kubernetes.kinds.run_policy import CLEAN_POD_POLICIES
 from windlass.jobs.syntax.names import DNS_LABEL, MAX_DNS_LABEL
 from windlass.launch.mpi import IMPLEMENTATIONS
 
@@ -67,7 +67,7 @@ def _operator(
 
 
 def _spec(
-    types: ReplicaTypes, fields: dict[str, Schema], rules: list[Rule], restarts: tuple[str, ...] = RESTARTS
+    types: ReplicaTypes, fields: dict[str, Schema], rules: list[Rule], restarts: tuple[str, ...] = RESTART_POLICIES
 ) -> Schema:
     known = {**fields, types.specs: replica_specs_schema(types, restarts), "runPolicy": run_policy_schema()}
     pods = f"self.{types.specs}.map(t, {count_of(types, f'self.{types.specs}', 't')}).sum()"
@@ -192,7 +192,9 @@ def _mpi_fields(dialect: str) -> dict[str, Schema]:
     return {
         "dialect": with_rules({**one_of(DIALECTS, about), "default": dialect}, stays),
         "slotsPerWorker": integer(0, 10_000, "Ranks of each worker; default 1."),
-        "cleanPodPolicy": one_of(("", *CLEAN), "v1: the field of this name in runPolicy takes precedence."),
+        "cleanPodPolicy": one_of(
+            ("", *CLEAN_POD_POLICIES), "v1: the field of this name in runPolicy takes precedence."
+        ),
         "mainContainer": text("v1: container in which a worker's ranks start."),
         "runLauncherAsWorker": boolean("v2beta1: whether the launcher is a worker too."),
         "sshAuthMountPath": text("v2beta1: mount path of the SSH keys; default /root/.ssh."),

@@ -11,9 +11,9 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 NAMESPACE = "windlass-system"
 PORT = 8080
-"""For metrics, probes and the API."""
+"""Port for metrics, probes and the API."""
 AGENTS_PORT = 8081
-"""For agents in pods; only the leader listens on it."""
+"""Port for agents in pods; only the leader listens on it."""
 _AGENTS = f"{OPERATOR}-agents"
 REPLICAS = 2
 """One leader and one replica that can take over."""

@@ -1,6 +1,6 @@
 """Schema of a pod template: any field is accepted, and the fields that the operator reads have their types.
 
-The rules are those of `jobs.kubernetes.kinds.replica_specs.check_template`, `pod_requests` and `pod_placing`.
+The rules are those of `jobs.kubernetes.kinds.replica_specs.check_template`, `pod_requests` and `pod_placement`.
 """
 
 from __future__ import annotations

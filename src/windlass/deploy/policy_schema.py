@@ -20,7 +20,7 @@ from windlass.deploy.structural_schema import (
     text,
     with_rules,
 )
-from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, MANAGERS
+from windlass.jobs.kubernetes.kinds.run_policy import CLEAN_POD_POLICIES, MANAGERS
 
 _MAX_MANAGER = 100
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
@@ -40,7 +40,7 @@ def run_policy_schema() -> Schema:
     )
     return closed_object(
         {
-            "cleanPodPolicy": one_of(("", *CLEAN), "Pods deleted after the end of the job; default None."),
+            "cleanPodPolicy": one_of(("", *CLEAN_POD_POLICIES), "Pods deleted after the end of the job; default None."),
             "ttlSecondsAfterFinished": integer(0, INT32, "Seconds from the end of the job to its deletion."),
             "activeDeadlineSeconds": integer64(0, "Seconds after which an active job fails."),
             "backoffLimit": integer(0, INT32, "Number of restarts before the job fails."),

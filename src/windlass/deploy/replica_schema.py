@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from windlass.deploy.pod_schema import template_schema
 from windlass.deploy.structural_schema import Rule, Schema, closed_object, integer, mapping, one_of, rule, with_rules
-from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, RESTARTS, ReplicaTypes
+from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, RESTART_POLICIES, ReplicaTypes
 
 _MAX_TYPES = 10
 """More than any kind has, so that a rule with a better message refuses an unknown type first."""
 
 
-def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTARTS) -> Schema:
+def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTART_POLICIES) -> Schema:
     """Schema of `spec.pytorchReplicaSpecs` and its counterparts."""
     default = f"default {kind.restart}"
     replica = closed_object(

@@ -20,11 +20,11 @@ from windlass.deploy.structural_schema import (
     text,
     with_rules,
 )
-from windlass.jobs.kubernetes.kinds.run_policy import MULTI_KUEUE, US
+from windlass.jobs.kubernetes.kinds.run_policy import MULTI_KUEUE, WINDLASS_OPERATOR
 
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
 CONTROLLER = f"{GROUP}/trainjob-controller"
-MANAGERS = (CONTROLLER, US, MULTI_KUEUE)
+MANAGERS = (CONTROLLER, WINDLASS_OPERATOR, MULTI_KUEUE)
 _AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 

@@ -11,10 +11,10 @@ Packages, each resting on those below it:
   `reference_page.reference()` (docs/reference/job-file.md), `json_schema.schema()` (JSON Schema 2020-12)
 - `kubernetes`: manifests of training jobs, and the pods that jobs become
 - `cluster`: `cluster_file.load_cluster(path) -> Cluster`; `queues`, `policy_fields` (tables of fields, checks);
-  `policy_names`; `snapshot_file`: `dump(record)`, `load(plain)`, `read_snapshot(path)`
+  `policy_names`; `snapshot_file`: `to_plain(record)`, `from_plain(plain)`, `read_snapshot(path)`
 - `description`: `submission.Submission`, `options.from_options(options, command, cwd=, user=) -> Submission`,
   `job_file.load(path, ...) -> [Submission]` ("-" is standard input; options and command win over the file),
   `rendering.render(submission, "yaml" | "json")`, `hypothetical_job.with_changes(job, "gpus=4 time=1h") -> Job`
 - `syntax`: names, durations, timestamps, value types, tables of fields, YAML trees, settings on one line
-- `errors`: `JobError` (every fault in what a user wrote; its text is for people), `job_error(source, text)`
+- `errors`: `InputError` (every fault in what a user wrote; its text is for people), `input_error(source, text)`
 """

@@ -1,4 +1,4 @@
-"""Errors in what a user wrote: the place, the fault and the fix."""
+"""`InputError`: the faults of a text or option that a user wrote, each with its place and the fix."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Problem:
         return f"{_printable(head)}\n{_excerpt(self.excerpt, self.place)}"
 
 
-class JobError(Exception):
-    """A job, a job file or a cluster file that cannot be used as written.
+class InputError(Exception):
+    """A file or option that cannot be used as written: job, cluster, configuration or snapshot file.
 
     Its text is for users: a paragraph for each problem, `file:line:column: message`, the line and a caret; last the fix
     of all of them, if there is one.
@@ -57,9 +57,9 @@ class JobError(Exception):
         super().__init__("\n".join(shown))
 
 
-def job_error(source: str, message: str) -> JobError:
+def input_error(source: str, message: str) -> InputError:
     """The error of a single problem that has no line."""
-    return JobError([Problem(source, message)])
+    return InputError([Problem(source, message)])
 
 
 def _order(problem: Problem) -> tuple[int, int]:

@@ -21,22 +21,22 @@ class Actions(Protocol):
     """The write side of the API. Methods raise ApiError, BackendError."""
 
     async def submit(self, request: SubmissionRequest) -> list[str]:
-        """Accept jobs, all or none. Returns an id for each submission, one for an array."""
+        """Accepts jobs, all or none. Returns an id for each submission, one for an array."""
 
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
-        """Cancel, suspend or resume a job."""
+        """Cancels, suspends or resumes a job."""
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
-        """Cancel, suspend or resume several `jobs`."""
+        """Cancels, suspends or resumes several `jobs`."""
 
     async def reserve(self, body: object) -> Json:
-        """Reserve nodes for queues or users, or for maintenance."""
+        """Reserves nodes for queues or users, or for maintenance."""
 
     async def unreserve(self, name: str) -> Json:
-        """Delete a reservation."""
+        """Deletes a reservation."""
 
     async def down(self, body: Mapping[str, Any]) -> Json:
-        """End the daemon."""
+        """Ends the daemon."""
 
 
 def describe_end(status: Status) -> str:

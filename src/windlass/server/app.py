@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from windlass.backends.port import BackendError
 from windlass.server.actions import JOB_ACTIONS, Actions
-from windlass.server.errors import HTTP_STATUS, ApiError, Code
+from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 from windlass.server.service import Service
 from windlass.server.submission_request import read_submissions
 
@@ -104,7 +104,7 @@ class _Queries:
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id", "0")
         if not after.isdecimal() or len(after) > 19 or int(after) > _LAST_EVENT:
-            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is not the number of an event: {after[:40]}")
+            raise ApiError(ErrorCode.BAD_REQUEST, f"Last-Event-ID is not the number of an event: {after[:40]}")
         events = await self._service.events.follow(request.query_params.get("job", ""), int(after))
         return StreamingResponse(_sse(events), media_type="text/event-stream")
 
@@ -156,18 +156,20 @@ async def _body(request: Request) -> Any:
     async for part in request.stream():
         raw += part
         if len(raw) > _MAX_BODY:
-            raise ApiError(Code.BAD_REQUEST, f"the request is larger than {_MAX_BODY >> 20} MiB", "submit in parts")
+            raise ApiError(
+                ErrorCode.BAD_REQUEST, f"the request is larger than {_MAX_BODY >> 20} MiB", "submit in parts"
+            )
     try:
         return json.loads(raw or b"{}")
     except (ValueError, RecursionError) as error:
-        raise ApiError(Code.BAD_REQUEST, f"the request is not JSON: {error}") from None
+        raise ApiError(ErrorCode.BAD_REQUEST, f"the request is not JSON: {error}") from None
 
 
 async def _object(request: Request) -> dict[str, Any]:
     """The body as a JSON object. Raises ApiError."""
     body = await _body(request)
     if not isinstance(body, dict):
-        raise ApiError(Code.BAD_REQUEST, "the request is not a JSON object")
+        raise ApiError(ErrorCode.BAD_REQUEST, "the request is not a JSON object")
     return body
 
 
@@ -181,16 +183,19 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 
 async def _unusable(request: Request, error: Exception) -> Response:
-    return await _refused(request, ApiError(Code.DISK, str(error)))
+    return await _refused(request, ApiError(ErrorCode.DISK, str(error)))
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     what = f"{request.method} {request.url.path} is not part of this API"
     return _json(
-        ApiError(Code.BAD_REQUEST, what, "client and daemon may differ in version: windlass version").as_json(), status
+        ApiError(ErrorCode.BAD_REQUEST, what, "client and daemon may differ in version: windlass version").as_json(),
+        status,
     )
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    return await _refused(request, ApiError(Code.INTERNAL, f"{type(error).__name__}: {error}", "see the daemon's log"))
+    return await _refused(
+        request, ApiError(ErrorCode.INTERNAL, f"{type(error).__name__}: {error}", "see the daemon's log")
+    )

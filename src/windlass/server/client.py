@@ -19,15 +19,15 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from windlass.server import unix_socket as unix
-from windlass.server.errors import ApiError, Code, error_from_json
+from windlass.server.errors import ApiError, ErrorCode, error_from_json
 
 Json = dict[str, Any]
 _TIMEOUT_S = 60.0
-"""For one answer. A turn takes milliseconds; a slow disk may take longer."""
+"""Seconds for one answer. A turn takes milliseconds; a slow disk may take longer."""
 
 
 class Client:
-    """The daemon of a state folder."""
+    """Client of the daemon of a state folder."""
 
     succeeded = False
 
@@ -46,7 +46,7 @@ class Client:
         return self._get("/v1/ping")
 
     def submit(self, submissions: Sequence[Any], **facts: Any) -> list[str]:
-        """Submit jobs, all or none. Returns their ids in order, one for an array."""
+        """Submits jobs, all or none. Returns their ids in order, one for an array."""
         body = {"submissions": [asdict(submission) for submission in submissions], **facts}
         return list(self.call("POST", "/v1/jobs", body)["ids"])
 
@@ -79,19 +79,19 @@ class Client:
         return list(self._get("/v1/reservations")["reservations"])
 
     def reserve(self, **request: Any) -> Json:
-        """Reserve nodes; see `reservation_request.ReservationRequest`."""
+        """Reserves nodes; see `reservation_request.ReservationRequest`."""
         return self.call("POST", "/v1/reservations", request)
 
     def unreserve(self, name: str) -> Json:
-        """Delete a reservation."""
+        """Deletes a reservation."""
         return self.call("DELETE", f"/v1/reservations/{quote(name)}")
 
     def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
-        """Cancel, suspend or resume several jobs. Returns the changed `jobs` and `errors` for the others."""
+        """Cancels, suspends or resumes several jobs. Returns the changed `jobs` and `errors` for the others."""
         return self.call("POST", f"/v1/{verb}", {"jobs": list(names), **how})
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
-        """Cancel, suspend or resume a job (or a whole array)."""
+        """Cancels, suspends or resumes a job (or a whole array)."""
         return self.call("POST", f"/v1/jobs/{quote(name)}/{verb}", how)
 
     def nodes(self) -> list[Json]:
@@ -107,7 +107,7 @@ class Client:
         return list(self._get("/v1/history", filters)["jobs"])
 
     def down(self, *, keep_jobs: bool) -> Json:
-        """End the daemon. Its jobs go on under the process supervisor, or are stopped first."""
+        """Ends the daemon. Its jobs go on under the process supervisor, or are stopped first."""
         return self.call("POST", "/v1/down", {"keep_jobs": keep_jobs})
 
     def follow(self, name: str, after: int = 0) -> ApiEventStream:
@@ -115,7 +115,7 @@ class Client:
         return ApiEventStream(self.folder, name, after)
 
     def call(self, method: str, path: str, body: object = None) -> Json:
-        """Send one request and return its answer."""
+        """Sends one request and returns its answer."""
         raw = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
         with _Exchange(self.folder, method, path, raw) as exchange:
             exchange.read_all()
@@ -125,7 +125,7 @@ class Client:
         return content
 
     def close(self) -> None:
-        """Do nothing: no connection is open between requests."""
+        """Does nothing: no connection is open between requests."""
 
     def _get(self, path: str, filters: Json | None = None) -> Json:
         values = {key: value for key, value in (filters or {}).items() if value not in (None, "", [])}
@@ -166,7 +166,7 @@ class _Exchange:
         self.socket.close()
 
     def read(self) -> None:
-        """Receive at least one byte. Raises ApiError GONE at the end of the stream."""
+        """Receives at least one byte. Raises ApiError GONE at the end of the stream."""
         try:
             came = self.socket.recv(65536)
         except OSError as trouble:
@@ -176,7 +176,7 @@ class _Exchange:
         self.buffer += came
 
     def read_all(self) -> None:
-        """Receive the whole answer."""
+        """Receives the whole answer."""
         parts = [self.buffer]
         try:
             while part := self.socket.recv(65536):
@@ -197,21 +197,21 @@ class _Exchange:
 def no_daemon_error(trouble: OSError) -> ApiError:
     """The error for a failed connection: no daemon, or no permission."""
     if isinstance(trouble, PermissionError):
-        return ApiError(Code.NOT_ALLOWED, "the state folder belongs to another user", "name your own with --state")
-    return ApiError(Code.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")
+        return ApiError(ErrorCode.NOT_ALLOWED, "the state folder belongs to another user", "name your own with --state")
+    return ApiError(ErrorCode.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")
 
 
 def gone_error(trouble: Exception) -> ApiError:
     """The error for a connection that broke or timed out."""
     if isinstance(trouble, TimeoutError):
         return ApiError(
-            Code.GONE, f"the daemon has not answered for {_TIMEOUT_S:g} s", "see daemon.log in the state folder"
+            ErrorCode.GONE, f"the daemon has not answered for {_TIMEOUT_S:g} s", "see daemon.log in the state folder"
         )
-    return ApiError(Code.GONE, "the daemon ended before it answered", "start it again with: windlass up -d")
+    return ApiError(ErrorCode.GONE, "the daemon ended before it answered", "start it again with: windlass up -d")
 
 
 class ApiEventStream:
-    """Server-sent events of some jobs, or of all. `after`: number of the last event received."""
+    """Stream of server-sent events of some jobs, or of all. `after`: number of the last event received."""
 
     def __init__(self, folder: Path, names: str, after: int = 0) -> None:
         self.after = after
@@ -233,11 +233,11 @@ class ApiEventStream:
             self._exchange.read()
 
     def close(self) -> None:
-        """Close the stream."""
+        """Closes the stream."""
         self._exchange.close()
 
     def _take_events(self) -> list[Json]:
-        """Take complete events out of the buffer and drop comments, which only keep the connection alive."""
+        """Takes complete events out of the buffer and drops comments, which only keep the connection alive."""
         *blocks, self._exchange.buffer = self._exchange.buffer.split(b"\n\n")
         events = []
         for block in blocks:

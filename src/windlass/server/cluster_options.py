@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Requested nodes. Without options: what is found on this machine. `gpus`: of each node."""
+    """Requested nodes; without options the nodes are those found on this machine. `gpus`: of each node."""
 
     nodes: int | None = None
     gpus: int | None = None

@@ -7,19 +7,25 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.backends.local.nodes import LocalCluster, cluster_from_nodes, declare_cluster, discover_cluster, machine
+from windlass.backends.local.nodes import (
+    LocalCluster,
+    cluster_from_nodes,
+    declare_cluster,
+    discover_cluster,
+    inspect_machine,
+)
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.state_store import Notes, StateStore
 from windlass.core.model.policy import Policy
-from windlass.jobs.errors import job_error
+from windlass.jobs.errors import input_error
 from windlass.server.cluster_options import ClusterOptions
 
 _CLUSTER = "cluster"
 
 
 def choose_cluster(state: Path, options: ClusterOptions) -> LocalCluster:
-    """The requested cluster, else the saved one of living jobs, else the found one. Raises JobError, BackendError."""
+    """The requested cluster, else the saved one of living jobs, else the found one. Raises InputError, BackendError."""
     records = StateReader.open(StatePaths(state)) if options == ClusterOptions() else None
     if records is None:
         return build_cluster(options)
@@ -29,26 +35,26 @@ def choose_cluster(state: Path, options: ClusterOptions) -> LocalCluster:
 
 
 def save_cluster(store: StateStore, cluster: LocalCluster) -> None:
-    """Save the cluster for the folder's next controller. Raises BackendError."""
+    """Saves the cluster for the folder's next controller. Raises BackendError."""
     text = msgspec.json.encode(cluster).decode()
     if store.meta(_CLUSTER) != text:
         store.note(Notes(meta={_CLUSTER: text}))
 
 
 def build_cluster(options: ClusterOptions) -> LocalCluster:
-    """The requested cluster. Raises JobError if its file or its policy is invalid."""
+    """The requested cluster. Raises InputError if its file or its policy is invalid."""
     nodes = _nodes_of(options)
     return replace(nodes, policy=parse_policy(options.policy)) if options.policy else nodes
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy of an option `--policy`. Raises JobError."""
+    """The policy of an option `--policy`. Raises InputError."""
     from windlass.jobs.cluster.policy_names import read_policy  # noqa: PLC0415 - few commands name one
 
     try:
         return read_policy(text)
     except ValueError as error:
-        raise job_error("--policy", str(error)) from None
+        raise input_error("--policy", str(error)) from None
 
 
 def _nodes_of(options: ClusterOptions) -> LocalCluster:
@@ -56,9 +62,9 @@ def _nodes_of(options: ClusterOptions) -> LocalCluster:
         from windlass.jobs.cluster.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
 
         read = load_cluster(str(options.file))
-        nodes = cluster_from_nodes(machine(), read.nodes, read.queues, read.topology, str(options.file))
+        nodes = cluster_from_nodes(inspect_machine(), read.nodes, read.queues, read.topology, str(options.file))
         return replace(nodes, policy=read.policy, reservations=read.reservations)
-    here = machine()
+    here = inspect_machine()
     if options.nodes is None and options.gpus is None:
         return discover_cluster(here)
     count = options.nodes or 1

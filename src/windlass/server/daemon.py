@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.backends.local import folder_lock
-from windlass.backends.local.paths import prepare
+from windlass.backends.local.paths import prepare_folder
 from windlass.backends.port import BackendError
 from windlass.server import numpy_import
 from windlass.server import unix_socket as unix
@@ -23,14 +23,14 @@ from windlass.server.errors import ApiError
 
 _LOG = "daemon.log"
 _RELEASE_TIMEOUT_S = 10.0
-"""For a `windlass run` to release the lock."""
+"""Seconds that a `windlass run` has to release the lock."""
 _START_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.02
 
 
 def serve(state: Path, options: ClusterOptions, say: Callable[[str], None]) -> None:
-    """Run the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, BackendError, JobError."""
-    folder = prepare(state)
+    """Runs the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, BackendError, InputError."""
+    folder = prepare_folder(state)
     held = _acquire_lock(state)
     try:
         asyncio.run(_run(folder.root, options, held, say))
@@ -39,9 +39,9 @@ def serve(state: Path, options: ClusterOptions, say: Callable[[str], None]) -> N
 
 
 def start(state: Path, options: ClusterOptions) -> dict[str, Any]:
-    """Start a daemon process and return its ping. Raises BackendError with the last line of its log."""
-    folder = prepare(state)
-    if (holder := folder_lock.holder(folder)) is not None and holder.kind == "up":
+    """Starts a daemon process and returns its ping. Raises BackendError with the last line of its log."""
+    folder = prepare_folder(state)
+    if (holder := folder_lock.read_holder(folder)) is not None and holder.kind == "up":
         raise folder_lock.HeldError(folder, holder)
     log = folder.root / _LOG
     with log.open("ab") as output:
@@ -71,14 +71,14 @@ def _arguments(options: ClusterOptions) -> list[str]:
     ]
 
 
-def _acquire_lock(state: Path) -> folder_lock.Lock:
-    """Take the lock. A `windlass run` that holds it releases it on request and becomes a client. Raises HeldError."""
-    folder = prepare(state)
+def _acquire_lock(state: Path) -> folder_lock.FolderLock:
+    """Takes the lock. A `windlass run` that holds it releases it on request and becomes a client. Raises HeldError."""
+    folder = prepare_folder(state)
     until = time.monotonic() + _RELEASE_TIMEOUT_S
     requested = False
     while True:
         try:
-            return folder_lock.acquire(folder, "up")
+            return folder_lock.acquire_lock(folder, "up")
         except folder_lock.HeldError as error:
             is_run = error.holder is None or error.holder.kind == "run"
             if not is_run or time.monotonic() > until:
@@ -97,7 +97,7 @@ def _request_release(client: Any) -> bool:
     return True
 
 
-async def _run(state: Path, options: ClusterOptions, held: folder_lock.Lock, say: Callable[[str], None]) -> None:
+async def _run(state: Path, options: ClusterOptions, held: folder_lock.FolderLock, say: Callable[[str], None]) -> None:
     numpy_import.load_numpy()
     from windlass.server.local_server import LocalServer  # noqa: PLC0415 - after the lock, so that a second `up` fails at once
 

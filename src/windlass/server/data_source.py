@@ -16,7 +16,10 @@ SnapshotFilter: TypeAlias = Callable[[Snapshot], Snapshot]
 
 
 class DataSource(Protocol):
-    """Queries that may need a database are coroutines. Methods raise ApiError, BackendError."""
+    """Protocol of the API's data source. Methods raise ApiError, BackendError.
+
+    Queries that may need a database are coroutines.
+    """
 
     def now(self) -> int:
         """Time of the backend's clock: milliseconds since the epoch."""
@@ -46,7 +49,7 @@ class DataSource(Protocol):
         """Jobs that the controller does not know yet, because an object that they need is missing."""
 
     async def wait_for_commit(self) -> None:
-        """Wait until the controller's decisions are committed: commits may take time."""
+        """Waits until the controller's decisions are committed: commits may take time."""
 
     async def ids(self, name: str) -> list[str]:
         """Ids of the jobs that a name or id means: one, or an array's members. Raises ApiError NO_SUCH_JOB."""

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, TypeAlias
 from windlass.server import numpy_import
 from windlass.server.client import Client, no_daemon_error
 from windlass.server.cluster_options import ClusterOptions
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from windlass.server.embedded_controller import EmbeddedController
     from windlass.server.records_client import RecordsClient
 
 _SOCKET_TIMEOUT_S = 20.0
-"""For a process that holds the lock to answer on the socket."""
+"""Seconds that a process which holds the lock has to answer on the socket."""
 _POLL_INTERVAL_S = 0.02
 _SUCCESSION_DELAY_S = 1.0
-"""For which a controller that has released the lock on request does not take it again."""
-LOST = (Code.GONE, Code.NO_DAEMON)
+"""Seconds for which a controller that has released the lock on request does not take it again."""
+LOST = (ErrorCode.GONE, ErrorCode.NO_DAEMON)
 
 Connection: TypeAlias = "Client | EmbeddedController"
 Source: TypeAlias = "Client | RecordsClient"
@@ -65,7 +65,7 @@ def find_or_start(
     """The controller of a folder: a client of a running one, or one started in this process.
 
     `succeeded`: this process has just released the lock to another one, and gives it time to start. Raises HeldError,
-    BackendError, JobError.
+    BackendError, InputError.
     """
     began = time.monotonic()
     while True:
@@ -82,12 +82,12 @@ def find_or_start(
 def _start_controller(
     state: Path, options: ClusterOptions, say: Callable[[str], None], *, insist: bool
 ) -> EmbeddedController | None:
-    """Take the lock and start a controller. If another process holds the lock: None, or HeldError with `insist`."""
+    """Takes the lock and starts a controller. If another process holds the lock: None, or HeldError with `insist`."""
     from windlass.backends.local import folder_lock, paths, supervisor_start  # noqa: PLC0415 - a daemon's client needs none of it
 
-    folder = paths.prepare(state)
+    folder = paths.prepare_folder(state)
     try:
-        held = folder_lock.acquire(folder, "run")
+        held = folder_lock.acquire_lock(folder, "run")
     except folder_lock.HeldError:
         if insist:
             raise

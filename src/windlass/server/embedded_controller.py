@@ -10,11 +10,11 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from windlass.backends.local.folder_lock import Lock
-from windlass.backends.local.supervisor_start import Link
+from windlass.backends.local.folder_lock import FolderLock
+from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.server import unix_socket as unix
 from windlass.server.cluster_options import ClusterOptions
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.local_server import LocalServer
 from windlass.server.submission_request import SubmissionRequest
 
@@ -24,12 +24,17 @@ _END = object()
 
 
 class EmbeddedController:
-    """The calls of `client.Client` that a foreground job needs, without a socket. Raises the server's errors."""
+    """Controller in a thread, with the calls of `client.Client` that a foreground job needs. Raises server errors."""
 
     kind = "run"
 
     def __init__(
-        self, state: Path, options: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
+        self,
+        state: Path,
+        options: ClusterOptions,
+        held: FolderLock,
+        link: SupervisorLink | None,
+        say: Callable[[str], None],
     ) -> None:
         self._ready: Future[LocalServer] = Future()
         self._broken: BaseException | None = None
@@ -68,7 +73,7 @@ class EmbeddedController:
         return self._server.succeeded
 
     def close(self) -> None:
-        """End the controller. If jobs of others live, their clients take over; else the process supervisor ends."""
+        """Ends the controller. If jobs of others live, their clients take over; else the process supervisor ends."""
         if self._thread.is_alive():
             self._running().call_soon_threadsafe(self._leave)
         self._thread.join()
@@ -79,7 +84,7 @@ class EmbeddedController:
         self._server.leave(self._server.backend.has_living_jobs())
 
     def _call(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run a coroutine in the controller's loop. Raises ApiError GONE if the controller has ended."""
+        """Runs a coroutine in the controller's loop. Raises ApiError GONE if the controller has ended."""
         try:
             return asyncio.run_coroutine_threadsafe(call, self._running()).result()
         except CancelledError:
@@ -93,12 +98,22 @@ class EmbeddedController:
         return self._loop
 
     def _work(
-        self, state: Path, options: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
+        self,
+        state: Path,
+        options: ClusterOptions,
+        held: FolderLock,
+        link: SupervisorLink | None,
+        say: Callable[[str], None],
     ) -> None:
         asyncio.run(self._main(state, options, held, link, say))
 
     async def _main(
-        self, state: Path, options: ClusterOptions, held: Lock, link: Link | None, say: Callable[[str], None]
+        self,
+        state: Path,
+        options: ClusterOptions,
+        held: FolderLock,
+        link: SupervisorLink | None,
+        say: Callable[[str], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         try:
@@ -115,7 +130,7 @@ class EmbeddedController:
 
 
 class _Events:
-    """As `client.ApiEventStream`."""
+    """Event stream with the interface of `client.ApiEventStream`."""
 
     def __init__(self, server: LocalServer, loop: asyncio.AbstractEventLoop, name: str, after: int) -> None:
         self.after = after
@@ -137,7 +152,7 @@ class _Events:
             return events
 
     def close(self) -> None:
-        """Close the stream."""
+        """Closes the stream."""
         self._task.cancel()
 
     def _at_end(self, events: list[Json]) -> list[Json]:
@@ -155,7 +170,7 @@ class _Events:
 
 
 def _gone_error() -> ApiError:
-    return ApiError(Code.GONE, "the controller has ended")
+    return ApiError(ErrorCode.GONE, "the controller has ended")
 
 
 async def _ping(server: LocalServer) -> Json:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Code(StrEnum):
+class ErrorCode(StrEnum):
     """Kind of an error, for programs. The values are stable."""
 
     BAD_REQUEST = "bad_request"
@@ -27,16 +27,16 @@ class Code(StrEnum):
     INTERNAL = "internal"
 
 
-HTTP_STATUS: Mapping[Code, int] = {
-    Code.BAD_REQUEST: 400,
-    Code.NOT_ALLOWED: 403,
-    Code.NO_SUCH_JOB: 404,
-    Code.WRONG_STATE: 409,
-    Code.REFUSED: 422,
-    Code.INTERNAL: 500,
-    Code.NO_DAEMON: 503,
-    Code.GONE: 503,
-    Code.DISK: 507,
+HTTP_STATUS: Mapping[ErrorCode, int] = {
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.NOT_ALLOWED: 403,
+    ErrorCode.NO_SUCH_JOB: 404,
+    ErrorCode.WRONG_STATE: 409,
+    ErrorCode.REFUSED: 422,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.NO_DAEMON: 503,
+    ErrorCode.GONE: 503,
+    ErrorCode.DISK: 507,
 }
 
 
@@ -44,7 +44,7 @@ HTTP_STATUS: Mapping[Code, int] = {
 class ApiError(Exception):
     """An error with a `message` and a `fix`, one line each. `fix` is empty if none is known."""
 
-    code: Code
+    code: ErrorCode
     message: str
     fix: str = ""
 
@@ -59,6 +59,6 @@ class ApiError(Exception):
 def error_from_json(body: object, status: int) -> ApiError:
     """The error in a reply. An unexpected body becomes an internal error."""
     match body:
-        case {"error": {"code": str(code), "message": str(message), "fix": str(fix)}} if code in set(Code):
-            return ApiError(Code(code), message, fix)
-    return ApiError(Code.INTERNAL, f"the daemon answered with HTTP {status} and nothing that explains it")
+        case {"error": {"code": str(code), "message": str(message), "fix": str(fix)}} if code in set(ErrorCode):
+            return ApiError(ErrorCode(code), message, fix)
+    return ApiError(ErrorCode.INTERNAL, f"the daemon answered with HTTP {status} and nothing that explains it")

@@ -21,8 +21,8 @@ _HEARTBEAT_S = 15.0
 """Time without events after which a follower gets a comment that keeps the connection alive."""
 
 
-class Feed(Observer):
-    """One asyncio event for each follower, set at each commit, at each failed commit and at the end."""
+class EventFeed(Observer):
+    """Wake-up of followers: one asyncio event for each, set at each commit, at each failed commit and at the end."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -31,12 +31,12 @@ class Feed(Observer):
         self._waiting: set[asyncio.Event] = set()
 
     def on_commit_end(self, changes: Changes) -> None:  # noqa: ARG002 - followers read what they need
-        """Wake the followers after a successful commit."""
+        """Wakes the followers after a successful commit."""
         self.trouble = ""
         self._wake()
 
     def complain(self, trouble: str) -> None:
-        """Record that a commit has failed and is being repeated, and wake the followers."""
+        """Records that a commit has failed and is being repeated, and wakes the followers."""
         self.trouble = trouble
         self._wake()
 
@@ -45,7 +45,7 @@ class Feed(Observer):
             event.set()
 
     def close(self) -> None:
-        """Make the followers leave: no commit will follow."""
+        """Makes the followers leave: no commit will follow."""
         self.closed = True
         self._wake()
 
@@ -56,14 +56,14 @@ class Feed(Observer):
         return event
 
     def leave(self, event: asyncio.Event) -> None:
-        """Remove a follower."""
+        """Removes a follower."""
         self._waiting.discard(event)
 
 
 class FollowedEvents:
-    """Transitions, changed reasons and ends of jobs. Methods raise ApiError, BackendError."""
+    """Event streams of jobs: transitions, changed reasons and ends. Methods raise ApiError, BackendError."""
 
-    def __init__(self, controller: Controller, source: DataSource, feed: Feed, jobs: JobLookup) -> None:
+    def __init__(self, controller: Controller, source: DataSource, feed: EventFeed, jobs: JobLookup) -> None:
         self._controller, self._source, self._feed, self._jobs = controller, source, feed, jobs
 
     async def follow(self, names: str, after: int) -> AsyncIterator[Json]:

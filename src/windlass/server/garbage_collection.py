@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 
 _NEW_OBJECTS = 20_000
-"""Between two collections. A larger number saves little; uncollected garbage takes 3 to 30 MiB at this one."""
+"""Number of new objects between two collections. More save little; garbage takes 3 to 30 MiB at this one."""
 
 
 def collect_rarely() -> None:
-    """Collect garbage rarely. Call it after all imports and before the first plan; forked processes inherit it.
+    """Collects garbage rarely. Call it after all imports and before the first plan; forked processes inherit it.
 
     A large plan makes hundreds of thousands of small objects that live as long as the plan. With Python's defaults a
     collection of young objects runs at every 700th and full collections run repeatedly: a tenth of the plan's time and

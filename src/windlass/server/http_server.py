@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from windlass.server.service import Service
 
 _KEEP_ALIVE_S = 3_600
-"""For idle connections: the clients are on this machine, and few."""
+"""Seconds for which idle connections are kept: the clients are on this machine, and few."""
 _SHUTDOWN_TIMEOUT_S = 1
-"""For answers that are under way when the daemon ends."""
+"""Seconds for answers that are under way when the daemon ends."""
 _FORBIDDEN = (
     b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
 )
@@ -26,7 +26,7 @@ _WRONG_USER = b'{"error": {"code": "not_allowed", "message": "this daemon belong
 
 
 async def serve_api(listener: socket.socket, service: Service, actions: Actions, *, at_once: bool) -> None:
-    """Serve on this socket until cancelled. `at_once`: load the framework before the first connection."""
+    """Serves on this socket until cancelled. `at_once`: loads the framework before the first connection."""
     listener.setblocking(False)
     if not at_once:
         await _wait_for_connection(listener)
@@ -41,7 +41,7 @@ async def serve_api(listener: socket.socket, service: Service, actions: Actions,
 
 
 async def _wait_for_connection(listener: socket.socket) -> None:
-    """Wait for a connection, which stays in the socket's backlog meanwhile."""
+    """Waits for a connection, which stays in the socket's backlog meanwhile."""
     loop = asyncio.get_running_loop()
     connected = asyncio.Event()
     loop.add_reader(listener, connected.set)

@@ -13,7 +13,7 @@ _ENDED_STATES = frozenset(phase.value for phase in TERMINAL) | {CANCELLED}
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Accepted values; an empty collection accepts any."""
+    """Accepted values of job listings; an empty collection accepts any."""
 
     states: frozenset[str]
     """Phases, and "Cancelled"."""

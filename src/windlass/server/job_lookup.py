@@ -8,12 +8,12 @@ from windlass.controller.controller import Controller
 from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.server import views
 from windlass.server.data_source import DataSource
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.views import Json, PendingStatus
 
 
 class JobLookup:
-    """Looks up jobs in a controller and in its backend. Methods raise ApiError, BackendError."""
+    """Lookup of jobs in a controller and in its backend. Methods raise ApiError, BackendError."""
 
     def __init__(self, controller: Controller, source: DataSource) -> None:
         self._controller, self._source = controller, source
@@ -27,7 +27,7 @@ class JobLookup:
         await self._source.wait_for_commit()
         state = self._controller.states.get(job_id) or await self._source.job(job_id)
         if state is None:
-            raise ApiError(Code.NO_SUCH_JOB, f"{job_id} is no longer recorded")
+            raise ApiError(ErrorCode.NO_SUCH_JOB, f"{job_id} is no longer recorded")
         return state
 
     async def states(self, name: str) -> list[JobState]:

@@ -18,8 +18,8 @@ from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
 from windlass.server import views
 from windlass.server.actions import JOB_ACTIONS, find_obstacle
-from windlass.server.errors import ApiError, Code
-from windlass.server.feed import Feed
+from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.feed import EventFeed
 from windlass.server.local_data_source import resolve_name
 from windlass.server.service import Service
 from windlass.server.submission_request import SubmissionRequest, find_repeated, number_jobs
@@ -27,10 +27,15 @@ from windlass.server.views import Json
 
 
 class LocalActions:
-    """`actions.Actions` of a state folder. `leave(keep_jobs)` ends the daemon."""
+    """The interface `actions.Actions` for a state folder. `leave(keep_jobs)` ends the daemon."""
 
     def __init__(
-        self, service: Service, controller: Controller, backend: LocalBackend, feed: Feed, leave: Callable[[bool], None]
+        self,
+        service: Service,
+        controller: Controller,
+        backend: LocalBackend,
+        feed: EventFeed,
+        leave: Callable[[bool], None],
     ) -> None:
         self._service = service
         self._controller = controller
@@ -41,11 +46,11 @@ class LocalActions:
     # --- jobs --------------------------------------------------------------------------------------
 
     async def submit(self, request: SubmissionRequest) -> list[str]:
-        """Accept jobs, all or none. Returns an id for each submission, one for an array."""
+        """Accepts jobs, all or none. Returns an id for each submission, one for an array."""
         _check_writable(self._feed)
         if self._service.kind == "run" and not request.owner:
             raise ApiError(
-                Code.NO_DAEMON,
+                ErrorCode.NO_DAEMON,
                 f"no daemon would keep the job: only a `windlass run` (pid {os.getpid()}) controls this folder",
                 "start a daemon with: windlass up -d",
             )
@@ -58,24 +63,24 @@ class LocalActions:
         )
         for job in {id(arrival.job): arrival.job for arrival in batch.jobs}.values():
             if no := self._controller.refusal(job):
-                raise ApiError(Code.REFUSED, f"{job.name} can never run here: {no.message}", _suggest_fix(job))
+                raise ApiError(ErrorCode.REFUSED, f"{job.name} can never run here: {no.message}", _suggest_fix(job))
         origin = SubmissionOrigin(request.environment, request.owner)
         promises = [self._backend.inject(arrival, origin) for arrival in batch.jobs]
         await self._commit(promises, undo=[arrival.job_id for arrival in batch.jobs])
         return batch.ids
 
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
-        """Cancel, suspend or resume a job. `by`: the user's name; `now`: cancel without grace."""
+        """Cancels, suspends or resumes a job. `by`: the user's name; `now`: cancel without grace."""
         allowed, refused = await self._find_allowed(verb, [name])
         if not allowed:
             raise refused[0]
         return {"jobs": await self._apply(verb, allowed, body)}
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
-        """Cancel, suspend or resume several `jobs`. Returns the changed jobs' lines and an error for each other one."""
+        """Cancels, suspends or resumes several `jobs`. Returns the changed jobs' lines and an error for each other."""
         names = body.get("jobs")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ApiError(Code.BAD_REQUEST, "jobs must be a list of names or ids")
+            raise ApiError(ErrorCode.BAD_REQUEST, "jobs must be a list of names or ids")
         allowed, refused = await self._find_allowed(verb, names)
         lines = await self._apply(verb, allowed, body) if allowed else []
         return {"jobs": lines, "errors": [error.as_json()["error"] for error in refused]}
@@ -83,7 +88,7 @@ class LocalActions:
     async def _find_allowed(self, verb: str, names: Iterable[str]) -> tuple[list[str], list[ApiError]]:
         """Ids of the jobs whose state allows the action, and an error for each name without such a job."""
         if verb not in JOB_ACTIONS:
-            raise ApiError(Code.BAD_REQUEST, f"{verb} is not an action on jobs", "use cancel, suspend or resume")
+            raise ApiError(ErrorCode.BAD_REQUEST, f"{verb} is not an action on jobs", "use cancel, suspend or resume")
         _check_writable(self._feed)
         allowed: dict[str, None] = {}
         refused: list[ApiError] = []
@@ -97,7 +102,7 @@ class LocalActions:
             able = [job_id for job_id, reason in reasons.items() if not reason]
             allowed |= dict.fromkeys(able)
             if not able:
-                refused.append(ApiError(Code.WRONG_STATE, f"{name} {next(reversed(reasons.values()))}"))
+                refused.append(ApiError(ErrorCode.WRONG_STATE, f"{name} {next(reversed(reasons.values()))}"))
         return list(allowed), refused
 
     async def _apply(self, verb: str, job_ids: Sequence[str], body: Mapping[str, Any]) -> list[Json]:
@@ -110,7 +115,7 @@ class LocalActions:
     # --- reservations and the daemon ----------------------------------------------------------------------------------
 
     async def reserve(self, body: object) -> Json:
-        """Reserve nodes for queues or users, or for maintenance. Returns the reservation's line."""
+        """Reserves nodes for queues or users, or for maintenance. Returns the reservation's line."""
         from windlass.server import reservation_request  # noqa: PLC0415 - rarely needed
 
         _check_writable(self._feed)
@@ -121,18 +126,18 @@ class LocalActions:
         return reservation_request.reservation_line(reservation, self._controller.snapshot(), now, ours=True)
 
     async def unreserve(self, name: str) -> Json:
-        """Delete a reservation."""
+        """Deletes a reservation."""
         _check_writable(self._feed)
         left = tuple(other for other in self._backend.reservations if other.name != name)
         if len(left) == len(self._backend.reservations):
             by_file = any(other.name == name for other in self._backend.cluster.reservations)
             fix = "it is in the cluster file; remove it there" if by_file else "windlass reserve lists all reservations"
-            raise ApiError(Code.NO_SUCH_JOB, f"no reservation {name[:60]!r} was made with windlass reserve", fix)
+            raise ApiError(ErrorCode.NO_SUCH_JOB, f"no reservation {name[:60]!r} was made with windlass reserve", fix)
         await _wait_until_durable(self._feed, [self._backend.set_reservations(left)])
         return {"name": name}
 
     async def down(self, body: Mapping[str, Any]) -> Json:
-        """End the daemon. With `keep_jobs` jobs go on; else they are cancelled and waited for first."""
+        """Ends the daemon. With `keep_jobs` jobs go on; else they are cancelled and waited for first."""
         keep = bool(body.get("keep_jobs"))
         living = [state.id for state in self._controller.states.values() if state.status.phase not in TERMINAL]
         if not keep and living:
@@ -152,7 +157,7 @@ class LocalActions:
             self._feed.leave(news)
 
     async def _commit(self, promises: list[asyncio.Future[None]], undo: Iterable[str] = ()) -> None:
-        """Wait until all is on disk. If that fails, cancel the jobs of `undo`. Raises ApiError."""
+        """Waits until all is on disk. If that fails, cancels the jobs of `undo`. Raises ApiError."""
         try:
             await _wait_until_durable(self._feed, promises)
         except ApiError:
@@ -168,16 +173,16 @@ def _suggest_fix(job: Job) -> str:
     return "let its processes share the existing cores: --cpus 0, in a job file cpus: 0"
 
 
-def _check_writable(feed: Feed) -> None:
-    """Check that the controller can commit. Raises ApiError."""
+def _check_writable(feed: EventFeed) -> None:
+    """Checks that the controller can commit. Raises ApiError."""
     if feed.closed:
-        raise ApiError(Code.NO_DAEMON, "the daemon is ending", "try again")
+        raise ApiError(ErrorCode.NO_DAEMON, "the daemon is ending", "try again")
     if feed.trouble:
-        raise ApiError(Code.DISK, feed.trouble)
+        raise ApiError(ErrorCode.DISK, feed.trouble)
 
 
-async def _wait_until_durable(feed: Feed, promises: Sequence[asyncio.Future[None]]) -> None:
-    """Wait until all promises are fulfilled. Raises ApiError if a commit fails meanwhile."""
+async def _wait_until_durable(feed: EventFeed, promises: Sequence[asyncio.Future[None]]) -> None:
+    """Waits until all promises are fulfilled. Raises ApiError if a commit fails meanwhile."""
     news = feed.join()
     promises[-1].add_done_callback(lambda _done: news.set())
     try:

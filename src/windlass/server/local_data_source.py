@@ -14,7 +14,7 @@ from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.data_source import SnapshotFilter
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import JobFilter
 from windlass.server.rank_resources import describe_rank_resources
 
@@ -24,12 +24,12 @@ def resolve_name(records: StateReader, name: str) -> list[str]:
     try:
         found = name_resolution.resolve(records, name)
     except name_resolution.UnknownJobError as error:
-        raise ApiError(Code.NO_SUCH_JOB, str(error)) from None
+        raise ApiError(ErrorCode.NO_SUCH_JOB, str(error)) from None
     return [found] if records.job(found) else name_resolution.array_members(records, found)
 
 
 class LocalDataSource:
-    """`data_source.DataSource` of a state folder."""
+    """The interface `data_source.DataSource` for a state folder."""
 
     def __init__(self, backend: LocalBackend) -> None:
         self._backend = backend
@@ -71,7 +71,7 @@ class LocalDataSource:
         return ()
 
     async def wait_for_commit(self) -> None:
-        """Return at once: a commit blocks the loop, so every query comes after it."""
+        """Returns at once: a commit blocks the loop, so every query comes after it."""
 
     async def ids(self, name: str) -> list[str]:
         """An id, else the latest job (or array) of that name, else an array's id. Raises ApiError."""

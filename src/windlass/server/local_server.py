@@ -9,18 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.folder_lock import Kind, Lock
+from windlass.backends.local.folder_lock import FolderLock, Kind
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import StateReader
-from windlass.backends.local.submission_origins import owners
-from windlass.backends.local.supervisor_start import Link
+from windlass.backends.local.submission_origins import clients_of_living_jobs
+from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import BackendError, Changes
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
 from windlass.core.model.status import Phase
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.cluster_selection import choose_cluster, save_cluster
-from windlass.server.feed import Feed
+from windlass.server.feed import EventFeed
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
@@ -28,7 +28,7 @@ from windlass.server.observed_backend import ObservedBackend
 from windlass.server.service import Service
 
 _MAX_SAVED_VERDICTS = 1_000
-"""Saved at the end, for `windlass why` while no controller runs."""
+"""Maximum number of verdicts that are saved at the end, for `windlass why` while no controller runs."""
 
 
 class LocalServer:
@@ -39,11 +39,11 @@ class LocalServer:
         state: Path,
         options: ClusterOptions,
         kind: Kind,
-        held: Lock,
-        link: Link | None,
+        held: FolderLock,
+        link: SupervisorLink | None,
         say: Callable[[str], None],
     ) -> None:
-        self.feed = Feed()
+        self.feed = EventFeed()
         self._say = say
         self.succeeded = False
         self._ends_supervisor = False
@@ -58,7 +58,7 @@ class LocalServer:
         self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self._hand_over)
 
     async def live(self, listener: socket.socket) -> None:
-        """Run the controller and the API until `leave`. Running jobs go on, unless the process supervisor is ended."""
+        """Runs the controller and the API until `leave`. Running jobs go on, unless the process supervisor is ended."""
         from windlass.server.http_server import serve_api  # noqa: PLC0415 - not needed to control
 
         collect_rarely()
@@ -90,7 +90,7 @@ class LocalServer:
         return not self._ends_supervisor
 
     def leave(self, keep_jobs: bool = True) -> None:  # noqa: FBT001, FBT002 - a callback
-        """Let `live` return. Without `keep_jobs` the process supervisor ends too, with all its processes."""
+        """Lets `live` return. Without `keep_jobs` the process supervisor ends too, with all its processes."""
         self._ends_supervisor = not keep_jobs
         self._stop.set()
 
@@ -118,4 +118,4 @@ def _has_lasting_jobs(state: Path) -> bool:
     if records is None:
         return False
     with contextlib.closing(records):
-        return len(records.alive()) > len(owners(records))
+        return len(records.alive()) > len(clients_of_living_jobs(records))

@@ -8,7 +8,7 @@ _THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def load_numpy() -> None:
-    """Import numpy without the threads of its linear algebra, which take half of the import's time."""
+    """Imports numpy without the threads of its linear algebra, which take half of the import's time."""
     before = os.environ.get(_THREADS)
     os.environ[_THREADS] = "1"
     try:

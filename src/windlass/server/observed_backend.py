@@ -34,7 +34,7 @@ class Observer:
 
 
 class ObservedBackend:
-    """`backends.port.Backend` around another one; calls its observers in the order in which they are given."""
+    """Wrapper of a backend that calls its observers, in the order in which they are given."""
 
     def __init__(self, backend: Backend, *observers: Observer) -> None:
         self._backend, self._observers = backend, observers
@@ -42,7 +42,7 @@ class ObservedBackend:
         self._idle.set()
 
     async def wait_for_commit(self) -> None:
-        """Wait until no commit is under way, for at most a second: the API server may not answer."""
+        """Waits until no commit is under way, for at most a second: the API server may not answer."""
         await wait_for_event(self._idle, _COMMIT_TIMEOUT_S)
 
     def now(self) -> int:
@@ -68,7 +68,7 @@ class ObservedBackend:
         return events
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
-        """Make the changes durable; returns the jobs that could not be written. Raises BackendError."""
+        """Makes the changes durable; returns the jobs that could not be written. Raises BackendError."""
         for observer in self._observers:
             observer.on_turn_end()
             observer.on_commit_start(changes)
@@ -82,7 +82,7 @@ class ObservedBackend:
             self._idle.set()
 
     def perform(self, commands: Sequence[Command]) -> None:
-        """Start to carry out the commands."""
+        """Starts to carry out the commands."""
         for observer in self._observers:
             observer.on_turn_end()
         self._backend.perform(commands)

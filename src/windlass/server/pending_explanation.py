@@ -18,7 +18,7 @@ from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import JobState
 from windlass.jobs.description.hypothetical_job import with_changes
 from windlass.server.data_source import SnapshotFilter
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 _IMPOSSIBLE = "can never run on the existing nodes and queues: {}"
@@ -31,9 +31,9 @@ def change_job(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
     try:
         job = with_changes(state.job, what_if)
     except ValueError as error:
-        raise ApiError(Code.BAD_REQUEST, f"--what-if {error}") from None
+        raise ApiError(ErrorCode.BAD_REQUEST, f"--what-if {error}") from None
     if no := admission_refusal(snapshot, job):
-        raise ApiError(Code.REFUSED, f"such a job could never run here: {no.message}")
+        raise ApiError(ErrorCode.REFUSED, f"such a job could never run here: {no.message}")
     return job
 
 

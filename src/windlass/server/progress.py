@@ -9,9 +9,9 @@ from typing import Any
 Json = dict[str, Any]
 
 _SLOW_FACTOR = 1.2
-"""Of the median rank's busy time."""
+"""Multiple of the median rank's busy time above which a rank is slow."""
 _MIN_RANKS = 3
-"""Needed to call one of them slow."""
+"""Minimum number of ranks that report, for one of them to be called slow."""
 _MS = "_ms"
 _OF_RANK = "rank_"
 

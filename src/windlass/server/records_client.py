@@ -11,7 +11,7 @@ from windlass.backends.local.rank_activity import rank_activity
 from windlass.backends.local.state_reader import StateReader
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import parse_filter
 from windlass.server.progress import summarize_progress
 from windlass.server.views import Json, PendingStatus
@@ -83,14 +83,14 @@ class RecordsClient:
         return [views.job_line(state) for state in self._records.history(**given)]
 
     def close(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         self._records.close()
 
     def _resolve(self, name: str) -> str:
         try:
             return resolve(self._records, name)
         except UnknownJobError as error:
-            raise ApiError(Code.NO_SUCH_JOB, str(error)) from None
+            raise ApiError(ErrorCode.NO_SUCH_JOB, str(error)) from None
 
     def _line(self, state: JobState) -> Json:
         return views.job_line(state, self._waiting(state))

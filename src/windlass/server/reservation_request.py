@@ -14,7 +14,7 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.resources import GPU
 from windlass.core.model.snapshot import Snapshot
 from windlass.jobs.syntax.names import JOB_NAME, did_you_mean, is_name
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 _MAX_TIME_MS = 2**53
@@ -39,11 +39,11 @@ class ReservationRequest:
 
 
 def read_reservation(body: object) -> ReservationRequest:
-    """Decode a request's body. Raises ApiError."""
+    """Decodes a request's body. Raises ApiError."""
     try:
         return msgspec.convert(body, ReservationRequest)
     except msgspec.ValidationError as error:
-        raise ApiError(Code.BAD_REQUEST, f"this is not a reservation: {error}") from None
+        raise ApiError(ErrorCode.BAD_REQUEST, f"this is not a reservation: {error}") from None
 
 
 def make_reservation(request: ReservationRequest, snapshot: Snapshot, now: int) -> Reservation:
@@ -52,7 +52,7 @@ def make_reservation(request: ReservationRequest, snapshot: Snapshot, now: int) 
     living = [other for other in snapshot.reservations if other.end > now]
     if any(other.name == request.name for other in living):
         raise ApiError(
-            Code.WRONG_STATE,
+            ErrorCode.WRONG_STATE,
             f"there is a reservation {request.name!r} already",
             f"choose another name, or delete that one with: windlass reserve {request.name} --delete",
         )
@@ -67,23 +67,27 @@ def make_reservation(request: ReservationRequest, snapshot: Snapshot, now: int) 
 
 def _check(request: ReservationRequest, snapshot: Snapshot, now: int) -> None:
     if not is_name(JOB_NAME, request.name):
-        raise ApiError(Code.BAD_REQUEST, f"{request.name[:60]!a} is not a valid name of a reservation")
+        raise ApiError(ErrorCode.BAD_REQUEST, f"{request.name[:60]!a} is not a valid name of a reservation")
     if not 0 <= request.start < request.end <= _MAX_TIME_MS:
-        raise ApiError(Code.BAD_REQUEST, "the reservation ends before it begins", "use --for 2h, or a later --until")
+        raise ApiError(
+            ErrorCode.BAD_REQUEST, "the reservation ends before it begins", "use --for 2h, or a later --until"
+        )
     if request.end <= now:
-        raise ApiError(Code.BAD_REQUEST, "the reservation is over already", "use a later --from")
+        raise ApiError(ErrorCode.BAD_REQUEST, "the reservation is over already", "use a later --from")
     if bool(request.queues or request.users) == request.maintenance:
         fix = "use --queue or --user, or --maintenance if no job may use the nodes"
-        raise ApiError(Code.BAD_REQUEST, "a reservation is either for queues or users, or for maintenance", fix)
+        raise ApiError(ErrorCode.BAD_REQUEST, "a reservation is either for queues or users, or for maintenance", fix)
     if bool(request.nodes) == bool(request.count):
-        raise ApiError(Code.BAD_REQUEST, "either nodes or their number must be given", "use --nodes n1,n2 or -N 2")
+        raise ApiError(ErrorCode.BAD_REQUEST, "either nodes or their number must be given", "use --nodes n1,n2 or -N 2")
     for node in request.nodes:
         if node not in snapshot.table.row:
             hint = did_you_mean(node, snapshot.table.row)
-            raise ApiError(Code.BAD_REQUEST, f"there is no node {node[:60]!r}{hint}", "windlass nodes lists them")
+            raise ApiError(ErrorCode.BAD_REQUEST, f"there is no node {node[:60]!r}{hint}", "windlass nodes lists them")
     for queue in request.queues:
         if queue not in snapshot.queues:
-            raise ApiError(Code.BAD_REQUEST, f"there is no queue {queue[:60]!r}{did_you_mean(queue, snapshot.queues)}")
+            raise ApiError(
+                ErrorCode.BAD_REQUEST, f"there is no queue {queue[:60]!r}{did_you_mean(queue, snapshot.queues)}"
+            )
 
 
 def _refuse_overlap(reservation: Reservation, living: Iterable[Reservation]) -> None:
@@ -91,7 +95,7 @@ def _refuse_overlap(reservation: Reservation, living: Iterable[Reservation]) -> 
         shared = [node for node in reservation.nodes if node in other.nodes]
         if shared and _overlaps(reservation, other):
             raise ApiError(
-                Code.WRONG_STATE,
+                ErrorCode.WRONG_STATE,
                 f"{', '.join(shared)}: reserved as {other.name!r} at that time already",
                 "choose other nodes or another time; windlass reserve lists what is reserved",
             )
@@ -106,7 +110,7 @@ def _choose_nodes(
     if len(able) < request.count:
         large = f" with {request.gpus} GPU{'s' * (request.gpus != 1)}" if request.gpus else ""
         raise ApiError(
-            Code.WRONG_STATE,
+            ErrorCode.WRONG_STATE,
             f"{len(able)} node{'s' * (len(able) != 1)}{large} could be reserved for that time, not {request.count}",
             "ask for fewer, or for another time; windlass reserve lists what is reserved",
         )

@@ -10,7 +10,7 @@ import msgspec
 from windlass.controller.controller import Controller
 from windlass.core.model.status import state_name
 from windlass.server.data_source import DataSource
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_lookup import JobLookup, is_pending, listing_order
 
 Json = dict[str, Any]
@@ -42,11 +42,11 @@ class SchedulerQueries:
         if not planned:
             taken = snapshot_file.SnapshotRecord(self._controller.snapshot(), self._source.now())
         elif decided is None:
-            raise ApiError(Code.WRONG_STATE, "nothing has been decided yet", "ask without --planned")
+            raise ApiError(ErrorCode.WRONG_STATE, "nothing has been decided yet", "ask without --planned")
         else:
             plan = snapshot_file.decisions_of(decided.plan)
             taken = snapshot_file.SnapshotRecord(decided.snapshot, decided.plan.now, plan)
-        return await asyncio.to_thread(snapshot_file.dump, taken)
+        return await asyncio.to_thread(snapshot_file.to_plain, taken)
 
     def reservations(self) -> list[Json]:
         """Reservations that are not over, the soonest first."""
@@ -73,7 +73,7 @@ class SchedulerQueries:
         line = self._jobs.line(state, self._jobs.positions())
         answer: Json = {"job": line, "now": self._source.now()}
         if what_if and not is_pending(state):
-            raise ApiError(Code.WRONG_STATE, f"{state.id} is not pending but {state_name(state.status)}")
+            raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} is not pending but {state_name(state.status)}")
         if is_pending(state):
             from windlass.server import pending_explanation  # noqa: PLC0415 - a `run` of 200 ms is never asked why
 

@@ -13,8 +13,8 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.server import views
 from windlass.server.data_source import DataSource
-from windlass.server.errors import ApiError, Code
-from windlass.server.feed import Feed, FollowedEvents
+from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.feed import EventFeed, FollowedEvents
 from windlass.server.job_filter import parse_filter
 from windlass.server.job_lookup import JobLookup, listing_order
 from windlass.server.progress import summarize_progress
@@ -24,7 +24,7 @@ from windlass.server.views import Json
 Filters: TypeAlias = Mapping[str, str]
 _DEFAULT_LIMIT = 1_000
 _MAX_DIGITS = 18
-"""Of a number in a request: the database takes 64 bits."""
+"""Maximum digits of a number in a request: the database takes 64 bits."""
 
 
 class Service:
@@ -33,7 +33,7 @@ class Service:
     `kind`: "up" for a daemon, "run" for the controller of a foreground job, "operator" for that of a cluster.
     """
 
-    def __init__(self, controller: Controller, source: DataSource, feed: Feed, kind: str) -> None:
+    def __init__(self, controller: Controller, source: DataSource, feed: EventFeed, kind: str) -> None:
         self._controller = controller
         self._source = source
         self._feed = feed
@@ -116,7 +116,10 @@ class Service:
         snapshot = self._controller.snapshot()
         states = list(self._controller.states.values())
         named = {state.job.queue: Queue(state.job.queue) for state in states} | dict(snapshot.queues)
-        return [views.queue_line(queue, snapshot.held.get(name, {}), states) for name, queue in sorted(named.items())]
+        return [
+            views.queue_line(queue, snapshot.usage_by_queue.get(name, {}), states)
+            for name, queue in sorted(named.items())
+        ]
 
     async def history(self, filters: Filters) -> list[Json]:
         """Ended jobs, the last first. Filters: name, user, since (ms), limit."""
@@ -132,5 +135,5 @@ class Service:
 def _number(filters: Filters, key: str, default: int) -> int:
     text = filters.get(key, str(default))
     if not text.isdecimal() or len(text) > _MAX_DIGITS:
-        raise ApiError(Code.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
+        raise ApiError(ErrorCode.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
     return int(text)

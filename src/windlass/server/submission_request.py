@@ -13,10 +13,10 @@ from windlass.backends.port import JobArrived
 from windlass.core.model.elastic_size import job_at_maximum
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState
-from windlass.jobs.description.submission import Submission, members
+from windlass.jobs.description.submission import Submission, array_members
 from windlass.jobs.syntax.array_indexes import MAX_ARRAY
 from windlass.jobs.syntax.names import JOB_NAME, is_name
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 KEY_LABEL = "windlass.dev/submission"
 """Label with the key of a job's request. A request that is repeated after a lost answer finds its jobs by it."""
@@ -27,9 +27,9 @@ _MAX_SEARCHED = 10_000
 """Latest jobs searched for a repeated request."""
 _MAX_RANKS = 1_000_000
 _MAX_DEPENDENCIES = 50_000
-"""Of one submission. Each is checked when the job that it names ends."""
+"""Maximum number of dependencies of one submission. Each is checked when the job that it names ends."""
 _MAX_AMOUNT = 2**53
-"""Of any amount: sums of a few amounts stay within the 64 bits of the database and of numpy."""
+"""Maximum of any amount: sums of a few amounts stay within the 64 bits of the database and of numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class SubmissionRequest:
 
 
 def read_submissions(body: object) -> SubmissionRequest:
-    """Decode and validate a request's body. Raises ApiError."""
+    """Decodes and validates a request's body. Raises ApiError."""
     try:
         request = msgspec.convert(body, SubmissionRequest)
     except msgspec.ValidationError as error:
-        raise ApiError(Code.BAD_REQUEST, f"this is not a list of jobs: {error}") from None
+        raise ApiError(ErrorCode.BAD_REQUEST, f"this is not a list of jobs: {error}") from None
     if not request.submissions:
-        raise ApiError(Code.BAD_REQUEST, "the request contains no job")
+        raise ApiError(ErrorCode.BAD_REQUEST, "the request contains no job")
     if request.owner and not re.fullmatch(_OWNER, request.owner):
-        raise ApiError(Code.BAD_REQUEST, f"owner is 'pid:start ticks:boot id', not {request.owner[:60]!r}")
+        raise ApiError(ErrorCode.BAD_REQUEST, f"owner is 'pid:start ticks:boot id', not {request.owner[:60]!r}")
     for number, submission in enumerate(request.submissions):
         if wrong := _find_invalid(submission):
-            raise ApiError(Code.BAD_REQUEST, f"this is not a list of jobs: {wrong} - at `$.submissions[{number}]`")
+            raise ApiError(ErrorCode.BAD_REQUEST, f"this is not a list of jobs: {wrong} - at `$.submissions[{number}]`")
     return request
 
 
@@ -134,10 +134,10 @@ def number_jobs(request: SubmissionRequest, first: int, known: Callable[[str], l
     for number, submission in enumerate(request.submissions, start=first):
         job_id = f"{submission.job.name}-{number}"
         job = _resolved(submission.job, resolve, request.key)
-        named = members(replace(submission, job=job), job_id) or [(job_id, job)]
+        named = array_members(replace(submission, job=job), job_id) or [(job_id, job)]
         if (waits := len(named) * len(job.after)) > _MAX_DEPENDENCIES:
             raise ApiError(
-                Code.BAD_REQUEST,
+                ErrorCode.BAD_REQUEST,
                 f"{job.name}: {len(named)} jobs that each wait for {len(job.after)} others are {waits} dependencies, "
                 f"and {_MAX_DEPENDENCIES} is the most; put one job between the two arrays, and wait for that",
             )

@@ -25,7 +25,7 @@ def _short_path(folder: Path, name: str) -> Iterator[str]:
 
 
 def connect(folder: Path, timeout: float | None) -> socket.socket:
-    """Connect to the daemon of a state folder. Raises OSError."""
+    """Connects to the daemon of a state folder. Raises OSError."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
@@ -38,7 +38,7 @@ def connect(folder: Path, timeout: float | None) -> socket.socket:
 
 
 def listen(folder: Path) -> socket.socket:
-    """Listen in a state folder, for its owner only. Replaces an old socket; the caller must hold the folder's lock."""
+    """Listens in a state folder, for its owner only. Replaces an old socket; the caller must hold the folder's lock."""
     (folder / NAME).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)

@@ -18,7 +18,7 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement
 from windlass.server import views
 from windlass.server.client import Client
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 NOW = 1_700_000_000_000
 PING: dict[str, Any] = {
@@ -54,7 +54,7 @@ class Daemon:
         plain, filters = unquote(urlsplit(path).path), parse_qs(urlsplit(path).query)
         if plain != "/v1/ping":
             self.asked.append((method, plain, filters, body))
-        answer = self.says.get(plain, ApiError(Code.NO_SUCH_JOB, f"nobody has told what {plain} says"))
+        answer = self.says.get(plain, ApiError(ErrorCode.NO_SUCH_JOB, f"nobody has told what {plain} says"))
         if isinstance(answer, Exception):
             raise answer
         return answer

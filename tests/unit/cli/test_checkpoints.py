@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from windlass import wire
-from windlass.backends.local.paths import prepare
+from windlass.backends.local.paths import prepare_folder
 from windlass.backends.local.state_store import Notes, open_store
 from windlass.backends.port import Changes
 from windlass.cli.terminal.formatting import format_time
@@ -138,7 +138,7 @@ def job(tmp_path, monkeypatch, made):
     monkeypatch.chdir(tmp_path / "here")
     state = made.running()
     roles = (replace(state.job.roles[0], env={wire.CHECKPOINTS: str(tmp_path / "run")}),)
-    with closing(open_store(prepare(tmp_path / "state"))) as store:
+    with closing(open_store(prepare_folder(tmp_path / "state"))) as store:
         store.commit(Changes(states=(replace(state, job=replace(state.job, roles=roles)),)), Notes())
     return "digits"
 

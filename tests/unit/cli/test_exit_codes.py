@@ -8,33 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from windlass.backends.local.folder_lock import HeldError, Holder
+from windlass.backends.local.folder_lock import HeldError, LockHolder
 from windlass.backends.local.name_resolution import UnknownJobError
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import CorruptError
 from windlass.backends.port import BackendError
 from windlass.cli import errors
 from windlass.cli.exit_codes import MEANING, OF_ERROR, ExitCode, reference
-from windlass.jobs.errors import job_error
-from windlass.server.errors import ApiError, Code
+from windlass.jobs.errors import input_error
+from windlass.server.errors import ApiError, ErrorCode
 
 ROOT = Path(__file__).parents[3]
 
 
-def raised(code: Code) -> ApiError:
+def raised(code: ErrorCode) -> ApiError:
     return ApiError(code, "what is wrong", "what to do")
 
 
 PROVOKED = {
     ExitCode.OK: {"/v1/cancel": {"jobs": [{"id": "x-1"}], "errors": []}},
-    ExitCode.USAGE: {"/v1/cancel": raised(Code.BAD_REQUEST)},
-    ExitCode.REFUSED: {"/v1/cancel": raised(Code.REFUSED)},
-    ExitCode.NO_SUCH_JOB: {"/v1/cancel": raised(Code.NO_SUCH_JOB)},
-    ExitCode.WRONG_STATE: {"/v1/cancel": raised(Code.WRONG_STATE)},
-    ExitCode.NO_DAEMON: {"/v1/ping": raised(Code.NO_DAEMON)},
-    ExitCode.SOFTWARE: {"/v1/cancel": raised(Code.INTERNAL)},
-    ExitCode.STATE_UNUSABLE: {"/v1/cancel": raised(Code.DISK)},
-    ExitCode.NOT_ALLOWED: {"/v1/ping": raised(Code.NOT_ALLOWED)},
+    ExitCode.USAGE: {"/v1/cancel": raised(ErrorCode.BAD_REQUEST)},
+    ExitCode.REFUSED: {"/v1/cancel": raised(ErrorCode.REFUSED)},
+    ExitCode.NO_SUCH_JOB: {"/v1/cancel": raised(ErrorCode.NO_SUCH_JOB)},
+    ExitCode.WRONG_STATE: {"/v1/cancel": raised(ErrorCode.WRONG_STATE)},
+    ExitCode.NO_DAEMON: {"/v1/ping": raised(ErrorCode.NO_DAEMON)},
+    ExitCode.SOFTWARE: {"/v1/cancel": raised(ErrorCode.INTERNAL)},
+    ExitCode.STATE_UNUSABLE: {"/v1/cancel": raised(ErrorCode.DISK)},
+    ExitCode.NOT_ALLOWED: {"/v1/ping": raised(ErrorCode.NOT_ALLOWED)},
     ExitCode.CANCELLED: {"/v1/cancel": KeyboardInterrupt()},
 }
 
@@ -68,7 +68,7 @@ def test_a_declined_confirmation_returns_the_remaining_exit_code(daemon, windlas
 
 
 def test_every_error_of_the_api_has_a_code():
-    assert set(OF_ERROR) == set(Code)
+    assert set(OF_ERROR) == set(ErrorCode)
     assert not {ExitCode.OK, ExitCode.FAILED, ExitCode.CANCELLED} & set(OF_ERROR.values())
 
 
@@ -81,20 +81,20 @@ def test_the_reference_has_every_code_and_its_meaning():
 
 # --- errors -------------------------------------------------------------------------------------------
 
-HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
+HELD = HeldError(StatePaths(Path("/state")), LockHolder(7, 8, "up"))
 
 
 @pytest.mark.parametrize(
     ("trouble", "text", "code"),
     [
         (errors.UsageError("nothing to run"), "nothing to run", 2),
-        (job_error("job.yaml", "no command"), "job.yaml: no command", 2),
+        (input_error("job.yaml", "no command"), "job.yaml: no command", 2),
         (UnknownJobError("no job is called 'x'"), "no job is called 'x'", 4),
         (HELD, "`windlass up` (pid 7) already controls /state", 75),
         (BackendError("the disk is full"), "the disk is full", 74),
         (CorruptError(Path("/state/db"), "x"), "/state/db is damaged (x)", 74),
         (PermissionError(13, "Permission denied", "/state/db"), "/state/db: Permission denied", 74),
-        (ApiError(Code.GONE, "the daemon went away"), "the daemon went away", 69),
+        (ApiError(ErrorCode.GONE, "the daemon went away"), "the daemon went away", 69),
     ],
 )
 def test_every_error_has_a_line_and_a_code(trouble, text, code):

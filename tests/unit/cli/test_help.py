@@ -14,7 +14,7 @@ from windlass.backends.simulator.traces.read import FORMATS
 from windlass.cli import entry
 from windlass.cli.verb_table import VERBS
 from windlass.jobs.description.options import RunOptions, flags_of, help_of
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 DESCRIBE_A_JOB = ("run", "submit", "alloc", "render")
 
@@ -168,6 +168,6 @@ def test_verbs_options_values_and_jobs_are_completed(daemon, windlass, monkeypat
 
 
 def test_completion_ignores_errors(daemon, windlass, monkeypatch):
-    for trouble in (OSError(), BackendError("damaged"), ApiError(Code.NO_DAEMON, "none")):
+    for trouble in (OSError(), BackendError("damaged"), ApiError(ErrorCode.NO_DAEMON, "none")):
         daemon.says["/v1/ping"] = trouble
         assert offered(windlass, monkeypatch, "windlass cancel di") == []

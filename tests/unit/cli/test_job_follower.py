@@ -17,12 +17,12 @@ from windlass.cli.terminal.screen import Screen
 from windlass.core.model.job import Job, Role
 from windlass.jobs.description.submission import Submission
 from windlass.server.cluster_options import ClusterOptions
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 NOW = 1_700_000_000_000
 HANDED = [Submission(Job("digits", (Role(command=("true",)),)))]
 PLACED = {"created_at": NOW, "tasks": [], "rank_resources": [], "attempts": 1, "nodes": ["n1"]}
-GONE = ApiError(Code.GONE, "the daemon went away")
+GONE = ApiError(ErrorCode.GONE, "the daemon went away")
 
 
 class Connection:

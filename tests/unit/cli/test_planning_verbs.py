@@ -20,7 +20,7 @@ from windlass.core.model.gang import Demand, pending_of
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.jobs.cluster.snapshot_file import SnapshotRecord, decisions_of, dump
+from windlass.jobs.cluster.snapshot_file import SnapshotRecord, decisions_of, to_plain
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -149,12 +149,12 @@ def taken(made):
 
 
 def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):
-    daemon.says["/v1/snapshot"] = dump(taken)
+    daemon.says["/v1/snapshot"] = to_plain(taken)
     file = tmp_path / "s.json.gz"
     wrote = windlass("snapshot", "--planned", str(file))
     assert (wrote.code, wrote.out) == (0, "")
     assert wrote.err.startswith(f"{file}: 1 node, 0 running jobs, 2 waiting, at ")
-    assert json.loads(gzip.decompress(file.read_bytes())) == json.loads(json.dumps(dump(taken)))
+    assert json.loads(gzip.decompress(file.read_bytes())) == json.loads(json.dumps(to_plain(taken)))
     ran = windlass("replay", str(file))
     assert (ran.code, ran.err) == (0, "same plan as recorded\n")
     assert [row[:4] for row in rows(ran.out)[1:]] == [
@@ -166,7 +166,7 @@ def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):
 
 def test_a_different_plan_sets_the_exit_code(windlass, taken, tmp_path):
     file = tmp_path / "s.json"
-    other = dump(taken)
+    other = to_plain(taken)
     other["plan"]["admissions"] = {}
     file.write_text(json.dumps(other))
     ran = windlass("replay", str(file))
@@ -175,8 +175,8 @@ def test_a_different_plan_sets_the_exit_code(windlass, taken, tmp_path):
 
 
 def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, taken):
-    daemon.says["/v1/snapshot"] = dump(taken)
-    assert json.loads(windlass("snapshot").out) == json.loads(json.dumps(dump(taken)))
+    daemon.says["/v1/snapshot"] = to_plain(taken)
+    assert json.loads(windlass("snapshot").out) == json.loads(json.dumps(to_plain(taken)))
     assert daemon.asked[-1][2] == {}
     assert yaml.safe_load(windlass("snapshot", "-o", "yaml").out) == json.loads(windlass("snapshot", "-o", "json").out)
 
@@ -191,9 +191,9 @@ def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, tak
     ],
 )
 def test_an_unreadable_or_unwritable_file_is_an_error(daemon, windlass, taken, tmp_path, words, said):
-    daemon.says["/v1/snapshot"] = dump(taken)
+    daemon.says["/v1/snapshot"] = to_plain(taken)
     (tmp_path / "bad.json").write_text("{}")
-    (tmp_path / "good.json").write_text(json.dumps(dump(taken)))
+    (tmp_path / "good.json").write_text(json.dumps(to_plain(taken)))
     ran = windlass(*(word.format(folder=tmp_path) for word in words))
     assert ran.code == 2
     assert ran.err.startswith(said.format(folder=tmp_path))

@@ -10,7 +10,7 @@ import yaml
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
 from windlass.server import views
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 NOW = 1_700_000_000_000
 
@@ -118,7 +118,7 @@ def test_status_without_a_job_shows_the_controller(daemon, windlass):
 
 
 def test_an_unknown_job_is_reported_in_the_words_of_the_daemon(daemon, windlass):
-    daemon.says["/v1/jobs/digts"] = ApiError(Code.NO_SUCH_JOB, "no job is called 'digts'; did you mean digits?")
+    daemon.says["/v1/jobs/digts"] = ApiError(ErrorCode.NO_SUCH_JOB, "no job is called 'digts'; did you mean digits?")
     for verb in ("status", "logs"):
         assert windlass(verb, "digts") == (4, "", "windlass: no job is called 'digts'; did you mean digits?\n")
 

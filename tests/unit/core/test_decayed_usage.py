@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.model.snapshot import PastUsage
-from windlass.core.queues.decayed_usage import SCALE, advance_usage, average, decay
+from windlass.core.queues.decayed_usage import SCALE, advance_usage, average_usage, decay_factor
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -15,8 +15,8 @@ def gpus(past: PastUsage) -> float:
 
 def test_half_of_the_usage_remains_after_a_half_life():
     used = PastUsage(0, {"gpu": 8 * SCALE})
-    assert average(advance_usage(used, {}, DAY, DAY)) == {"gpu": 4}
-    assert average(advance_usage(used, {}, DAY, 3 * DAY)) == {"gpu": 1}
+    assert average_usage(advance_usage(used, {}, DAY, DAY)) == {"gpu": 4}
+    assert average_usage(advance_usage(used, {}, DAY, 3 * DAY)) == {"gpu": 1}
     assert advance_usage(used, {}, DAY, 100 * DAY).amounts == {}
 
 
@@ -49,7 +49,7 @@ def test_the_first_call_has_no_past_and_a_clock_that_goes_back_changes_nothing()
 
 @given(time=st.integers(0, 10 * DAY), half_life=st.integers(1, 30 * DAY))
 def test_the_fixed_point_is_the_power_of_two(time, half_life):
-    assert abs(decay(time, half_life) / 2**62 - 2 ** (-time / half_life)) < 1e-9
+    assert abs(decay_factor(time, half_life) / 2**62 - 2 ** (-time / half_life)) < 1e-9
 
 
 @given(first=st.integers(0, DAY), second=st.integers(0, DAY), held=st.integers(0, 1000), before=st.integers(0, 1000))

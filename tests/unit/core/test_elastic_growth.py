@@ -28,7 +28,7 @@ def elastic(number: int, where: dict[str, int], most: int, **more) -> RunningGan
 
 def idle(ledger: Ledger, **more) -> IdleCapacity:
     snapshot = ledger.snapshot()
-    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
     return IdleCapacity(snapshot, NOW, snapshot.free, usage, **more)
 
 

@@ -139,7 +139,7 @@ def test_a_preempted_queue_stands_by_what_it_holds_then():
     for gang in QueueOrder(ledger_of((), *gangs).snapshot().classes, shares):
         seen.append(gang.queue)
         if gang.queue == "c":
-            shares.usage.give_back("a", "", {"gpu": 6})
+            shares.usage.subtract("a", "", {"gpu": 6})
     assert seen == ["c", "a", "b"]
 
 

@@ -68,7 +68,7 @@ def test_the_gang_starts_at_its_bound():
         waiting(9, demand(2, 8)),
     )
     when = carry_out(ledger).verdicts["j-9"].eta
-    for ends_by, job_id in ledger.snapshot().ends:
+    for ends_by, job_id in ledger.snapshot().walltime_ends:
         if ends_by <= when:
             ledger.release(job_id)
     carry_out(ledger, when)

@@ -53,9 +53,9 @@ def test_a_job_that_waits_and_holds_is_reported(snapshot):
     ("wrong", "message"),
     [
         ({"free": np.full((2, 3), 4)}, "free by the ledger"),
-        ({"held": {}}, "queue small holds {} by the ledger, {'gpu': 2} by count"),
-        ({"arrays": {"a": 2}}, "arrays hold {'a': 2} by the ledger, {'a': 1} by count"),
-        ({"ends": ()}, "walltimes end at [] by the ledger, [(5, 'r-1')] by count"),
+        ({"usage_by_queue": {}}, "queue small holds {} by the ledger, {'gpu': 2} by count"),
+        ({"running_by_array": {"a": 2}}, "arrays hold {'a': 2} by the ledger, {'a': 1} by count"),
+        ({"walltime_ends": ()}, "walltimes end at [] by the ledger, [(5, 'r-1')] by count"),
     ],
 )
 def test_wrong_sums_are_reported(snapshot, wrong, message):

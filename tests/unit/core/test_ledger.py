@@ -9,7 +9,7 @@ from windlass.core.invariants import snapshot_violations
 from windlass.core.ledger import Ledger
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
-from windlass.core.queues.decayed_usage import average
+from windlass.core.queues.decayed_usage import average_usage
 
 
 def test_a_release_undoes_a_hold():
@@ -18,13 +18,13 @@ def test_a_release_undoes_a_hold():
     ledger.hold(running(1, {"n1": 2, "n2": 1}, gpu=2, array_id="a", ends_by=50))
     held = ledger.snapshot()
     assert held.free[:, 0].tolist() == [4, 6]
-    assert held.held == {"default": {"gpu": 6}}
-    assert held.arrays == {"a": 1}
-    assert held.ends == ((50, "r-1"),)
+    assert held.usage_by_queue == {"default": {"gpu": 6}}
+    assert held.running_by_array == {"a": 1}
+    assert held.walltime_ends == ((50, "r-1"),)
     ledger.release("r-1")
     after = ledger.snapshot()
     assert after.free.tolist() == before.free.tolist()
-    assert (after.held, after.arrays, after.ends, after.running) == ({}, {}, (), {})
+    assert (after.usage_by_queue, after.running_by_array, after.walltime_ends, after.running) == ({}, {}, (), {})
 
 
 def test_a_snapshot_never_changes():
@@ -127,7 +127,7 @@ def test_gangs_stay_accounted_on_the_nodes_that_are_left():
     ledger.set_cluster([node("n0"), node("n2")], ())
     snapshot = ledger.snapshot()
     assert dict(zip(("n0", "n2"), snapshot.free[:, 0].tolist(), strict=True)) == {"n0": 8, "n2": 5}
-    assert snapshot.held == {"default": {"gpu": 5}}
+    assert snapshot.usage_by_queue == {"default": {"gpu": 5}}
     ledger.release("r-1")
     assert ledger.snapshot().free[:, 0].tolist() == [8, 8]
 
@@ -187,20 +187,20 @@ def test_a_ledger_made_of_a_snapshot_equals_it_and_does_not_change_it():
 
 def test_past_usage_grows_with_usage_and_halves_in_a_half_life():
     ledger = Ledger(nodes(1), [Queue("default", half_life=1_000)])
-    ledger.pass_time(0)
+    ledger.accrue_usage(0)
     ledger.hold(running(1, {"n1": 8}))
-    ledger.pass_time(1_000)
-    assert average(ledger.past["default"]) == {"gpu": 4}
+    ledger.accrue_usage(1_000)
+    assert average_usage(ledger.past_usage["default"]) == {"gpu": 4}
     ledger.release("r-1")
-    ledger.pass_time(2_000)
-    assert average(ledger.snapshot().past["default"]) == {"gpu": 2}
+    ledger.accrue_usage(2_000)
+    assert average_usage(ledger.snapshot().past_usage["default"]) == {"gpu": 2}
 
 
 def test_a_ledger_without_half_lives_counts_no_past_usage():
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}))
     before = ledger.snapshot()
-    ledger.pass_time(1_000)
-    assert ledger.past == {}
+    ledger.accrue_usage(1_000)
+    assert ledger.past_usage == {}
     assert ledger.snapshot() is before
 
 

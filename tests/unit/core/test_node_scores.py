@@ -9,12 +9,12 @@ from gangs import ledger_of, node, nodes, running
 from windlass.core.model.gang import Demand
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
-from windlass.core.nodes.allocation import take
+from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.placement.gang_placement import place
 from windlass.core.placement.scores.fragmentation import fragmentation, free_gpus_of, most_popular, typical_demands_of
 from windlass.core.placement.scores.registry import SCORES, chooser_of
-from windlass.core.placement.scores.shadow_prices import prices, worth
+from windlass.core.placement.scores.shadow_prices import shadow_prices_of, worth_of_free_part
 
 
 def asking(**resources):
@@ -63,7 +63,7 @@ def test_shared_gpus_with_too_little_left_are_fragments():
     free = snapshot.free.copy(order="F")
     for milli in (700, 500):
         found = place(free, snapshot.table, (asking(gpu_milli=milli),), None)
-        take(snapshot.table, free, found.grant)
+        allocate_grant(snapshot.table, free, found.grant)
     table = snapshot.table
     typical = typical_demands_of(table, [(asking(gpu_milli=400), 1)])
     assert fragmentation(typical, free_gpus_of(table, typical, free, np.array([0]))).tolist() == [300]
@@ -73,31 +73,31 @@ def test_shared_gpus_with_too_little_left_are_fragments():
 
 
 def test_a_part_costs_what_it_denies_to_others():
-    assert prices([300, 700], [4, 1]) == [Fraction(1, 3), Fraction(2, 3)]
+    assert shadow_prices_of([300, 700], [4, 1]) == [Fraction(1, 3), Fraction(2, 3)]
 
 
 def test_a_part_that_no_other_fits_beside_costs_a_gpu():
-    assert prices([810], [5]) == [1]
-    assert prices([470], [5]) == [Fraction(1, 2)]
+    assert shadow_prices_of([810], [5]) == [1]
+    assert shadow_prices_of([470], [5]) == [Fraction(1, 2)]
 
 
 def test_parts_that_fit_into_left_over_capacity_cost_nothing():
-    assert prices([150, 810], [1, 100]) == [0, 1]
+    assert shadow_prices_of([150, 810], [1, 100]) == [0, 1]
 
 
 @pytest.mark.parametrize("times", [(3, 5, 2, 7), (1, 1, 1, 1), (9, 1, 4, 2)])
 def test_no_set_of_parts_on_one_gpu_is_worth_more_than_a_gpu(times):
     sizes = (220, 320, 470, 650)
-    value = dict(zip(sizes, prices(sizes, times), strict=True))
+    value = dict(zip(sizes, shadow_prices_of(sizes, times), strict=True))
     for counts in np.ndindex(5, 4, 3, 2):
         if sum(n * size for n, size in zip(counts, sizes, strict=True)) <= 1000:
             assert sum(n * value[size] for n, size in zip(counts, sizes, strict=True)) <= 1
 
 
 def test_a_rest_is_worth_the_best_set_of_parts_that_fits():
-    found = worth(((320, 1), (470, 9)))
+    found = worth_of_free_part(((320, 1), (470, 9)))
     assert found[[319, 320, 470, 940, 1000]].tolist() == [0, 333, 500, 1000, 1000]
-    assert worth(())[[999, 1000]].tolist() == [0, 1000]
+    assert worth_of_free_part(())[[999, 1000]].tolist() == [0, 1000]
 
 
 # --- choosing -------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_prices_fill_a_gpu_with_the_best_fitting_parts():
     got = []
     for milli in (650, 470, 320, 470):
         found = place(free, snapshot.table, (asking(gpu_milli=milli),), None, policy)
-        take(snapshot.table, free, found.grant)
+        allocate_grant(snapshot.table, free, found.grant)
         got += found.placement.devices["worker"]
     assert got == [(0,), (1,), (0,), (1,)]
 
@@ -146,4 +146,4 @@ def test_cached_scores_equal_newly_computed_ones():
         fresh = ledger_of(table.nodes).snapshot().table
         assert found.placement == place(free, fresh, (asked,), None, policy).placement
         if number % 5:
-            take(table, free, found.grant)
+            allocate_grant(table, free, found.grant)

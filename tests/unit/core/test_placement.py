@@ -5,7 +5,7 @@ from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.model.gang import Demand
 from windlass.core.model.node import Node
-from windlass.core.nodes.allocation import give_back, take
+from windlass.core.nodes.allocation import allocate_grant, release_grant
 from windlass.core.placement.gang_placement import fits, place
 
 
@@ -72,9 +72,9 @@ def test_a_placement_can_be_taken_and_given_back():
     free = table.capacity.copy(order="F")
     grant = place(free, table, (demand(3, 4), demand(1, 2, role="extra")), None).grant
     assert free[:, 0].tolist() == [8, 8]
-    take(table, free, grant)
+    allocate_grant(table, free, grant)
     assert free[:, 0].tolist() == [0, 2]
-    give_back(table, free, grant)
+    release_grant(table, free, grant)
     assert np.array_equal(free, table.capacity)
 
 

@@ -26,7 +26,7 @@ def evicted(
     ledger = ledger_of(machines, *runs, queues=queues)
     ledger.set_cluster(machines, queues, None, policy)
     snapshot = ledger.snapshot()
-    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
     context = SearchContext(
         snapshot, NOW, VictimCandidates(snapshot, NOW, usage), snapshot.free, usage, earlier=earlier
     )
@@ -109,7 +109,7 @@ def test_victims_are_sorted_by_priority_then_lost_work_then_size_then_age() -> N
     young = low(7, {"n1": 1}, priority=4, admitted_at=NOW - 100, saved_at=NOW - 50)
     old = low(8, {"n1": 1}, priority=4, admitted_at=NOW - 200, saved_at=NOW - 50)
     snapshot = ledger_of(nodes(6), old, young, two, one, small, fresh, saved, lowest).snapshot()
-    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
     snapshot = replace(snapshot, policy=AT_ONCE)
     assert [run.id for run in VictimCandidates(snapshot, NOW, usage).by_cost] == [
         f"r-{number}" for number in range(1, 9)

@@ -6,11 +6,11 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
 from windlass.core.queues.queue_tree import QueueFault, charge, find_faults, tree_of
 from windlass.core.queues.quota import (
-    available,
+    available_quota,
     blocked_by_claims,
     exceeds_available,
     exceeds_maximum,
-    maximum,
+    maximum_quota,
     quota_verdict,
 )
 from windlass.core.queues.usage import QueueUsage
@@ -23,7 +23,7 @@ def usage_of(queues, held=None):
 
 
 def gpus_left(usage, queue):
-    left = available(usage, queue, "gpu")
+    left = available_quota(usage, queue, "gpu")
     return None if left is None else left // 1000
 
 
@@ -90,9 +90,9 @@ def test_own_jobs_of_a_parent_count_with_all_below_it():
 
 def test_a_resource_that_no_queue_of_the_tree_names_is_not_limited():
     usage = usage_of((*LAB, Queue("open")))
-    assert available(usage, "a", "cpu") is None
-    assert available(usage, "open", "gpu") is None
-    assert available(usage, "default", "gpu") is None
+    assert available_quota(usage, "a", "cpu") is None
+    assert available_quota(usage, "open", "gpu") is None
+    assert available_quota(usage, "default", "gpu") is None
     assert exceeds_available(usage, "a", {"cpu": 10**9}) == ""
 
 
@@ -114,18 +114,18 @@ def test_updated_sums_equal_recomputed_sums(more):
     queues = (Queue("lab"), team("a", 8), team("b", 8, **more))
     usage = usage_of(queues, {"a": 2})
     before = {name: dict(usage.charged(name)) for name in ("lab", "a", "b")}
-    usage.take("b", "ada", {"gpu": 7})
+    usage.add("b", "ada", {"gpu": 7})
     assert usage.total("lab")["gpu"] == 9000
     counted = usage_of(queues, {"a": 2, "b": 7})
     assert all(usage.charged(name)["gpu"] == counted.charged(name)["gpu"] for name in ("lab", "a", "b"))
-    usage.give_back("b", "ada", {"gpu": 7})
+    usage.subtract("b", "ada", {"gpu": 7})
     assert {name: usage.charged(name).get("gpu", 0) for name in before} == {"lab": 2000, "a": 2000, "b": 0}
 
 
 def test_changes_to_a_copy_of_the_usage_do_not_affect_the_original():
     usage = usage_of(LAB, {"a": 2})
     copy = usage.copy()
-    copy.take("a", "ada", {"gpu": 6})
+    copy.add("a", "ada", {"gpu": 6})
     assert (gpus_left(usage, "b"), gpus_left(copy, "b")) == (14, 8)
 
 
@@ -158,7 +158,7 @@ def test_requests_beyond_the_maximum_differ_from_those_that_wait():
     assert never.message == "asks for 17 gpu, queue a may hold 16, all that it could borrow included"
     assert limit_text([Queue("a", {"gpu": 8})], {}, "a", 9).message == "asks for 9 gpu, queue a may hold 8"
     tree = usage_of(LAB).tree
-    assert (maximum(tree, "a", "gpu"), maximum(tree, "a", "cpu")) == (16000, None)
+    assert (maximum_quota(tree, "a", "gpu"), maximum_quota(tree, "a", "cpu")) == (16000, None)
     assert (exceeds_maximum(tree, "a", {"gpu": 17}), exceeds_maximum(tree, "a", {"gpu": 16})) == ("gpu", "")
 
 

@@ -6,7 +6,7 @@ from gangs import demand, ledger_of, node, nodes, running, waiting
 from windlass.core.model.policy import Policy
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import take
+from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.placement.gang_placement import place
 from windlass.core.reservations.release_forecast import NEVER, EarlyRelease
 from windlass.core.reservations.reservation_profile import ReservationProfile
@@ -35,7 +35,7 @@ def start(profile, free, gang, machines):
     nodes_of = ledger_of(machines).snapshot().table
     found = place(profile.room(gang), nodes_of, gang.demands, None)
     if found:
-        take(nodes_of, free, found.grant)
+        allocate_grant(nodes_of, free, found.grant)
         profile.add_start(gang, found.grant)
     return found is not None
 

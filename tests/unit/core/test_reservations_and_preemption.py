@@ -154,12 +154,12 @@ def test_a_gang_that_another_queue_may_overtake_has_no_bound() -> None:
 
 def test_past_usage_is_dropped_with_the_half_life() -> None:
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}), queues=[Queue("default", half_life=1_000)])
-    ledger.pass_time(0)
-    ledger.pass_time(10_000)
-    assert ledger.past
+    ledger.accrue_usage(0)
+    ledger.accrue_usage(10_000)
+    assert ledger.past_usage
     ledger.set_cluster(nodes(1), [Queue("default")])
-    ledger.pass_time(20_000)
-    assert not ledger.past, "nor does it count for ever, as it stood then"
+    ledger.accrue_usage(20_000)
+    assert not ledger.past_usage, "nor does it count for ever, as it stood then"
 
 
 def test_a_preempting_gang_is_expected_when_its_victims_are_gone() -> None:

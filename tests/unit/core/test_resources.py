@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.model.resources import MAX_AMOUNT, QuantityError, add, format_quantity, parse_quantity, times
+from windlass.core.model.resources import MAX_AMOUNT, QuantityError, add, format_quantity, multiply, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_unreadable_quantity_names_a_valid_one(resource: str, text: str, says
 
 def test_excessive_amounts_saturate() -> None:
     assert parse_quantity("memory", "900Ei") == MAX_AMOUNT
-    assert times({"memory": MAX_AMOUNT}, 1_000) == {"memory": MAX_AMOUNT}
+    assert multiply({"memory": MAX_AMOUNT}, 1_000) == {"memory": MAX_AMOUNT}
     assert add({"cpu": MAX_AMOUNT}, {"cpu": 1, "gpu": 2}) == {"cpu": MAX_AMOUNT, "gpu": 2}
 
 

@@ -11,7 +11,7 @@ LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"
 def shares_of(*gangs, queues=LAB, order=(), machines=2, past=None):
     snapshot = ledger_of(nodes(machines), *gangs, queues=queues).snapshot()
     if past:
-        snapshot.past.update(past)
+        snapshot.past_usage.update(past)
     return {share.queue: share for share in queue_shares(snapshot, order)}
 
 

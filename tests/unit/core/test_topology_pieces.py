@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gangs import ledger_of, node
 
-from windlass.core.nodes.topology_domains import domain_name, level_number, levels
+from windlass.core.nodes.topology_domains import domain_name, level_number, levels_of
 from windlass.core.placement.domain_packing import fewest_domains, tightest_domain
 from windlass.core.placement.even_spread import skew, spread
 
@@ -15,18 +15,18 @@ def table_of(*places, names=("block", "rack")):
 
 def test_every_domain_is_one_range_of_rows():
     table = table_of(("b", "1"), ("a", "2"), ("a", "10"), ("b", "1"), ("a", "2"))
-    block, rack = levels(table)
+    block, rack = levels_of(table)
     assert (block.bounds.tolist(), rack.bounds.tolist()) == ([0, 3, 5], [0, 2, 3, 5])
     assert [domain_name(table, 1, row) for row in (0, 2, 3)] == ["a/2", "a/10", "b/1"]
 
 
 def test_racks_whose_numbers_are_written_differently_stay_apart():
     table = table_of(("a", "1"), ("a", "01"), ("a", "1"), ("a", "01"))
-    assert levels(table)[1].bounds.tolist() == [0, 2, 4]
+    assert levels_of(table)[1].bounds.tolist() == [0, 2, 4]
 
 
 def test_an_incomplete_place_has_no_domain_at_the_lower_levels():
-    block, rack = levels(table_of(("a", "1"), ("a",), ()))
+    block, rack = levels_of(table_of(("a", "1"), ("a",), ()))
     assert block.named.tolist() == [False, True]
     assert rack.named.tolist() == [False, False, True]
 

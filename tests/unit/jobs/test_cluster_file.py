@@ -5,7 +5,7 @@ import pytest
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.queue import Queue
 from windlass.jobs.cluster.cluster_file import load_cluster, read_cluster
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.syntax.text import Text
 
 
@@ -14,7 +14,7 @@ def cluster(text):
 
 
 def error_of(text):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         cluster(text)
     return str(error.value)
 

@@ -9,7 +9,7 @@ from windlass.jobs.cluster.cluster_file import CLUSTER
 from windlass.jobs.description.fields import JOB, walk
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.rendering import render
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.field_docs.field_help import explain
 from windlass.jobs.field_docs.json_schema import DIALECT, schema
 from windlass.jobs.field_docs.reference_page import reference
@@ -80,7 +80,7 @@ def test_a_name_of_a_field_and_a_kind_is_the_field_and_mentions_the_kind():
     ],
 )
 def test_an_unknown_field_gets_the_nearest(path, said):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         explain(path)
     assert str(error.value) == said
 

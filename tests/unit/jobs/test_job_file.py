@@ -9,8 +9,8 @@ import pytest
 from windlass.core.model.job import Launcher, RestartPolicy, Toleration
 from windlass.jobs.description.job_file import load, loads
 from windlass.jobs.description.options import RunOptions
-from windlass.jobs.description.submission import members
-from windlass.jobs.errors import JobError
+from windlass.jobs.description.submission import array_members
+from windlass.jobs.errors import InputError
 from windlass.jobs.syntax import text as text_module
 from windlass.jobs.syntax import yaml_tree
 
@@ -20,7 +20,7 @@ def the_job(text):
 
 
 def error_of(text):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         loads(text, source="job.yaml")
     return str(error.value)
 
@@ -129,7 +129,7 @@ def test_several_documents_are_several_jobs():
 
 def test_an_arrays_members_know_their_index():
     (array,) = loads("command: python train.py\narray: 0-2%2")
-    assert [(id, job.name, job.array.index, job.array.limit) for id, job in members(array, "train-7")] == [
+    assert [(id, job.name, job.array.index, job.array.limit) for id, job in array_members(array, "train-7")] == [
         ("train-7_0", "train", 0, 2),
         ("train-7_1", "train", 1, 2),
         ("train-7_2", "train", 2, 2),
@@ -239,12 +239,12 @@ def test_a_pipe_is_a_file_in_the_current_folder(tmp_path):
 
 def test_standard_input_is_a_file_in_the_current_folder(monkeypatch):
     monkeypatch.setattr(text_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x\nnodes: 0")))
-    with pytest.raises(JobError, match="<stdin>:2:8: nodes expects"):
+    with pytest.raises(InputError, match="<stdin>:2:8: nodes expects"):
         load("-", cwd="/srv")
     monkeypatch.setattr(text_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x")))
     assert load("-", cwd="/srv")[0].job.workdir == "/srv"
     monkeypatch.setattr(text_module.sys, "stdin", None)
-    with pytest.raises(JobError, match="<stdin>: the file holds no job"):
+    with pytest.raises(InputError, match="<stdin>: the file holds no job"):
         load("-", cwd="/srv")
 
 
@@ -260,7 +260,7 @@ def test_options_override_the_file(tmp_path):
 
 def test_options_for_one_role_do_not_fit_several(tmp_path):
     (tmp_path / "job.yaml").write_text("command: x\nroles: {a: {}, b: {env: {A: 1}}}\n")
-    with pytest.raises(JobError, match=r"--gpus: the job has roles \(a, b\); write gpus there"):
+    with pytest.raises(InputError, match=r"--gpus: the job has roles \(a, b\); write gpus there"):
         load(str(tmp_path / "job.yaml"), RunOptions(gpus=4))
     (submission,) = load(str(tmp_path / "job.yaml"), RunOptions(env=("A=2",)))
     assert [role.env for role in submission.job.roles] == [{"A": "2"}, {"A": "2"}]
@@ -268,7 +268,7 @@ def test_options_for_one_role_do_not_fit_several(tmp_path):
 
 def test_one_name_does_not_fit_two_jobs(tmp_path):
     (tmp_path / "job.yaml").write_text("command: x\n---\ncommand: y\n")
-    with pytest.raises(JobError, match="--name: the file holds 2 jobs"):
+    with pytest.raises(InputError, match="--name: the file holds 2 jobs"):
         load(str(tmp_path / "job.yaml"), RunOptions(name="a"))
 
 
@@ -280,7 +280,7 @@ def test_files_that_cannot_be_read(tmp_path):
         (tmp_path / "big.yaml", "the file is larger than 1 MiB; is it the right one?"),
         ("a\0b", "this cannot be the name of a file"),
     ):
-        with pytest.raises(JobError, match=said.replace("?", r"\?")):
+        with pytest.raises(InputError, match=said.replace("?", r"\?")):
             load(str(path))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions, from_options
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 
 
 def job(**options):
@@ -36,7 +36,7 @@ def test_the_script_reads_the_mesh_from_its_environment(options):
     ],
 )
 def test_a_mesh_that_does_not_match_the_ranks_is_refused(options, said):
-    with pytest.raises(JobError) as raised:
+    with pytest.raises(InputError) as raised:
         job(**options)
     assert said in str(raised.value)
     assert "--mesh" in str(raised.value)

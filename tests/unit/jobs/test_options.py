@@ -8,7 +8,7 @@ import pytest
 
 from windlass.core.model.job import Condition, Dependency, Launcher
 from windlass.jobs.description.options import RunOptions, flags_of, from_options, help_of
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 
 
 def job(*command, **options):
@@ -20,7 +20,7 @@ def submitted(*command, **options):
 
 
 def refused(*command, **options):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         submitted(*command, **options)
     return str(error.value)
 
@@ -148,7 +148,7 @@ def test_all_invalid_options_are_reported_at_once():
 
 
 def test_a_job_needs_a_command():
-    with pytest.raises(JobError, match="command line: the job has no command; write for example"):
+    with pytest.raises(InputError, match="command line: the job has no command; write for example"):
         from_options(RunOptions(), (), cwd="/", user="ada")
 
 

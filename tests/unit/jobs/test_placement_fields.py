@@ -5,7 +5,7 @@ import pytest
 from windlass.core.model.job import Match, TopologyRequest
 from windlass.jobs.description.job_file import load, loads
 from windlass.jobs.description.options import RunOptions, from_options
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 
 
 def job(written):
@@ -22,13 +22,13 @@ def given(**options):
 
 
 def error_of(written):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         job(written)
     return str(error.value)
 
 
 def refused(**options):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         given(**options)
     return str(error.value)
 

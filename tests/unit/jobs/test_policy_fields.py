@@ -9,7 +9,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.reservation import Reservation
 from windlass.jobs.cluster.cluster_file import read_cluster
 from windlass.jobs.cluster.policy_fields import POLICY
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.timestamps import format_moment, parse_moment
 
@@ -23,7 +23,7 @@ def cluster(text):
 
 
 def error_of(text):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         cluster(text)
     return str(error.value)
 
@@ -111,7 +111,7 @@ def test_nodes_have_their_gpu_model_and_sharing():
 
 
 def test_a_node_without_gpus_has_none_to_share():
-    with pytest.raises(JobError, match="it has no gpus that could be shared"):
+    with pytest.raises(InputError, match="it has no gpus that could be shared"):
         read_cluster(Text("cluster.yaml", "nodes: [{name: n, sharing: mig}]"))
 
 

@@ -5,7 +5,7 @@ import pytest
 from windlass.core.model.queue import Queue
 from windlass.jobs.cluster.cluster_file import read_cluster
 from windlass.jobs.cluster.queues import warnings_of
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.syntax.text import Text
 
 NODES = "nodes: [{name: n}]\n"
@@ -16,7 +16,7 @@ def queues(text):
 
 
 def error_of(text):
-    with pytest.raises(JobError) as error:
+    with pytest.raises(InputError) as error:
         queues(text)
     return str(error.value)
 

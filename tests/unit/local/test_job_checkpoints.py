@@ -9,7 +9,7 @@ from windlass.backends.local.checkpoints import CheckpointPlace, checkpoint_plac
 from windlass.backends.local.launch_message import spawn_message
 from windlass.backends.local.launched_gang import new_gang
 from windlass.backends.local.name_resolution import UnknownJobError
-from windlass.backends.local.paths import StatePaths, prepare, state_id
+from windlass.backends.local.paths import StatePaths, prepare_folder, state_id
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import Changes
 from windlass.core.lifecycle.transitions import create_state
@@ -22,7 +22,7 @@ JOB = Job("digits", (Role(command=("train",)),), workdir="/w")
 @pytest.fixture
 def submit(tmp_path):
     """Records a job: variables of its first role, environment of its client, other fields of the job."""
-    store = open_store(prepare(tmp_path))
+    store = open_store(prepare_folder(tmp_path))
 
     def put(number=1, env=None, inherited=None, **fields):
         job = replace(JOB, roles=(replace(JOB.roles[0], env=env or {}),), **fields)

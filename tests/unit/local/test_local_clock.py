@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from windlass.backends.local.clock import BootOffset, Clock, Sources, boot_offset
+from windlass.backends.local.clock import BootOffset, Clock, ClockSources, boot_offset
 
 HOUR = 3_600_000
 
@@ -11,8 +11,8 @@ class Machine:
     up: int = 5_000
     wall: int = 1_000_000
 
-    def sources(self) -> Sources:
-        return Sources(lambda: self.boot, lambda: self.up, lambda: self.wall)
+    def sources(self) -> ClockSources:
+        return ClockSources(lambda: self.boot, lambda: self.up, lambda: self.wall)
 
 
 def test_the_first_reading_is_the_wall_clocks():

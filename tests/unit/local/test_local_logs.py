@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.backends.local.logs import Cursor, LogFile, generations, log_files, read
+from windlass.backends.local.logs import LogCursor, LogFile, generations, log_files, read_lines
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.supervisor import log_files as supervisor_logs
 
@@ -18,7 +18,9 @@ class WrittenStream:
         self.now = 1_000
         path = StatePaths(root).generation_logs("job-1", 1) / f"{rank}.out"
         self.file = LogFile("job-1", 1, rank, "out", path)
-        self.writer = supervisor_logs.LogWriter(str(path), supervisor_logs.Limits(part_bytes, parts), lambda: self.now)
+        self.writer = supervisor_logs.LogWriter(
+            str(path), supervisor_logs.LogLimits(part_bytes, parts), lambda: self.now
+        )
 
     def write(self, text: str, at: int = 0) -> None:
         self.now = at or self.now
@@ -26,7 +28,7 @@ class WrittenStream:
 
 
 def texts(*ranks: WrittenStream, since: int | None = None) -> list[str]:
-    return [line.text for line in read([rank.file for rank in ranks], since=since)]
+    return [line.text for line in read_lines([rank.file for rank in ranks], since=since)]
 
 
 def test_lines_have_the_time_at_which_they_were_printed(tmp_path):
@@ -34,7 +36,11 @@ def test_lines_have_the_time_at_which_they_were_printed(tmp_path):
     rank.write("one\n", at=1_000)
     rank.write("two\nthr", at=5_000)
     rank.write("ee\n", at=9_000)
-    assert [(line.at, line.text) for line in read([rank.file])] == [(1_000, "one"), (5_000, "two"), (5_000, "three")]
+    assert [(line.at, line.text) for line in read_lines([rank.file])] == [
+        (1_000, "one"),
+        (5_000, "two"),
+        (5_000, "three"),
+    ]
 
 
 def test_a_line_may_continue_in_the_next_part(tmp_path):
@@ -78,7 +84,7 @@ def test_several_ranks_are_merged_by_time(tmp_path):
 
 def test_a_cursor_follows_rotations_without_losing_or_repeating_lines(tmp_path):
     rank = WrittenStream(tmp_path, part_bytes=16, parts=3)
-    cursor = Cursor(rank.file)
+    cursor = LogCursor(rank.file)
     seen: list[str] = []
     for number in range(30):
         rank.write(f"line {number}\n", at=1_000 + 100 * number)
@@ -91,7 +97,7 @@ def test_a_cursor_follows_rotations_without_losing_or_repeating_lines(tmp_path):
 
 def test_a_cursor_waits_for_the_end_of_a_line_and_for_the_file_itself(tmp_path):
     rank = WrittenStream(tmp_path)
-    cursor = Cursor(rank.file)
+    cursor = LogCursor(rank.file)
     assert cursor.poll() == []
     rank.write("unfinished")
     assert cursor.poll() == []

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
-from windlass.backends.local.paths import StatePaths, prepare
+from windlass.backends.local.paths import StatePaths, prepare_folder
 from windlass.backends.local.state_reader import StateReader, Task
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
-from windlass.backends.local.submission_origins import environment, owners
+from windlass.backends.local.submission_origins import clients_of_living_jobs, environment_of
 from windlass.backends.port import BackendError, Changes, Transition
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
@@ -21,7 +21,7 @@ from windlass.core.model.status import Failure, FailureClass, JobState, Phase, P
 
 @pytest.fixture
 def paths(tmp_path: Path) -> StatePaths:
-    return prepare(tmp_path / "state")
+    return prepare_folder(tmp_path / "state")
 
 
 @pytest.fixture
@@ -165,12 +165,12 @@ def test_ranks_are_stored_with_their_start_and_end(store):
 def test_a_submission_origin_is_stored_with_its_job(store):
     origin = SubmissionOrigin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
     store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin, "digits-2": origin}))
-    assert environment(store, "digits-2") == origin.environment
-    assert owners(store) == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
+    assert environment_of(store, "digits-2") == origin.environment
+    assert clients_of_living_jobs(store) == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
     assert store._connection.execute("SELECT count(*) FROM environments").fetchone() == (1,)
     commit_states(store, state(1, finished=900), state(3))
-    assert owners(store) == {"digits-2": "12:34:boot"}
-    assert environment(store, "digits-3") is None
+    assert clients_of_living_jobs(store) == {"digits-2": "12:34:boot"}
+    assert environment_of(store, "digits-3") is None
 
 
 def test_verdicts_are_stored(store):
@@ -267,6 +267,6 @@ def test_an_environment_is_removed_with_the_last_job_that_has_it(store):
     for number in (1, 2):
         store.commit(Changes(states=(state(number),)), Notes(origins={f"digits-{number}": shared}))
     store.commit(Changes(forgotten=("digits-1",)), Notes())
-    assert environment(store, "digits-2") == {"TOKEN": "secret"}
+    assert environment_of(store, "digits-2") == {"TOKEN": "secret"}
     store.commit(Changes(forgotten=("digits-2",)), Notes())
     assert store.rows("SELECT text FROM environments") == []

@@ -15,7 +15,7 @@ import pytest
 from windlass.backends.inbox import Inbox, resolve
 from windlass.backends.local import reservation_notes
 from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
-from windlass.backends.local.paths import prepare
+from windlass.backends.local.paths import prepare_folder
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.controller.controller import Controller
@@ -28,7 +28,7 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.description.submission import Submission
 from windlass.server.app import application
-from windlass.server.feed import Feed
+from windlass.server.feed import EventFeed
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
 from windlass.server.observed_backend import ObservedBackend
@@ -42,10 +42,10 @@ class FakeBackend:
     """The part of `LocalBackend` that a service and a controller use. The test sends the events of gangs."""
 
     def __init__(self, state: Path, cluster: LocalCluster) -> None:
-        self.paths = prepare(state)
+        self.paths = prepare_folder(state)
         self.cluster = cluster
         self.store = open_store(self.paths)
-        self.reservations = reservation_notes.read(self.store)
+        self.reservations = reservation_notes.read_reservations(self.store)
         self.clock = NOON
         self.full = ""
         """Error of every write, empty if the disk has space."""
@@ -96,7 +96,7 @@ class FakeBackend:
         return promise
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
-        self.store.note(reservation_notes.notes(reservations))
+        self.store.note(reservation_notes.reservation_note(reservations))
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
@@ -138,7 +138,7 @@ class Daemon:
         cluster = declare_cluster(Machine(4000, 2**33), 2, gpus, QUEUES)
         cluster = replace(cluster, nodes=tuple(replace(node, sharing=sharing) for node in cluster.nodes))
         self.backend = FakeBackend(state, cluster)
-        self.feed = Feed()
+        self.feed = EventFeed()
         self.left: list[bool] = []
         self.controller = Controller(self.backend.recover(), self.backend.finished)
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.backends.local.submission_origins import environment, owners
+from windlass.backends.local.submission_origins import clients_of_living_jobs, environment_of
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.events import Exit, GangGone, Started
 from windlass.core.model.job import Condition, Dependency, Job, Role
@@ -24,8 +24,8 @@ def on_record(daemon) -> list[str]:
 def test_a_job_is_on_disk_and_started_when_its_id_is_returned(daemon, job):
     answer = daemon.hand_in(job(), environment={"PATH": "/bin", "NAME": "größe"}, owner="12:34:boot")
     assert (answer.status, answer.json) == (201, {"ids": ["digits-1"]})
-    assert environment(daemon.backend.store, "digits-1") == {"PATH": "/bin", "NAME": "größe"}
-    assert owners(daemon.backend.store) == {"digits-1": "12:34:boot"}
+    assert environment_of(daemon.backend.store, "digits-1") == {"PATH": "/bin", "NAME": "größe"}
+    assert clients_of_living_jobs(daemon.backend.store) == {"digits-1": "12:34:boot"}
     assert [(c.job_id, c.generation) for c in daemon.backend.performed if isinstance(c, Launch)] == [("digits-1", 1)]
 
 

@@ -7,7 +7,7 @@ from tests.unit.server.conftest import NOON
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.lifecycle.events import Started
-from windlass.jobs.cluster.snapshot_file import decisions_of, load
+from windlass.jobs.cluster.snapshot_file import decisions_of, from_plain
 
 HOUR = 3_600_000
 
@@ -105,10 +105,10 @@ def test_shares_list_the_usage_and_next_job_of_every_queue(daemon, job):
 
 def test_a_snapshot_reproduces_its_plan(daemon, job):
     daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2), job("three"))
-    taken = load(daemon.get("/v1/snapshot?planned=1").json)
+    taken = from_plain(daemon.get("/v1/snapshot?planned=1").json)
     assert list(taken.plan.admissions) == ["one-1", "three-3"]
     assert decisions_of(schedule(taken.snapshot, taken.now)) == taken.plan
-    now = load(daemon.get("/v1/snapshot").json)
+    now = from_plain(daemon.get("/v1/snapshot").json)
     assert (now.plan, sorted(now.snapshot.running)) == (None, ["one-1", "three-3"])
 
 

@@ -12,7 +12,7 @@ from windlass.jobs.description.submission import Submission
 from windlass.server import client as ours
 from windlass.server.client import ApiEventStream, Client
 from windlass.server.discovery import find_controller, find_daemon, open_state
-from windlass.server.errors import HTTP_STATUS, ApiError, Code, error_from_json
+from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode, error_from_json
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
 
@@ -90,7 +90,7 @@ def test_a_name_is_one_part_of_a_path(answers, client):
 # --- errors -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", Code)
+@pytest.mark.parametrize("code", ErrorCode)
 def test_every_error_arrives_as_it_was_raised(answers, client, code):
     raised = ApiError(code, "what is wrong", "what to do")
     answers(refused(HTTP_STATUS[code], json.dumps(raised.as_json()).encode()))
@@ -106,13 +106,13 @@ def test_an_unexplained_error_is_an_internal_one(answers, client, body):
     answers(refused(418, body))
     with pytest.raises(ApiError) as caught:
         client.nodes()
-    assert (caught.value.code, "HTTP 418" in str(caught.value)) == (Code.INTERNAL, True)
+    assert (caught.value.code, "HTTP 418" in str(caught.value)) == (ErrorCode.INTERNAL, True)
 
 
 def test_every_code_has_a_status_that_is_an_error():
-    assert set(HTTP_STATUS) == set(Code)
+    assert set(HTTP_STATUS) == set(ErrorCode)
     assert all(400 <= status < 600 for status in HTTP_STATUS.values())
-    assert error_from_json(None, 500).code is Code.INTERNAL
+    assert error_from_json(None, 500).code is ErrorCode.INTERNAL
 
 
 @pytest.mark.parametrize("trouble", [FileNotFoundError(), ConnectionRefusedError()])
@@ -120,7 +120,7 @@ def test_a_socket_without_a_listener_is_no_daemon(monkeypatch, client, trouble):
     monkeypatch.setattr(ours.unix, "connect", raising(trouble))
     with pytest.raises(ApiError, match="no Windlass daemon is running") as caught:
         client.ping()
-    assert (caught.value.code, caught.value.fix) == (Code.NO_DAEMON, "start one with: windlass up -d")
+    assert (caught.value.code, caught.value.fix) == (ErrorCode.NO_DAEMON, "start one with: windlass up -d")
 
 
 def test_the_folder_of_another_user_is_refused(monkeypatch):
@@ -128,7 +128,7 @@ def test_the_folder_of_another_user_is_refused(monkeypatch):
     for ask in (find_daemon, open_state, find_controller):
         with pytest.raises(ApiError, match="belongs to another user") as caught:
             ask(Path("/state"))
-        assert caught.value.code is Code.NOT_ALLOWED
+        assert caught.value.code is ErrorCode.NOT_ALLOWED
 
 
 def raising(trouble: BaseException):
@@ -154,7 +154,7 @@ def test_a_daemon_that_ends_or_hangs_is_an_error_and_the_connection_is_closed(an
     plug = answers(*pieces)
     with pytest.raises(ApiError, match=told) as caught:
         client.jobs()
-    assert caught.value.code is Code.GONE
+    assert caught.value.code is ErrorCode.GONE
     assert plug.closed
 
 
@@ -181,7 +181,7 @@ def test_events_are_parsed_from_partial_data(answers, ready):
     assert (stream.poll(0), stream.after) == ([{"type": "two", "text": "größe"}], 9)
     with pytest.raises(ApiError) as caught:
         stream.poll(0)
-    assert caught.value.code is Code.GONE
+    assert caught.value.code is ErrorCode.GONE
     stream.close()
     assert plug.closed
 
@@ -193,9 +193,9 @@ def test_a_poll_without_data_returns_no_events(answers, monkeypatch):
 
 
 def test_a_refused_stream_raises_its_error(answers):
-    body = json.dumps(ApiError(Code.NO_SUCH_JOB, "no job is called 'x'").as_json()).encode()
+    body = json.dumps(ApiError(ErrorCode.NO_SUCH_JOB, "no job is called 'x'").as_json()).encode()
     plug = answers(refused(404, body))
     with pytest.raises(ApiError) as caught:
         ApiEventStream(Path("/state"), "x")
-    assert caught.value.code is Code.NO_SUCH_JOB
+    assert caught.value.code is ErrorCode.NO_SUCH_JOB
     assert plug.closed

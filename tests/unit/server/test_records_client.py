@@ -11,7 +11,7 @@ from windlass.backends.local.state_store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone
 from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import open_state
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.records_client import RecordsClient
 
 
@@ -102,11 +102,11 @@ def test_an_unknown_job(records):
     _, offline = records
     with pytest.raises(ApiError, match="did you mean sweep") as caught:
         offline.job("sweeep")
-    assert caught.value.code is Code.NO_SUCH_JOB
+    assert caught.value.code is ErrorCode.NO_SUCH_JOB
 
 
 def test_an_empty_folder_has_no_jobs(tmp_path):
     assert RecordsClient.open(tmp_path / "nowhere") is None
     with pytest.raises(ApiError) as caught:
         open_state(tmp_path / "nowhere")
-    assert caught.value.code is Code.NO_DAEMON
+    assert caught.value.code is ErrorCode.NO_DAEMON

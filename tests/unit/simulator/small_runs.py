@@ -2,7 +2,7 @@
 
 from windlass.backends.simulator import Trace, TraceJob, cluster_of, measure, replay
 from windlass.backends.simulator.report import Experiment, PolicyRun
-from windlass.backends.simulator.report.experiment import Source
+from windlass.backends.simulator.report.experiment import TraceSource
 from windlass.core.queues.orders.registry import POLICIES
 
 HOUR = 3_600_000
@@ -30,7 +30,7 @@ FOUR = (job(1, 0, 2, 3), job(2, 0.5, 1, 4), job(3, 1, 1, 4), job(4, 1.5, 1, 1, q
 def experiment(*policies: str, **more: object) -> Experiment:
     plain = {
         "command": "windlass simulate small.jsonl --cluster 2x4",
-        "sources": (Source("small.jsonl", "Windlass JSON lines", 4, "ab12"),),
+        "sources": (TraceSource("small.jsonl", "Windlass JSON lines", 4, "ab12"),),
         "cluster": "2 nodes with 4 GPUs each",
         "policies": {name: POLICIES[name] for name in policies},
         "seeds": (1,),

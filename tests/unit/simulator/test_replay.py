@@ -6,7 +6,7 @@ import pytest
 
 from windlass.backends.simulator import Costs, Outcome, SimulationError, Trace, TraceJob, cluster_of, measure, replay
 from windlass.backends.simulator.gangs import gang_of, job_of, sizes_of
-from windlass.backends.simulator.outcome import Cause
+from windlass.backends.simulator.outcome import EndCause
 from windlass.backends.simulator.progress import time_needed, work_done, work_kept
 from windlass.core.lifecycle.events import Submitted
 from windlass.core.lifecycle.state_machine import step
@@ -54,7 +54,7 @@ def test_a_walltime_ends_a_job_only_if_kill_is_set() -> None:
     long = trace_of((0, 100, 1), walltime=60 * S)
     assert measure(replay(long, cluster_of(1), FIFO)).killed == 0
     killed = replay(long, cluster_of(1), FIFO, kill=True)
-    assert killed.cause.tolist() == [Cause.KILLED]
+    assert killed.cause.tolist() == [EndCause.KILLED]
     assert (killed.last_end // S).tolist() == [60]
 
 

@@ -21,7 +21,7 @@ from windlass.backends.simulator.report.number_format import (
     format_mean,
     join_names,
 )
-from windlass.backends.simulator.report.page import page
+from windlass.backends.simulator.report.page import render_page
 from windlass.core.queues.orders.registry import POLICIES
 
 HALF_HOURS = np.arange(0, 7) * HOUR // 2
@@ -64,26 +64,26 @@ def test_the_deviation_is_that_of_a_sample():
 
 
 def test_held_amounts_are_averaged_exactly():
-    held = timeline.means(timeline.held(outcome_of(*FOUR)), HALF_HOURS) / 1000
+    held = timeline.interval_means(timeline.held_amount(outcome_of(*FOUR)), HALF_HOURS) / 1000
     assert held.tolist() == [3, 7, 7, 8, 5, 0]
 
 
 def test_the_waiting_demand_is_that_of_jobs_submitted_and_not_running():
-    wanted = timeline.means(timeline.wanted(outcome_of(*FOUR)), HALF_HOURS) / 1000
+    wanted = timeline.interval_means(timeline.wanted_amount(outcome_of(*FOUR)), HALF_HOURS) / 1000
     assert wanted.tolist() == [0, 0, 4, 0, 0, 0]
 
 
 def test_an_interval_may_begin_and_end_at_any_time():
-    steps = timeline.steps(np.array([10, 25]), np.array([30, 45]), np.array([2, 4]))
-    assert timeline.means(steps, np.array([0, 20, 40, 60])).tolist() == [1.0, 4.0, 1.0]
-    assert timeline.means(steps, np.array([-20, 0])).tolist() == [0.0]
+    steps = timeline.sum_intervals(np.array([10, 25]), np.array([30, 45]), np.array([2, 4]))
+    assert timeline.interval_means(steps, np.array([0, 20, 40, 60])).tolist() == [1.0, 4.0, 1.0]
+    assert timeline.interval_means(steps, np.array([-20, 0])).tolist() == [0.0]
 
 
 def test_free_gpus_are_unusable_where_the_next_job_does_not_fit():
     outcome = outcome_of(job(1, 0, 1, 3), job(2, 0, 1, 4))
-    lost = timeline.unusable(outcome, np.array([0, HOUR // 2, HOUR]))
+    lost = timeline.unusable_share(outcome, np.array([0, HOUR // 2, HOUR]))
     assert lost.tolist() == [1.0, 1.0]
-    full = timeline.unusable(outcome_of(job(1, 0, 1, 4), job(2, 0, 1, 4)), np.array([0, HOUR]))
+    full = timeline.unusable_share(outcome_of(job(1, 0, 1, 4), job(2, 0, 1, 4)), np.array([0, HOUR]))
     assert np.isnan(full).all()
 
 
@@ -179,7 +179,7 @@ def test_a_single_job_of_no_length_has_a_page_too():
     only = job(1, 0, 0, 1)
     found = build(experiment("fifo"), runs("fifo", jobs=(only,)))
     assert all(value in (0, None) for chart in found["charts"][:2] for value in chart["views"][0]["series"][0])
-    assert "1 job with 0 GPU-hours" in page(found)
+    assert "1 job with 0 GPU-hours" in render_page(found)
 
 
 def test_a_trace_without_gpus_is_reported_in_cores():
@@ -210,7 +210,7 @@ class _Tags(HTMLParser):
 
 
 def test_the_page_is_well_formed_and_loads_nothing():
-    text = page(report("fifo", "windlass"))
+    text = render_page(report("fifo", "windlass"))
     tags = _Tags()
     tags.feed(text)
     assert (tags.open, tags.links) == ([], ["#figures"])
@@ -221,20 +221,20 @@ def test_the_page_is_well_formed_and_loads_nothing():
 def test_names_of_jobs_and_queues_are_escaped_in_the_page():
     job_with_markup = job(1, 0, 1, 1, queue="</script><script>alert(1)</script>", user="<b>")
     found = build(experiment("fifo", command="x <y> & z"), runs("fifo", jobs=(job_with_markup,)))
-    text = page(found)
+    text = render_page(found)
     assert text.count("</script>") == 2
     assert "alert(1)</script>" not in text
     assert "<span>x</span> <span>&lt;y&gt;</span> <span>&amp;</span> <span>z</span>" in text
 
 
 def test_the_best_of_each_row_is_marked_and_a_tie_is_not():
-    text = page(report("fifo", "windlass"))
+    text = render_page(report("fifo", "windlass"))
     assert '<td class="best">' not in text.split("Offered load")[1].split("</tr>")[0]
     found = build(
         experiment("fifo", "sjf"),
         runs("fifo", "sjf", jobs=(job(1, 0, 9, 4), job(2, 0, 12, 4), job(3, 1, 9, 4), job(4, 2, 1, 4))),
     )
-    row = page(found).split("Average wait")[1].split("</tr>")[0]
+    row = render_page(found).split("Average wait")[1].split("</tr>")[0]
     assert re.findall(r'<td class="(\w+)">', row) == ["rest", "best"]
 
 

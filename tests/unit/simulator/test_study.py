@@ -4,7 +4,7 @@ import pytest
 from small_runs import CLUSTER, FOUR, job, trace
 
 from windlass.backends.simulator import SimulationError, cluster_of
-from windlass.backends.simulator.faults import FaultKind, Rate
+from windlass.backends.simulator.faults import FaultKind, FaultRate
 from windlass.backends.simulator.study import Study
 from windlass.backends.simulator.study.costs import parse_costs
 from windlass.backends.simulator.study.faults import parse_faults
@@ -91,7 +91,10 @@ def test_an_impossible_synthetic_trace_is_refused(text, message):
 
 def test_fault_rates_are_given_by_kind():
     faults = parse_faults("node=30d/4h rank=90d", ["n1"])
-    assert faults.rates == {FaultKind.NODE: Rate(30 * 24 * HOUR, 4 * HOUR), FaultKind.RANK: Rate(90 * 24 * HOUR, 0)}
+    assert faults.rates == {
+        FaultKind.NODE: FaultRate(30 * 24 * HOUR, 4 * HOUR),
+        FaultKind.RANK: FaultRate(90 * 24 * HOUR, 0),
+    }
     assert faults.about == "Every node has faults, on average: node every 30d for 4h, rank every 90d."
 
 

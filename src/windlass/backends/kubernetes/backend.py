@@ -41,7 +41,7 @@ from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.status.events import EventRecorder
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
-from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, remembered
+from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
@@ -52,9 +52,10 @@ _DEFAULTS = BackendSettings()
 
 
 class KubernetesBackend:
-    """Empty until the watches (`watches`) have listed everything; then `recover` may be called.
+    """The port `backends.port.Backend` for one cluster.
 
-    `on_trouble` is called with messages for people that concern no single job.
+    Empty until the watches (`watches`) have listed everything; then `recover` may be called. `on_trouble` is called
+    with messages for people that concern no single job.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class KubernetesBackend:
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
-        reports = JobReports(self.inject, self._refusals.tell, self.jobs.next_number)
+        reports = JobReports(self.inject, self._refusals.tell, self.jobs.allocate_number)
         self.job_specs = JobSpecs(
             self.jobs,
             reports,
@@ -128,7 +129,7 @@ class KubernetesBackend:
     def _external_gangs(self) -> ExternalGangs:
         callbacks = BackendCallbacks(
             inject=self.inject,
-            next_number=self.jobs.next_number,
+            allocate_number=self.jobs.allocate_number,
             recount=self._recount,
             report_cluster=self.monitor.report,
             wake=self._inbox.wake,
@@ -155,7 +156,7 @@ class KubernetesBackend:
         self.gangs.recover()
         for pod in self.pods.all():
             self.router.recount(pod)
-        return Recovery(self.cluster.changed(), tuple(states), remembered(self.cluster.queues))
+        return Recovery(self.cluster.changed(), tuple(states), read_past_usage(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
         """Returns a job that has ended and whose object still exists."""
@@ -181,7 +182,7 @@ class KubernetesBackend:
             failures = await self._commits.write_all(changes.states, changes.forgotten)
         for state in changes.states:
             self.external.commit(state)
-        self._usage.note(changes.past)
+        self._usage.note(changes.past_usage)
         self._commits.record([each for each in changes.transitions if each.job_id not in failures], self._events)
         self._commits.record_failures(failures, self._events)
         return failures

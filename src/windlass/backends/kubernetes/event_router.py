@@ -22,7 +22,10 @@ from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 
 @dataclass(slots=True)
 class EventRouter:
-    """Our own gangs and the resources of pods are followed only while this process leads."""
+    """Dispatcher of the changes of pods and batch Jobs.
+
+    Our own gangs and the resources of pods are followed only while this process leads.
+    """
 
     monitor: ClusterMonitor
     jobs: JobStore
@@ -57,7 +60,7 @@ class EventRouter:
         for change in changes:
             job, there = change.object, change.kind != "deleted"
             self.external.see_object(JOBS, job, there=there)
-            gang = self.jobs.owner(self.launchers.see(job, there=there))
+            gang = self.jobs.get_by_uid(self.launchers.see(job, there=there))
             if gang is not None and self.leads:
                 self.gangs.see_launcher(gang)
 

@@ -11,7 +11,7 @@ from windlass.jobs.kubernetes.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """Times in milliseconds."""
+    """Settings of the Kubernetes backend. Times in milliseconds, except in names with `_s`."""
 
     kinds: Settings = field(default_factory=Settings)
     image_pull_timeout: int = 300_000

@@ -19,12 +19,12 @@ import msgspec
 from windlass.backends import inbox
 from windlass.backends.local import folder_lock, reservation_notes, submission_origins
 from windlass.backends.local.client_watch import ClientWatch
-from windlass.backends.local.clock import SYSTEM, BootOffset, Clock, Sources, boot_offset
+from windlass.backends.local.clock import SYSTEM, BootOffset, Clock, ClockSources, boot_offset
 from windlass.backends.local.launched_gangs import GangCommit, LaunchedGangs
 from windlass.backends.local.nodes import LocalCluster
-from windlass.backends.local.paths import StatePaths, prepare
+from windlass.backends.local.paths import StatePaths, prepare_folder
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
-from windlass.backends.local.supervisor_start import Link, start_supervisor
+from windlass.backends.local.supervisor_start import SupervisorLink, start_supervisor
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.lifecycle.events import Cancel
@@ -71,15 +71,15 @@ class LocalBackend:
         cluster: LocalCluster,
         *,
         kind: folder_lock.Kind,
-        held: folder_lock.Lock | None = None,
-        link: Link | None = None,
+        held: folder_lock.FolderLock | None = None,
+        link: SupervisorLink | None = None,
         environment: Mapping[str, str] | None = None,
         on_trouble: Callable[[str], None] = lambda _text: None,
-        sources: Sources = SYSTEM,
+        sources: ClockSources = SYSTEM,
     ) -> None:
-        self.paths: StatePaths = prepare(state)
+        self.paths: StatePaths = prepare_folder(state)
         self.cluster = cluster
-        self._lock = held or folder_lock.acquire(self.paths, kind)
+        self._lock = held or folder_lock.acquire_lock(self.paths, kind)
         try:
             self.store: StateStore = open_store(self.paths)
             self._clock = _keep_clock(self.store, sources)
@@ -88,7 +88,7 @@ class LocalBackend:
             if held is None:
                 self._lock.release()
             raise
-        self.reservations = reservation_notes.read(self.store)
+        self.reservations = reservation_notes.read_reservations(self.store)
         """Reservations made at run time; those of the cluster file are in `cluster`."""
         self._living: set[str] = set()
         """Jobs that have not ended."""
@@ -122,7 +122,7 @@ class LocalBackend:
         states = self.store.recoverable()
         self._note_living(states)
         self._gangs.recover(states)
-        for job_id, owner in submission_origins.owners(self.store).items():
+        for job_id, owner in submission_origins.clients_of_living_jobs(self.store).items():
             self._clients.add(job_id, owner)
         self._unwritten.removed += _remove_logs(self.paths, self.store.unremoved())
         past = self.store.meta(_PAST_USAGE)
@@ -172,8 +172,8 @@ class LocalBackend:
         notes.origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
         if changes.states:
             notes.meta["next_number"] = str(self._next_number)
-        if changes.past:
-            notes.meta[_PAST_USAGE] = msgspec.json.encode(changes.past).decode()
+        if changes.past_usage:
+            notes.meta[_PAST_USAGE] = msgspec.json.encode(changes.past_usage).decode()
         return _PendingCommit(changes, gangs, since.promises)
 
     def _note_living(self, states: Iterable[JobState]) -> None:
@@ -213,7 +213,7 @@ class LocalBackend:
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
         """Replaces the reservations made at run time; they are on disk when this returns. Raises BackendError."""
-        self.store.note(reservation_notes.notes(reservations))
+        self.store.note(reservation_notes.reservation_note(reservations))
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
@@ -243,7 +243,7 @@ def _remove_logs(paths: StatePaths, job_ids: Sequence[str]) -> Sequence[str]:
     return job_ids
 
 
-def _keep_clock(store: StateStore, sources: Sources) -> Clock:
+def _keep_clock(store: StateStore, sources: ClockSources) -> Clock:
     boot_id, _, kept_offset = (store.meta("clock") or "").rpartition(" ")
     kept = boot_offset(sources, BootOffset(boot_id, int(kept_offset)) if boot_id else None, store.last_time())
     if (kept.boot_id, str(kept.offset)) != (boot_id, kept_offset):

@@ -10,7 +10,7 @@ from windlass import wire
 from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
 from windlass.backends.local.paths import StatePaths, state_id
 from windlass.backends.local.state_reader import StateReader
-from windlass.backends.local.submission_origins import environment
+from windlass.backends.local.submission_origins import environment_of
 from windlass.core.model.job import Job
 
 
@@ -42,7 +42,7 @@ def _place(records: StateReader, paths: StatePaths, job_id: str, job: Job) -> st
     place = {
         wire.CHECKPOINTS: default_place(state_id(paths), job_id),
         # without an environment of their client, ranks inherit the controller's, which is not recorded
-        **(environment(records, job_id) or {}),
+        **(environment_of(records, job_id) or {}),
         **job.roles[0].env,
     }[wire.CHECKPOINTS]
     return place if "://" in place else str(Path(job.workdir or Path.home(), Path(place).expanduser()))

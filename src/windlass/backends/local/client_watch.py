@@ -13,7 +13,7 @@ from windlass.backends.local.clock import SYSTEM
 from windlass.backends.local.supervisor import proc
 
 
-def describe(pid: int) -> str:
+def process_identity(pid: int) -> str:
     """Returns the identity of a process; "" if there is no such process."""
     seen = proc.stat(pid)
     return f"{pid}:{seen.started}:{SYSTEM.boot_id()}" if seen else ""

@@ -15,7 +15,7 @@ class BootOffset(NamedTuple):
     offset: int
 
 
-class Sources(NamedTuple):
+class ClockSources(NamedTuple):
     """Sources of time, in ms; tests replace them."""
 
     boot_id: Callable[[], str]
@@ -35,13 +35,13 @@ def _wall() -> int:
     return time.time_ns() // 1_000_000
 
 
-SYSTEM = Sources(_boot_id, _boottime, _wall)
+SYSTEM = ClockSources(_boot_id, _boottime, _wall)
 
 
 class Clock(NamedTuple):
     """A clock: `now` is boot time plus `offset`, both in ms."""
 
-    sources: Sources
+    sources: ClockSources
     offset: int
 
     def now(self) -> int:
@@ -49,7 +49,7 @@ class Clock(NamedTuple):
         return self.sources.boottime() + self.offset
 
 
-def boot_offset(sources: Sources, kept: BootOffset | None, last: int) -> BootOffset:
+def boot_offset(sources: ClockSources, kept: BootOffset | None, last: int) -> BootOffset:
     """Returns the offset of this boot: the stored one, or a new one from the wall clock, with time after `last`."""
     boot_id = sources.boot_id()
     if kept is not None and kept.boot_id == boot_id:

@@ -15,7 +15,7 @@ from windlass.backends.port import BackendError
 Kind: TypeAlias = Literal["up", "run"]
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """The process that holds the lock. `started` in clock ticks since boot."""
 
     pid: int
@@ -26,14 +26,14 @@ class Holder(NamedTuple):
 class HeldError(BackendError):
     """Another process controls this state folder; `holder` is None if it has not written its identity yet."""
 
-    def __init__(self, paths: StatePaths, holder: Holder | None) -> None:
+    def __init__(self, paths: StatePaths, holder: LockHolder | None) -> None:
         self.holder = holder
         subject = f"`windlass {holder.kind}` (pid {holder.pid})" if holder else "another windlass"
         super().__init__(f"{subject} already controls {paths.root}")
 
 
 @dataclass(slots=True)
-class Lock:
+class FolderLock:
     """A held lock. It ends with the process in any case, or with `release`."""
 
     descriptor: int
@@ -45,7 +45,7 @@ class Lock:
             self.descriptor = -1
 
 
-def acquire(paths: StatePaths, kind: Kind) -> Lock:
+def acquire_lock(paths: StatePaths, kind: Kind) -> FolderLock:
     """Takes the lock without waiting. Raises HeldError, and BackendError if the folder cannot be written."""
     try:
         descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,16 +55,16 @@ def acquire(paths: StatePaths, kind: Kind) -> Lock:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise HeldError(paths, holder(paths)) from None
+        raise HeldError(paths, read_holder(paths)) from None
     _write_holder(descriptor, kind)
-    return Lock(descriptor)
+    return FolderLock(descriptor)
 
 
-def holder(paths: StatePaths) -> Holder | None:
+def read_holder(paths: StatePaths) -> LockHolder | None:
     """Returns the process that holds the lock, or None."""
     try:
         content = json.loads(paths.lock.read_bytes())
-        found = Holder(content["pid"], content["started"], content["kind"])
+        found = LockHolder(content["pid"], content["started"], content["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if proc.is_alive(found.pid, found.started) else None

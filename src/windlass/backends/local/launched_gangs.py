@@ -16,7 +16,7 @@ from windlass.backends.local.paths import StatePaths, state_id
 from windlass.backends.local.state_store import Notes, StateStore
 from windlass.backends.local.supervisor_client import Acknowledgements, SupervisorClient
 from windlass.backends.local.supervisor_connection import Report
-from windlass.backends.local.supervisor_start import Link
+from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import Changes, JobEvent
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.events import Exit
@@ -52,7 +52,7 @@ class LaunchedGangs:
         paths: StatePaths,
         store: StateStore,
         cluster: LocalCluster,
-        link: Link,
+        link: SupervisorLink,
         hello: Mapping[str, Any],
         *,
         environment: Mapping[str, str],
@@ -158,14 +158,14 @@ class LaunchedGangs:
         if (failure := self._find_launch_failure(gang, others)) is not None:
             self._report_all(gang.give_up(failure))
             return
-        inherited = submission_origins.environment(self._store, job_id)
+        inherited = submission_origins.environment_of(self._store, job_id)
         message = spawn_message(
             gang,
             nodes=self._nodes,
             logs=self._paths.generation_logs(*key),
             inherited=self._environment if inherited is None else inherited,
             state_id=self._state_id,
-            owner=submission_origins.owner(self._store, job_id),
+            owner=submission_origins.client_of(self._store, job_id),
             queue=next((queue for queue in self._cluster.queues if gang.job and queue.name == gang.job.queue), None),
         )
         self.supervisor.send(message)

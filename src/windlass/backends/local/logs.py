@@ -82,13 +82,13 @@ def _number(name: str) -> int | None:
     return -1 - int(member) if name != member and member.isdecimal() else None
 
 
-def read(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[LogLine]:
+def read_lines(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[LogLine]:
     """Yields all lines of all files in order of time; lines of one file keep their order. `since` in ms."""
     return heapq.merge(*(_lines(file, since) for file in files), key=lambda line: line.at)
 
 
 def _lines(file: LogFile, since: int | None) -> Iterator[LogLine]:
-    cursor = Cursor(file, since=since)
+    cursor = LogCursor(file, since=since)
     try:
         while lines := cursor.poll():
             yield from lines
@@ -97,7 +97,7 @@ def _lines(file: LogFile, since: int | None) -> Iterator[LogLine]:
         cursor.close()
 
 
-class Cursor:
+class LogCursor:
     """A position in one stream. `poll` returns the lines since then; without new lines it costs two system calls."""
 
     def __init__(self, file: LogFile, *, since: int | None = None) -> None:

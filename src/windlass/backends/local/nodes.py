@@ -58,7 +58,7 @@ class Machine(NamedTuple):
     """Whole GPUs, and MIG instances."""
 
 
-def machine(*, load_nvml: Callable[[], ModuleType | None] | None = None) -> Machine:
+def inspect_machine(*, load_nvml: Callable[[], ModuleType | None] | None = None) -> Machine:
     """Inspects this machine. Without a GPU driver, or with one that does not answer, there are no GPUs."""
     return Machine(usable_cpu(), usable_memory(), hardware.discover_gpus(load_nvml or hardware.load_nvml))
 

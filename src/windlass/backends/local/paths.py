@@ -52,7 +52,7 @@ class StatePaths:
         return self.logs / job_id / str(generation)
 
 
-def prepare(root: Path) -> StatePaths:
+def prepare_folder(root: Path) -> StatePaths:
     """Creates the folder if needed, mode 0700. Raises BackendError if it cannot be written."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,12 +13,12 @@ from windlass.core.model.reservation import Reservation
 _KEY = "reservations"
 
 
-def read(records: StateReader) -> tuple[Reservation, ...]:
+def read_reservations(records: StateReader) -> tuple[Reservation, ...]:
     """Returns every reservation that was made and not deleted, past ones included, in the order of creation."""
     written = records.meta(_KEY)
     return msgspec.json.decode(written, type=tuple[Reservation, ...]) if written else ()
 
 
-def notes(reservations: Iterable[Reservation]) -> Notes:
+def reservation_note(reservations: Iterable[Reservation]) -> Notes:
     """Returns the note that replaces all stored reservations by these."""
     return Notes(meta={_KEY: msgspec.json.encode(list(reservations)).decode()})

@@ -13,7 +13,7 @@ from windlass.backends.local.launched_gang import Key
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.supervisor import proc, process_cleanup
 from windlass.backends.local.supervisor_connection import Report, SupervisorConnection
-from windlass.backends.local.supervisor_start import Link, start_supervisor
+from windlass.backends.local.supervisor_start import SupervisorLink, start_supervisor
 from windlass.backends.port import BackendError
 
 _HELLO_TIMEOUT_S = 30.0
@@ -42,7 +42,7 @@ class SupervisorClient:
     def __init__(
         self,
         paths: StatePaths,
-        link: Link,
+        link: SupervisorLink,
         hello: Mapping[str, Any],
         reported_before: Acknowledgements,
         *,
@@ -94,7 +94,7 @@ class SupervisorClient:
         while _has_living(self._watchdogs) and time.monotonic() < until:
             time.sleep(0.002)
 
-    def _open(self, link: Link, number: int) -> SupervisorConnection:
+    def _open(self, link: SupervisorLink, number: int) -> SupervisorConnection:
         if link.watchdog:
             self._watchdogs.add(link.watchdog)
         connection = SupervisorConnection(link, number)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from windlass.backends.local.supervisor_start import Link
+from windlass.backends.local.supervisor_start import SupervisorLink
 
 Report: TypeAlias = dict[str, Any]
 
@@ -18,7 +18,7 @@ _END_TIMEOUT_S = 15.0
 class SupervisorConnection:
     """A connection with a `number`, which distinguishes it from earlier ones after a supervisor was replaced."""
 
-    def __init__(self, link: Link, number: int) -> None:
+    def __init__(self, link: SupervisorLink, number: int) -> None:
         self.link = link
         self.number = number
         self.supervisor = ""

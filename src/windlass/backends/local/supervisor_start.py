@@ -26,7 +26,7 @@ _PART, _PARTS = "WINDLASS_LOG_PART", "WINDLASS_LOG_PARTS"
 _DEFAULT_PART, _DEFAULT_PARTS = "64Mi", "4"
 
 
-class Link(NamedTuple):
+class SupervisorLink(NamedTuple):
     """A connection to a supervisor, which may still be starting.
 
     `watchdog`: pid of the process started for it; 0 if the supervisor was already running.
@@ -36,7 +36,7 @@ class Link(NamedTuple):
     watchdog: int = 0
 
 
-def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> Link:
+def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> SupervisorLink:
     """Connects to the running supervisor of this folder, or starts one; returns at once. The caller holds the lock.
 
     `fresh` starts a new one in any case: it kills the old one if that does not end by itself. Raises BackendError.
@@ -44,7 +44,7 @@ def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> Link:
     part_bytes, parts = log_limits(os.environ)
     try:
         living = None if fresh else _connect(paths)
-        return Link(living) if living is not None else _start(paths, part_bytes, parts)
+        return SupervisorLink(living) if living is not None else _start(paths, part_bytes, parts)
     except OSError as error:
         raise BackendError(f"cannot start the process supervisor in {paths.root}: {error.strerror}") from error
 
@@ -82,7 +82,7 @@ def _connect(paths: StatePaths) -> socket.socket | None:
     return connection
 
 
-def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
+def _start(paths: StatePaths, part_bytes: int, parts: int) -> SupervisorLink:
     """Listens on the supervisor's behalf, so that early messages wait for it in the socket."""
     marker = state_id(paths)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -99,7 +99,7 @@ def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
         )
         connection = _connect(paths)
     assert connection is not None  # noqa: S101 - this process listens
-    return Link(connection, watchdog)
+    return SupervisorLink(connection, watchdog)
 
 
 def _spawn(paths: StatePaths, listener: int, arguments: list[str]) -> int:

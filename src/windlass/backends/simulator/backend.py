@@ -14,7 +14,7 @@ from windlass.core.model.status import TERMINAL, JobState
 
 
 class SimulationOver(Exception):  # noqa: N818 - the end of a simulation is no error
-    """Nothing is scheduled any more: a wait would last for ever."""
+    """Signal that nothing is scheduled any more: a wait would last for ever."""
 
 
 class SimulatorBackend:
@@ -57,7 +57,7 @@ class SimulatorBackend:
         return state if state is not None and state.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
-        """Advances virtual time. Raises Over if it would wait for ever."""
+        """Advances virtual time. Raises SimulationOver if it would wait for ever."""
         self._watch()
         if until is None and self.universe.timeline.over:
             raise SimulationOver

@@ -28,7 +28,7 @@ def cluster_of(nodes: int, gpus: int = 8, *, cpus: int = 0, memory: int = 0, que
 def read_nodes(path: str) -> Cluster:
     """Reads a Windlass cluster file (YAML), openb's list of nodes or Muri's cluster (CSV, gzip or not).
 
-    Raises TraceError, and JobError for a cluster file.
+    Raises TraceError, and InputError for a cluster file.
     """
     lines = Lines(path)
     try:
@@ -60,9 +60,9 @@ def _nodes(path: str, rows: list[dict[str, str]], nodes_of: Callable[[Mapping[st
 
 def _openb(cells: Mapping[str, str]) -> list[Node]:
     amounts = {
-        GPU: c.gpus(cells.get("gpu", ""), "gpu"),
-        CPU: c.whole(cells.get("cpu_milli", ""), "cpu_milli", 10**9),
-        MEMORY: c.whole(cells.get("memory_mib", ""), "memory_mib", 10**9) << 20,
+        GPU: c.parse_gpus(cells.get("gpu", ""), "gpu"),
+        CPU: c.parse_integer(cells.get("cpu_milli", ""), "cpu_milli", 10**9),
+        MEMORY: c.parse_integer(cells.get("memory_mib", ""), "memory_mib", 10**9) << 20,
     }
     capacity = {name: amount for name, amount in amounts.items() if amount}
     return [Node(cells["sn"], capacity, {GPU_TYPE: cells.get("model", "")}, sharing=MILLI)]
@@ -70,8 +70,8 @@ def _openb(cells: Mapping[str, str]) -> list[Node]:
 
 def _muri(cells: Mapping[str, str]) -> list[Node]:
     """Parses Muri's cluster without processors and memory: no job of its traces requests any."""
-    count = c.whole(cells["num_node_p_switch"], "num_node_p_switch", _MAX_NODES)
-    gpus = c.gpus(cells["num_gpu_p_node"], "num_gpu_p_node")
+    count = c.parse_integer(cells["num_node_p_switch"], "num_node_p_switch", _MAX_NODES)
+    gpus = c.parse_gpus(cells["num_gpu_p_node"], "num_gpu_p_node")
     return [Node(f"n{number}", {GPU: gpus}) for number in range(1, count + 1)]
 
 

@@ -31,7 +31,7 @@ class FaultKind(StrEnum):
     GANG = "gang"
     """All processes of one gang on the node vanish without a report."""
     SLOW = "slow"
-    """Gangs with a rank on the node run at `speed`: the slowest member determines the gang's."""
+    """Gangs with a rank on the node run at `Fault.speed`: the slowest member determines the gang's."""
     RECLAIM = "reclaim"
     """A preemptible node: closed to new work for `notice` ms, then it dies like NODE."""
 
@@ -49,14 +49,14 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class FaultRate:
     """Mean time between two faults of a node, and mean duration; both exponential, in ms."""
 
     between: int
     lasts: int = 0
 
 
-Rates = dict[FaultKind, Rate]
+Rates = dict[FaultKind, FaultRate]
 
 _LASTING = (FaultKind.NODE, FaultKind.UNREACHABLE, FaultKind.GPU, FaultKind.SLOW, FaultKind.RECLAIM)
 
@@ -79,7 +79,7 @@ def _notice(kind: FaultKind, notice: int) -> int:
     return notice if kind is FaultKind.RECLAIM else 0
 
 
-def _times(rate: Rate, horizon: int, rng: Random) -> Iterator[tuple[int, int]]:
+def _times(rate: FaultRate, horizon: int, rng: Random) -> Iterator[tuple[int, int]]:
     """Yields (begin, end) of one kind of fault on one node: it cannot fail again before it is repaired."""
     now = 0
     for gap in repeat(rate.between):

@@ -14,7 +14,10 @@ from windlass.core.model.status import Placement
 
 @dataclass(slots=True, eq=False)
 class Generation:
-    """Times in ms. `run` is time at normal speed, in thousandths of a ms: slowed time counts less."""
+    """One start of a simulated gang. Times in ms.
+
+    `run` is time at normal speed, in thousandths of a ms: slowed time counts less.
+    """
 
     job_id: str
     number: int

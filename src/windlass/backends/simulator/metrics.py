@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.backends.simulator.gangs import requested_units
-from windlass.backends.simulator.outcome import Cause, Outcome
+from windlass.backends.simulator.outcome import EndCause, Outcome
 
 BOUND = 10_000
 """Minimum run time in bounded slowdown, in ms: Feitelson et al., "Theory and Practice in Parallel Job
@@ -37,9 +37,9 @@ class GroupMetrics:
 
     jobs: int
     jct: Spread
-    """From submission to the end."""
+    """Time from submission to the end."""
     wait: Spread
-    """From submission to the end, minus the time on nodes."""
+    """Time from submission to the end, minus the time on nodes."""
     slowdown: Spread
     """max(1, JCT / max(run time, BOUND))."""
     held: float
@@ -54,7 +54,7 @@ class Metrics:
     by_queue: Mapping[str, GroupMetrics]
     by_size: Mapping[str, GroupMetrics]
     makespan: int
-    """From the first submission to the last end."""
+    """Time from the first submission to the last end."""
     unallocated: float
     """Share of the capacity over the makespan that no job held."""
     fragmentation: float
@@ -85,8 +85,8 @@ def measure(outcome: Outcome) -> Metrics:
         offered_load=_offered_load(outcome, jobs),
         fairness_max=float(fairness.max(initial=0.0)),
         unfair=float((fairness > UNFAIR).mean()) if len(fairness) else 0.0,
-        preemptions=int((outcome.cause == Cause.PREEMPTED).sum()),
-        killed=int((outcome.cause == Cause.KILLED).sum()),
+        preemptions=int((outcome.cause == EndCause.PREEMPTED).sum()),
+        killed=int((outcome.cause == EndCause.KILLED).sum()),
         left_out=outcome.left_out,
     )
 

@@ -18,7 +18,7 @@ Times = NDArray[np.int64]
 NEVER = -1
 
 
-class Cause(IntEnum):
+class EndCause(IntEnum):
     """The cause of a run's end."""
 
     FINISHED = 0
@@ -85,7 +85,7 @@ class Outcome:
     def ended(self) -> NDArray[np.bool_]:
         """bool[J]: whether a job finished or was killed; False for jobs left out, or whose nodes never recovered."""
         found = np.zeros(len(self.trace.jobs), dtype=np.bool_)
-        found[self.job[(self.cause == Cause.FINISHED) | (self.cause == Cause.KILLED)]] = True
+        found[self.job[(self.cause == EndCause.FINISHED) | (self.cause == EndCause.KILLED)]] = True
         return found
 
     @cached_property

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from windlass.backends.simulator.gangs import milli_units
-from windlass.backends.simulator.outcome import Cause, Outcome
+from windlass.backends.simulator.outcome import EndCause, Outcome
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.model.gang import Demand
 from windlass.core.model.policy import Policy
@@ -18,7 +18,7 @@ from windlass.core.model.status import Placement
 from windlass.jobs.cluster.cluster_file import Cluster
 
 
-class Record:
+class RunRecord:
     """An append-only record of runs; `outcome` returns it as arrays."""
 
     def __init__(self, table: NodeTable, unit: str) -> None:
@@ -27,7 +27,7 @@ class Record:
         self._seats, self._row, self._amount = array("q", [0]), array("i"), array("i")
 
     def add_run(
-        self, job: int, demands: tuple[Demand, ...], placement: Placement, begin: int, end: int, cause: Cause
+        self, job: int, demands: tuple[Demand, ...], placement: Placement, begin: int, end: int, cause: EndCause
     ) -> None:
         """Records the end of a run."""
         self._job.append(job)

@@ -13,9 +13,9 @@ from heapq import heappop, heappush
 
 from windlass.backends.simulator.errors import TraceError
 from windlass.backends.simulator.gangs import gang_of, sizes_of, unit_of
-from windlass.backends.simulator.outcome import Cause, Outcome
+from windlass.backends.simulator.outcome import EndCause, Outcome
 from windlass.backends.simulator.progress import Costs, time_needed, work_kept
-from windlass.backends.simulator.record import Record
+from windlass.backends.simulator.record import RunRecord
 from windlass.backends.simulator.shortcuts import Shortcuts
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.cycle.scheduler import schedule
@@ -52,7 +52,7 @@ def replay(
     policy = policy or Policy()
     # 1. the gang of every job, and an empty cluster
     ledger = Ledger(cluster.nodes, queues_of(trace, cluster), cluster.topology, policy)
-    gangs, left_out = fitting(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
+    gangs, left_out = fitting_gangs(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
     shortcuts = Shortcuts(ledger, policy, queues_of(trace, cluster), gangs)
     run = _Run(trace, gangs, ledger, shortcuts, costs or Costs(), kill=kill)
     # 2. from one time to the next
@@ -74,7 +74,7 @@ def queues_of(trace: Trace, cluster: Cluster) -> tuple[Queue, ...]:
     return tuple(({job.queue: Queue(job.queue) for job in trace.jobs} | named).values())
 
 
-def fitting(
+def fitting_gangs(
     trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool
 ) -> tuple[list[PendingGang], Counter[str]]:
     """Returns the gangs that fit, numbered by the trace's jobs from 1, and the number of others by cause."""
@@ -107,7 +107,7 @@ class _Run:
     def __init__(
         self, trace: Trace, gangs: list[PendingGang], ledger: Ledger, shortcuts: Shortcuts, costs: Costs, *, kill: bool
     ) -> None:
-        self.record = Record(ledger.snapshot().table, unit_of(trace))
+        self.record = RunRecord(ledger.snapshot().table, unit_of(trace))
         self.done = 0
         self._ledger, self._shortcuts = ledger, shortcuts
         self._costs, self._kill = costs, kill
@@ -122,7 +122,7 @@ class _Run:
         self._holding: dict[str, tuple[PendingGang, RunningGang]] = {}
         self._due: int | None = None
         """When the last plan is to be repeated without an event."""
-        self._ends: list[tuple[int, int, str, Cause]] = []
+        self._ends: list[tuple[int, int, str, EndCause]] = []
         """(time, start of the run, id, cause): outdated if the job has another run by then."""
         self._work_left = {gang.id: trace.jobs[gang.number - 1].duration for gang in gangs}
 
@@ -210,7 +210,7 @@ class _Run:
             self._shortcuts.starts(gang)
             self._start(gang, admission.placement, admission.grant, now)
         for preemption in plan.preemptions:
-            gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
+            gang, running = self._stop(preemption.job_id, now, EndCause.PREEMPTED)
             held = now - running.admitted_at
             self._work_left[gang.id] -= work_kept(held, self._costs, first=gang.run_time == 0, stopped=True)
             again = replace(gang, run_time=gang.run_time + held, service=running.service_at(now), stopped_at=now)
@@ -221,9 +221,9 @@ class _Run:
         needs = time_needed(self._work_left[gang.id], self._costs, first=gang.run_time == 0)
         killed = self._kill and gang.walltime is not None and gang.walltime < needs
         end = now + (gang.walltime if killed and gang.walltime is not None else needs)
-        heappush(self._ends, (end, now, gang.id, Cause.KILLED if killed else Cause.FINISHED))
+        heappush(self._ends, (end, now, gang.id, EndCause.KILLED if killed else EndCause.FINISHED))
 
-    def _stop(self, job_id: str, now: int, cause: Cause) -> tuple[PendingGang, RunningGang]:
+    def _stop(self, job_id: str, now: int, cause: EndCause) -> tuple[PendingGang, RunningGang]:
         gang, running = self._holding.pop(job_id)
         self._freed = True
         self._ledger.release(job_id)

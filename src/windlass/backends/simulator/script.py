@@ -30,6 +30,6 @@ class Delays:
     """Delays of a cluster's reactions, in ms."""
 
     start: int = 0
-    """From a launch until every member runs."""
+    """Time from a launch until every member runs."""
     detect: int = 0
-    """From a node's failure until it is detected."""
+    """Time from a node's failure until it is detected."""

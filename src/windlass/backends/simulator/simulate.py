@@ -11,10 +11,10 @@ from windlass.backends.port import ClusterChanged, JobArrived
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.faults import Fault
 from windlass.backends.simulator.gangs import id_of, job_of, number_of, sizes_of, unit_of
-from windlass.backends.simulator.outcome import Cause, Outcome
+from windlass.backends.simulator.outcome import EndCause, Outcome
 from windlass.backends.simulator.progress import Costs
-from windlass.backends.simulator.record import Record
-from windlass.backends.simulator.replay import fitting, queues_of
+from windlass.backends.simulator.record import RunRecord
+from windlass.backends.simulator.replay import fitting_gangs, queues_of
 from windlass.backends.simulator.script import Delays, Script
 from windlass.backends.simulator.traces.job import Trace
 from windlass.backends.simulator.universe import Universe
@@ -50,8 +50,8 @@ def simulate(
     policy = policy or Policy()
     queues = queues_of(trace, cluster)
     table = build_table(cluster.nodes, cluster.topology, epoch=0)
-    gangs, left_out = fitting(trace, cluster, table, skip_bad=skip_bad)
-    record = Record(table, unit_of(trace))
+    gangs, left_out = fitting_gangs(trace, cluster, table, skip_bad=skip_bad)
+    record = RunRecord(table, unit_of(trace))
     sizes = sizes_of(cluster.nodes)
     # 1. a universe with everything that will happen
     universe = Universe(
@@ -83,5 +83,7 @@ def drive(running: Coroutine[Any, Any, None]) -> None:
         running.close()
 
 
-def _record(record: Record, job_id: str, job: Job, placement: Placement, begin: int, end: int, cause: Cause) -> None:
+def _record(
+    record: RunRecord, job_id: str, job: Job, placement: Placement, begin: int, end: int, cause: EndCause
+) -> None:
     record.add_run(number_of(job_id) - 1, demands_of(job), placement, begin, end, cause)

@@ -13,7 +13,7 @@ from windlass.backends.port import JobEvent
 from windlass.backends.simulator.faults import NORMAL
 from windlass.backends.simulator.generation import Generation
 from windlass.backends.simulator.machines import Machines
-from windlass.backends.simulator.outcome import Cause
+from windlass.backends.simulator.outcome import EndCause
 from windlass.backends.simulator.progress import Costs, time_needed
 from windlass.backends.simulator.script import Delays, Script
 from windlass.backends.simulator.timeline import FIRST, Timeline
@@ -26,7 +26,7 @@ from windlass.core.model.status import JobState, Placement, Target
 from windlass.core.nodes.binding_check import StalePlacement, find_stale_node
 
 ScriptOf: TypeAlias = Callable[[str, Job], Script]
-RunEndCallback: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
+RunEndCallback: TypeAlias = Callable[[str, Job, Placement, int, int, EndCause], None]
 """Called with every ended generation: id, job as sized, placement, from, until, cause."""
 SIGKILL = 9
 SIGTERM = 15
@@ -205,7 +205,7 @@ class SimulatedGangs:
         cause = _cause_of(gang, self._states.get(gang.job_id))
         work = self._work_left[gang.job_id]
         if work is not None:
-            kept = work if cause is Cause.FINISHED else gang.saved_work(self._costs)
+            kept = work if cause is EndCause.FINISHED else gang.saved_work(self._costs)
             self._work_left[gang.job_id] = max(0, work - kept)
         job = job_in_size(self._states[gang.job_id].job, gang.placement)
         self._on_run_end(gang.job_id, job, gang.placement, gang.begun, self._timeline.now, cause)
@@ -242,11 +242,11 @@ def _find_stale_node(
     return find_stale_node(demands_of(job), gang.placement, nodes, held)
 
 
-def _cause_of(gang: Generation, state: JobState | None) -> Cause:
+def _cause_of(gang: Generation, state: JobState | None) -> EndCause:
     """Returns the cause of a run's end, from the state that the controller has committed."""
     target = state.status.target if state else None
     if target is Target.SUCCEED:
-        return Cause.FINISHED
+        return EndCause.FINISHED
     if state is not None and state.status.reason in ("WalltimeExceeded", "DeadlineExceeded"):
-        return Cause.KILLED
-    return Cause.LOST if gang.failed else Cause.PREEMPTED
+        return EndCause.KILLED
+    return EndCause.LOST if gang.failed else EndCause.PREEMPTED

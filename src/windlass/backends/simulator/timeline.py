@@ -13,9 +13,10 @@ FIRST, THEN = 0, 1
 
 
 class Timeline:
-    """`schedule` schedules an action, `take` advances time. It outlives every controller.
+    """Queue of future events and actions in virtual time. It outlives every controller.
 
-    An event is kept until a controller has committed that it processed it.
+    `schedule` schedules an action, `take` advances time. An event is kept until a controller has committed that it
+    processed it.
     """
 
     def __init__(self, start: int) -> None:

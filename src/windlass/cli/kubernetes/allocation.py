@@ -15,7 +15,7 @@ from windlass.cli.kubernetes.submission import SubmitRequest
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.description.options import RunOptions
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 _POLL_S = 0.2
@@ -71,5 +71,5 @@ def _cancel(cluster: ClusterClient, job_id: str, by: str) -> None:
     try:
         cluster.act("cancel", job_id, by=by)
     except ApiError as error:
-        if error.code is not Code.WRONG_STATE:
+        if error.code is not ErrorCode.WRONG_STATE:
             raise

@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.client import access, api_errors
 from windlass.backends.kubernetes.client.access import Access, AccessError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 T = TypeVar("T")
 _SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
@@ -50,7 +50,7 @@ class ApiSession:
         try:
             return cls(access.find(context or None))
         except AccessError as error:
-            raise ApiError(Code.BAD_REQUEST, str(error)) from None
+            raise ApiError(ErrorCode.BAD_REQUEST, str(error)) from None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine to its end and returns its result; started tasks make progress meanwhile."""
@@ -105,16 +105,16 @@ def translate_error(error: Exception) -> ApiError:
     """Returns an ApiError with the code for the kind of error."""
     if isinstance(error, api_errors.Unreachable):
         plain = _SETTINGS.sub("", str(error))
-        return ApiError(Code.GONE, plain, "check that kubectl reaches the cluster, and which context is selected")
+        return ApiError(ErrorCode.GONE, plain, "check that kubectl reaches the cluster, and which context is selected")
     if isinstance(error, api_errors.ApiError):
         codes = {
-            400: Code.BAD_REQUEST,
-            401: Code.NOT_ALLOWED,
-            403: Code.NOT_ALLOWED,
-            404: Code.NO_SUCH_JOB,
-            409: Code.WRONG_STATE,
-            413: Code.BAD_REQUEST,
-            422: Code.BAD_REQUEST,
+            400: ErrorCode.BAD_REQUEST,
+            401: ErrorCode.NOT_ALLOWED,
+            403: ErrorCode.NOT_ALLOWED,
+            404: ErrorCode.NO_SUCH_JOB,
+            409: ErrorCode.WRONG_STATE,
+            413: ErrorCode.BAD_REQUEST,
+            422: ErrorCode.BAD_REQUEST,
         }
-        return ApiError(codes.get(error.status, Code.INTERNAL), str(error))
-    return ApiError(Code.BAD_REQUEST, str(error))
+        return ApiError(codes.get(error.status, ErrorCode.INTERNAL), str(error))
+    return ApiError(ErrorCode.BAD_REQUEST, str(error))

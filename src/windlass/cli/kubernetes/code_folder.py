@@ -9,7 +9,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.kubernetes.pods.code_archive import File, Packed, largest, pack, too_large
+from windlass.jobs.kubernetes.pods.code_archive import CodeArchive, File, describe_largest_files, pack, size_fault
 
 IGNORE_FILE = ".windlassignore"
 _ALWAYS = (".git/", ".hg/", ".svn/", "__pycache__/", "*.pyc", ".DS_Store", IGNORE_FILE)
@@ -21,7 +21,7 @@ _FIXES = (
 )
 
 
-def pack_folder(folder: Path) -> Packed:
+def pack_folder(folder: Path) -> CodeArchive:
     """Packs a folder without the files ignored by `.windlassignore` or, if the folder has none, by `.gitignore`.
 
     Raises UsageError if it is not a folder, or is too large to be shipped.
@@ -29,7 +29,7 @@ def pack_folder(folder: Path) -> Packed:
     if not folder.is_dir():
         raise UsageError(f"--ship {folder}: there is no such folder")
     packed = pack(_files(folder))
-    if problem := too_large(packed):
+    if problem := size_fault(packed):
         raise UsageError(f"--ship {folder}: {problem}\n{_FIXES}")
     return packed
 
@@ -46,7 +46,9 @@ def _files(folder: Path) -> Iterator[File]:
         sizes[name] = len(content)
         total += len(content)
         if total > _MAX_BYTES or len(sizes) > _MAX_FILES:
-            raise UsageError(f"--ship {folder}: it is too large to be shipped with a job; {largest(sizes)}\n{_FIXES}")
+            raise UsageError(
+                f"--ship {folder}: it is too large to be shipped with a job; {describe_largest_files(sizes)}\n{_FIXES}"
+            )
         yield File(name, content, executable=os.access(path, os.X_OK))
 
 

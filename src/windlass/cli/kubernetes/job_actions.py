@@ -14,7 +14,7 @@ from windlass.cli.kubernetes.job_finder import JobFinder, list_pods
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.core.model.status import TERMINAL, Phase
 from windlass.server.actions import describe_end
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 CANCEL_ANNOTATION = "windlass.dev/cancel"
@@ -37,7 +37,7 @@ def apply_action(session: ApiSession, finder: JobFinder, action: JobAction, name
         refusals = [(each, _refusal(action.verb, each)) for each in finder.get(name)]
         allowed = {each.id: each for each, refusal in refusals if not refusal}
         if not allowed:
-            raise ApiError(Code.WRONG_STATE, f"{name} {refusals[-1][1]}")
+            raise ApiError(ErrorCode.WRONG_STATE, f"{name} {refusals[-1][1]}")
         possible |= allowed
     session.run(_apply_to_all(session, action, list(possible.values())))
     return {"jobs": [{"id": job_id} for job_id in possible]}

@@ -16,7 +16,7 @@ from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.jobs.kubernetes import labels
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME
 from windlass.jobs.syntax.names import nearest
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 _OWN = resources_of(OWN_KIND)[0]
 
@@ -46,7 +46,9 @@ class JobFinder:
         """Returns the error for a name that matches no job."""
         likely = parse_job_name(text, self.namespace)
         if not likely:
-            return ApiError(Code.NO_SUCH_JOB, f"{text[:80]!r} is not a valid job name", "write NAME or NAMESPACE/NAME")
+            return ApiError(
+                ErrorCode.NO_SUCH_JOB, f"{text[:80]!r} is not a valid job name", "write NAME or NAMESPACE/NAME"
+            )
         try:
             known = self.all(None)
         except ApiError:  # without the permission to list jobs, no similar name is suggested
@@ -65,7 +67,7 @@ class JobFinder:
         try:
             return self._session.run(self._all(namespace))
         except ApiError as error:
-            if error.code is not Code.NOT_ALLOWED or namespace is not None:
+            if error.code is not ErrorCode.NOT_ALLOWED or namespace is not None:
                 raise
         return self._session.run(self._all(self.namespace))
 
@@ -168,11 +170,11 @@ def unknown_job_error(text: str, wanted: JobName, known: Sequence[JobObject]) ->
     if elsewhere := [each for each in known if wanted.name in _names(each)]:
         ids = ", ".join(sorted({_id(each, wanted.name) for each in elsewhere})[:_MAX_SHOWN])
         namespaces = sorted({each.namespace for each in elsewhere})
-        return ApiError(Code.NO_SUCH_JOB, f"{no}; there is {ids}", f"use that name, or -n {namespaces[0]}")
+        return ApiError(ErrorCode.NO_SUCH_JOB, f"{no}; there is {ids}", f"use that name, or -n {namespaces[0]}")
     here = {name: _id(each, name) for each in known if each.namespace == wanted.namespace for name in _names(each)}
     near = nearest(wanted.name, here)
     hint = f"; did you mean {here[near]}?" if near else ""
-    return ApiError(Code.NO_SUCH_JOB, f"{no}{hint}", _LISTING_HINT)
+    return ApiError(ErrorCode.NO_SUCH_JOB, f"{no}{hint}", _LISTING_HINT)
 
 
 def _names(job: JobObject) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.pod_logs import PodLogs
 from windlass.cli.terminal.screen import Screen
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 _MIN_POLL_S, _MAX_POLL_S = 0.05, 0.5
@@ -88,7 +88,7 @@ def _stored_logs(
         try:
             logs = cluster.stored_logs(job_id)
         except ApiError as error:
-            if error.code is Code.INTERNAL:
+            if error.code is ErrorCode.INTERNAL:
                 raise
             continue
         latest = max((log["generation"] for log in logs), default=0)

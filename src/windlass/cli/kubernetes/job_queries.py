@@ -16,11 +16,11 @@ from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.cli.kubernetes.pod_ranks import PodRank, pod_nodes, pod_tasks, ranks_of_pods
 from windlass.core.model.status import TERMINAL, Phase
 from windlass.server import views
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.job_filter import parse_filter
 
 Json = dict[str, Any]
-_OPERATOR_UNAVAILABLE = (Code.NO_DAEMON, Code.NOT_ALLOWED)
+_OPERATOR_UNAVAILABLE = (ErrorCode.NO_DAEMON, ErrorCode.NOT_ALLOWED)
 """Errors after which the objects are read instead of asking the operator."""
 _DEFAULT_LIMIT = 1_000
 
@@ -53,7 +53,7 @@ class JobQueries:
         try:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}")
         except ApiError as error:
-            if error.code is not Code.NO_SUCH_JOB:
+            if error.code is not ErrorCode.NO_SUCH_JOB:
                 self._fall_back_to_objects(error)
             if not found:
                 raise self._unknown(name, error) from None
@@ -67,10 +67,10 @@ class JobQueries:
         """Returns the pod that currently runs a rank."""
         found = self.finder.get(name)
         if len(found) > 1:
-            raise ApiError(Code.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {found[0].id}")
+            raise ApiError(ErrorCode.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {found[0].id}")
         living = [pod for pod in self.ranks(found[0]) if pod.phase == "Running" and pod.rank == rank]
         if not living:
-            raise ApiError(Code.WRONG_STATE, f"{found[0].id} has no running pod of rank {rank}")
+            raise ApiError(ErrorCode.WRONG_STATE, f"{found[0].id} has no running pod of rank {rank}")
         return living[-1]
 
     def explain(self, name: str, what_if: str = "") -> Json:
@@ -81,7 +81,7 @@ class JobQueries:
         except ApiError as error:
             if what_if:
                 raise
-            if error.code is not Code.NO_SUCH_JOB:
+            if error.code is not ErrorCode.NO_SUCH_JOB:
                 self._fall_back_to_objects(error)
             if not found:
                 raise self._unknown(name, error) from None
@@ -116,7 +116,7 @@ class JobQueries:
 
     def _unknown(self, name: str, error: ApiError) -> ApiError:
         """Returns the error for an unknown name; the operator's own error if the name matches several ended jobs."""
-        several = error.code is Code.NO_SUCH_JOB and error.fix
+        several = error.code is ErrorCode.NO_SUCH_JOB and error.fix
         return error if several else self.finder.unknown_error(name)
 
     def _of_namespace(self, lines: Iterable[Json]) -> list[Json]:

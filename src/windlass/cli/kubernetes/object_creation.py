@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.job_objects import JobObject
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Manifest = Mapping[str, Any]
 _STRICT = "strict decoding error: "
@@ -59,15 +59,15 @@ def _explain_error(error: Refusal, resource: Resource, manifest: Manifest) -> Ex
         about = manifest["metadata"]
         command = f"kubectl delete {resource.full_name} -n {about['namespace']} {about['name']}"
         fix = f"choose another metadata.name, or delete that one: {command}"
-        return ApiError(Code.WRONG_STATE, f"{name} exists already", fix)
+        return ApiError(ErrorCode.WRONG_STATE, f"{name} exists already", fix)
     if error.is_missing:
         what = "its namespace" if "namespaces" in error.message else f"the kind {resource.kind}"
         fix = "windlass operator install defines the kinds; kubectl get namespaces lists namespaces"
-        return ApiError(Code.BAD_REQUEST, f"{name} cannot be created: this cluster lacks {what}", fix)
+        return ApiError(ErrorCode.BAD_REQUEST, f"{name} cannot be created: this cluster lacks {what}", fix)
     if _STRICT in error.message:
         what = error.message.partition(_STRICT)[2]
         fix = "this cluster's definition of the kind lacks it; --validate warn submits the job without it"
-        return ApiError(Code.BAD_REQUEST, f"{name} cannot be created: {what}", fix)
+        return ApiError(ErrorCode.BAD_REQUEST, f"{name} cannot be created: {what}", fix)
     return error
 
 
@@ -88,7 +88,7 @@ async def _ensure_code(session: ApiSession, code: Manifest) -> None:
         existing = await session.connection.get(CONFIG_MAPS, metadata["namespace"], metadata["name"])
         if existing.get("binaryData") != code["binaryData"]:
             fix = f"delete it: kubectl delete configmap -n {metadata['namespace']} {metadata['name']}"
-            raise ApiError(Code.WRONG_STATE, f"ConfigMap {metadata['name']} holds other code", fix) from None
+            raise ApiError(ErrorCode.WRONG_STATE, f"ConfigMap {metadata['name']} holds other code", fix) from None
 
 
 async def _set_owners(session: ApiSession, code: Manifest, jobs: Iterable[JobObject]) -> None:

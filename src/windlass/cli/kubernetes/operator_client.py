@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import LEASES, PODS
 from windlass.backends.kubernetes.client.resources import path as resource_path
 from windlass.cli.kubernetes.api_session import ApiSession, translate_error
-from windlass.server.errors import ApiError, Code, error_from_json
+from windlass.server.errors import ApiError, ErrorCode, error_from_json
 
 Json = dict[str, Any]
 LEASE = "windlass-system/windlass-operator"
@@ -43,7 +43,7 @@ class OperatorClient:
         try:
             return self._get(path, params)
         except ApiError as error:
-            if error.code is not Code.NO_DAEMON or self._base is None:
+            if error.code is not ErrorCode.NO_DAEMON or self._base is None:
                 raise
         self._base = None  # the Lease may name another leader by now
         return self._get(path, params)
@@ -65,7 +65,9 @@ class OperatorClient:
         except api_errors.ApiError as error:
             raise _RequestError(_operator_error(error)) from None
         except api_errors.Unreachable as error:
-            raise _RequestError(ApiError(Code.NO_DAEMON, f"the operator does not answer: {error}", _INSTALL)) from None
+            raise _RequestError(
+                ApiError(ErrorCode.NO_DAEMON, f"the operator does not answer: {error}", _INSTALL)
+            ) from None
 
     def _find(self) -> str:
         """Returns the prefix of all paths. Raises ApiError: NO_DAEMON without a leader, NOT_ALLOWED."""
@@ -75,7 +77,7 @@ class OperatorClient:
         try:
             lease = self._session.run(self._session.connection.get(LEASES, namespace or "windlass-system", name))
         except ApiError as error:
-            if error.code is not Code.NO_SUCH_JOB:
+            if error.code is not ErrorCode.NO_SUCH_JOB:
                 raise
             raise _no_operator(f"this cluster has no Lease {self._where}: no Windlass operator runs here") from None
         address = (lease["metadata"].get("annotations") or {}).get(ADDRESS)
@@ -114,4 +116,4 @@ def _operator_error(error: api_errors.ApiError) -> ApiError:
 
 
 def _no_operator(message: str) -> ApiError:
-    return ApiError(Code.NO_DAEMON, message, _INSTALL)
+    return ApiError(ErrorCode.NO_DAEMON, message, _INSTALL)

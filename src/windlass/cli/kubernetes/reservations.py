@@ -10,17 +10,17 @@ from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.jobs.syntax.timestamps import format_moment
 from windlass.server import reservation_request
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 
 
 def reserve(session: ApiSession, operator: OperatorClient, request: Json) -> Json:
     """Reserves nodes for queues, users or maintenance. Returns the reservation's line. Raises ApiError."""
-    from windlass.jobs.cluster.snapshot_file import load  # noqa: PLC0415 - rarely needed
+    from windlass.jobs.cluster.snapshot_file import from_plain  # noqa: PLC0415 - rarely needed
 
     now = int(time.time() * 1000)
-    snapshot = load(operator.get("/v1/snapshot")).snapshot
+    snapshot = from_plain(operator.get("/v1/snapshot")).snapshot
     reservation = reservation_request.make_reservation(reservation_request.read_reservation(request), snapshot, now)
     times = {"start": format_moment(reservation.start), "end": format_moment(reservation.end)}
     optional = {name: getattr(reservation, name) for name in ("nodes", "queues", "users", "reason")}
@@ -39,8 +39,8 @@ def unreserve(session: ApiSession, name: str) -> Json:
     try:
         session.run(session.connection.delete(RESERVATIONS, None, name))
     except ApiError as error:
-        if error.code is not Code.NO_SUCH_JOB:
+        if error.code is not ErrorCode.NO_SUCH_JOB:
             raise
         fix = "windlass reserve lists reservations"
-        raise ApiError(Code.NO_SUCH_JOB, f"there is no reservation {name[:60]!r}", fix) from None
+        raise ApiError(ErrorCode.NO_SUCH_JOB, f"there is no reservation {name[:60]!r}", fix) from None
     return {"name": name}

@@ -23,7 +23,7 @@ from windlass.jobs.description.submission import Submission
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
-from windlass.jobs.kubernetes.pods.code_archive import Packed, config_map, image_of, size, with_code
+from windlass.jobs.kubernetes.pods.code_archive import CodeArchive, config_map, format_size, image_of, with_code
 from windlass.jobs.syntax.text import STDIN, Text, read_text
 from windlass.jobs.syntax.yaml_tree import compose, plain
 
@@ -65,7 +65,7 @@ class SubmitRequest:
         return self.validate or Validate.STRICT
 
     def text(self) -> Text | None:
-        """Returns the text of the named file, None without one. Reads standard input only once. Raises JobError."""
+        """Returns the text of the named file, None without one. Reads standard input only once. Raises InputError."""
         file, _ = split_job_file(self.words, self.file)
         return None if file is None else read_text(file)
 
@@ -82,7 +82,7 @@ class SubmitObjects:
 
 
 def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
-    """Returns the objects of a command line. Raises JobError, UsageError, ApiError."""
+    """Returns the objects of a command line. Raises InputError, UsageError, ApiError."""
     text = request.text()
     if text is not None and holds_manifests(text):
         return _as_written(request, text, finder.namespace)
@@ -92,11 +92,11 @@ def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
     if code is None:
         return SubmitObjects(made.manifests, [*warnings, *made.warnings], [])
     files = pluralize(len(code.sizes), "file")
-    note = f"shipping the code: {files}, {size(len(code.archive))} packed ({code.name})"
+    note = f"shipping the code: {files}, {format_size(len(code.archive))} packed ({code.name})"
     return SubmitObjects([config_map(code, finder.namespace), *made.manifests], [*warnings, *made.warnings], [note])
 
 
-def jobs_with_code(request: SubmitRequest, text: Text | None) -> tuple[list[Submission], Packed | None]:
+def jobs_with_code(request: SubmitRequest, text: Text | None) -> tuple[list[Submission], CodeArchive | None]:
     """Returns the short-form jobs of a command line, each with an image, and the code that is shipped with them.
 
     Raises as `build_objects`.
@@ -117,7 +117,7 @@ def jobs_with_code(request: SubmitRequest, text: Text | None) -> tuple[list[Subm
 
 
 def pod_template_warnings(request: SubmitRequest, text: Text | None) -> list[str]:
-    """Returns warnings about the pod templates of short-form jobs. Raises JobError."""
+    """Returns warnings about the pod templates of short-form jobs. Raises InputError."""
     return [] if text is None else warnings_of_job_file(text, request.validation)
 
 
@@ -157,7 +157,7 @@ def _with_image(job: Job) -> Job:
     return replace(job, roles=roles)
 
 
-def _with_code(job: Job, code: Packed, folder: Path, base: Path) -> Job:
+def _with_code(job: Job, code: CodeArchive, folder: Path, base: Path) -> Job:
     """Moves the working folder into the shipped code; a folder outside of it is one of the image."""
     workdir = Path(job.workdir)
     if workdir.is_relative_to(folder):

@@ -21,7 +21,7 @@ from windlass.backends.kubernetes.client.resources import (
 from windlass.core.model.status import JobState, Phase
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.api_session import ApiSession
@@ -126,7 +126,7 @@ def _unplaceable(cluster: ClusterClient, waiting: Iterable[JobObject], until: fl
             try:
                 reason = cluster.unplaceable_reason(each.id)
             except ApiError as error:
-                answers = error.code is Code.NO_SUCH_JOB
+                answers = error.code is ErrorCode.NO_SUCH_JOB
         if reason:
             yield each.id, reason
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.core.model.job import Dependency, Job
-from windlass.jobs.description.submission import Submission, members
-from windlass.jobs.errors import job_error
+from windlass.jobs.description.submission import Submission, array_members
+from windlass.jobs.errors import input_error
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
@@ -35,7 +35,7 @@ class TrainingJobs:
 def build_training_jobs(
     submissions: Sequence[Submission], namespace: str, draw: DrawSuffix, known: ResolveName
 ) -> TrainingJobs:
-    """Returns the TrainingJobs of submissions. Raises JobError for an invalid one."""
+    """Returns the TrainingJobs of submissions. Raises InputError for an invalid one."""
     made = TrainingJobs([], [], [])
     here: dict[str, list[str]] = {}
     for submission in submissions:
@@ -53,7 +53,7 @@ def build_training_jobs(
 
 def _members(submission: Submission, name: str) -> list[tuple[str, Job]]:
     """Returns the name and the job of the object, or those of each member of an array."""
-    of_array = members(submission, name)
+    of_array = array_members(submission, name)
     return [(job_id.replace("_", "-"), job) for job_id, job in of_array] or [(name, submission.job)]
 
 
@@ -66,5 +66,5 @@ def _read(manifest: Manifest, submission: Submission) -> ParsedJob:
     parsed = read(manifest)
     if isinstance(parsed, Fault):
         path = parsed.path[1:] if parsed.path[:1] == ("spec",) else parsed.path
-        raise job_error(submission.source, str(Fault(path, parsed.message)) if path else parsed.message)
+        raise input_error(submission.source, str(Fault(path, parsed.message)) if path else parsed.message)
     return parsed

@@ -17,7 +17,7 @@ from windlass.cli.speedup.throughput import MeasuredRun, counted_readings
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import Connection
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json: TypeAlias = dict[str, Any]
 _POLL_S = 0.1
@@ -133,5 +133,5 @@ class _Run:
         try:
             self._connection.act("cancel", self._id, by=by, now=at_once)
         except ApiError as error:
-            if error.code is not Code.WRONG_STATE:  # it has just ended by itself
+            if error.code is not ErrorCode.WRONG_STATE:  # it has just ended by itself
                 raise

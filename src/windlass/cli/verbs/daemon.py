@@ -14,7 +14,7 @@ from windlass.cli.options import requested_cluster
 from windlass.cli.target import StateOption, state_folder
 from windlass.cli.terminal.formatting import pluralize
 from windlass.server.discovery import find_daemon
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 _STOP_TIMEOUT_S = 30.0
 
@@ -86,7 +86,7 @@ def _print_message(text: str) -> None:
 def _confirm(living: int) -> bool:
     if not sys.stdin.isatty():
         raise ApiError(
-            Code.WRONG_STATE,
+            ErrorCode.WRONG_STATE,
             f"{pluralize(living, 'job')} would be cancelled",
             "add --yes, or --keep-jobs to leave them running",
         )
@@ -99,5 +99,5 @@ def _wait_for_end(folder: Path) -> None:
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415
 
     until = time.monotonic() + _STOP_TIMEOUT_S
-    while folder_lock.holder(StatePaths(folder)) is not None and time.monotonic() < until:
+    while folder_lock.read_holder(StatePaths(folder)) is not None and time.monotonic() < until:
         time.sleep(0.02)

@@ -15,7 +15,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.formatting import state_name
 from windlass.server.discovery import open_state
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
 
@@ -63,12 +63,12 @@ def _pid(details: Json, job: str, rank: int) -> int:
         raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
     tasks = [task for task in details["tasks"] if task["rank"] == rank]
     if not tasks:
-        raise ApiError(Code.WRONG_STATE, f"{details['id']} has not started a rank {rank}")
+        raise ApiError(ErrorCode.WRONG_STATE, f"{details['id']} has not started a rank {rank}")
     latest = max(tasks, key=lambda task: int(task["generation"]))
     if latest["code"] is not None or latest["signal"] is not None:
-        raise ApiError(Code.WRONG_STATE, f"rank {rank} of {details['id']} has ended")
+        raise ApiError(ErrorCode.WRONG_STATE, f"rank {rank} of {details['id']} has ended")
     if latest["pid"] is None or details["phase"] != "Running":
-        raise ApiError(Code.WRONG_STATE, f"{details['id']} does not run: its state is {state_name(details)}")
+        raise ApiError(ErrorCode.WRONG_STATE, f"{details['id']} does not run: its state is {state_name(details)}")
     return int(latest["pid"])
 
 
@@ -77,7 +77,7 @@ def _run_beside(pid: int, command: list[str], variables: Json) -> int:
         folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - the folder may have been removed
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError as error:
-        raise ApiError(Code.WRONG_STATE, f"process {pid} cannot be inspected: {error.strerror}") from None
+        raise ApiError(ErrorCode.WRONG_STATE, f"process {pid} cannot be inspected: {error.strerror}") from None
     pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0") if entry)
     try:
         env = {**{name: value for name, _, value in pairs}, **variables}

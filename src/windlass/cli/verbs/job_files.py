@@ -116,7 +116,7 @@ def kubernetes_objects(
 ) -> Objects:
     """Returns the objects of a file of manifests, or of a short-form job: its pods, and its code if that is shipped.
 
-    Raises JobError, UsageError.
+    Raises InputError, UsageError.
     """
     from windlass.cli.kubernetes.submission import (  # noqa: PLC0415 - loads the YAML parser
         SubmitRequest,
@@ -140,7 +140,7 @@ def kubernetes_objects(
 
 
 def training_job_resources(submissions: Sequence[Submission]) -> Objects:
-    """Returns a TrainingJob for each short-form job. Raises JobError."""
+    """Returns a TrainingJob for each short-form job. Raises InputError."""
     from windlass.jobs.kubernetes.manifests.job_file_objects import resources_of_jobs  # noqa: PLC0415
 
     return resources_of_jobs(submissions)

@@ -20,7 +20,7 @@ from windlass.core.model.gang import PendingGang, RunningGang, requeue_gang, sta
 from windlass.core.model.plan import Admission, Plan, Preemption
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.snapshot import Grant, Snapshot
-from windlass.core.nodes.allocation import take
+from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, place
 from windlass.core.queues.admission_gates import is_gated
@@ -100,7 +100,7 @@ def _as_pending(run: RunningGang, now: int) -> PendingGang:
 
 def _choose_gangs(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
     snapshot, policy = cycle.snapshot, cycle.snapshot.policy
-    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.arrays, now)]
+    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.running_by_array, now)]
     queue_order = QueueOrder(classes)
     running = sorted((_as_pending(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
     for gang in merge(running, queue_order, key=lambda gang: turn_of(gang, policy)):
@@ -118,7 +118,7 @@ def _place_chosen(cycle: SchedulingCycle, chosen: list[Start], grants: Mapping[s
     free = snapshot.free.copy(order="F")
     for start in chosen:
         if start.gang.id in grants:
-            take(snapshot.table, free, grants[start.gang.id])
+            allocate_grant(snapshot.table, free, grants[start.gang.id])
     found: dict[str, Placed] = {}
     for start in chosen:
         if start.gang.id in grants:
@@ -127,7 +127,7 @@ def _place_chosen(cycle: SchedulingCycle, chosen: list[Start], grants: Mapping[s
         placed = place(free, snapshot.table, start.gang.demands, None, snapshot.policy)
         if placed is None:
             return as_chosen
-        take(snapshot.table, free, placed.grant)
+        allocate_grant(snapshot.table, free, placed.grant)
         found[start.gang.id] = placed
     return found
 
@@ -137,13 +137,13 @@ def _starts_at_once(
 ) -> Iterator[Start]:
     """The gangs that start at once: on nodes, and within quotas, that no gang has to release first."""
     left = _held_rows(snapshot, stopping)
-    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
     for start in starts:
         queue, user, request = start.gang.queue, start.gang.user, total_of(start.gang.demands)
         if left[where[start.gang.id].grant.rows].any():
             continue
         if not exceeds_available(usage, queue, request) and find_limit(usage, queue, user, request) is None:
-            usage.take(queue, user, request)
+            usage.add(queue, user, request)
             yield start
 
 

@@ -88,10 +88,12 @@ class RunningChanges:
     def may_help(self) -> bool:
         """Whether any gang could be preempted, shrunk or waited for at all; a cheap test."""
         snapshot = self._cycle.snapshot
-        ranks = {priority for _, priority in snapshot.ranks}
+        ranks = {priority for _, priority in snapshot.running_by_priority}
         waiting = {each.gangs[0].priority for each in snapshot.classes}
         outranked = bool(ranks) and min(ranks) < max(waiting, default=0)
-        return self._is_enabled and (outranked or bool(snapshot.special) or bool(self._cycle.usage.tree.children))
+        return self._is_enabled and (
+            outranked or bool(snapshot.elastic_or_stopping) or bool(self._cycle.usage.tree.children)
+        )
 
     def grow(self) -> None:
         """Gives elastic gangs the capacity that no pending gang can use. Called after the last pending gang."""
@@ -156,7 +158,7 @@ class RunningChanges:
     def _idle(self) -> IdleCapacity | None:
         """Idle capacity; None: no elastic gang runs, as in most plans."""
         cycle = self._cycle
-        if not cycle.snapshot.special:
+        if not cycle.snapshot.elastic_or_stopping:
             return None
         return IdleCapacity(
             snapshot=cycle.snapshot,

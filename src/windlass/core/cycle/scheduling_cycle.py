@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from windlass.core.model.gang import Demand, PendingGang, Turn, demands_as_placed, total_of
-from windlass.core.model.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
+from windlass.core.model.obstacle import LACKS_NODES, WITHOUT_QUOTA_CLAIM, Obstacle
 from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import take
+from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.nodes.free_capacity import FreeCapacities
 from windlass.core.nodes.node_filters import Mask
@@ -49,7 +49,10 @@ class Start(NamedTuple):
 
 
 class SchedulingCycle:
-    """Begins as its snapshot stands. Changed by `try_to_start`, `start`, `block` and `block_until_released` alone."""
+    """Mutable state of one cycle, which begins as its snapshot stands.
+
+    Changed by `try_to_start`, `start`, `block` and `block_until_released` alone.
+    """
 
     def __init__(self, snapshot: Snapshot, now: int, watched: str = "") -> None:
         """`watched`: id of a gang whose view of the nodes is kept in `watched_view`, to explain its placement."""
@@ -59,12 +62,12 @@ class SchedulingCycle:
         self.snapshot = snapshot
         self.now = now
         self.free = snapshot.free.copy(order="F")
-        self.usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+        self.usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
         """Usage of the running gangs and of those that this plan starts."""
         self.reserved_usage: QueueUsage | None = None
         """Usage once all leaving gangs have gone and blocked gangs have taken their claims; None: no gang waits for
         quota."""
-        self.arrays = dict(snapshot.arrays)
+        self.arrays = dict(snapshot.running_by_array)
         self.started: list[Start] = []
         self.obstacles: dict[str, Obstacle] = {}
         """By id of a blocked gang: its obstacle. Later gangs must not delay it."""
@@ -135,15 +138,15 @@ class SchedulingCycle:
 
     def start(self, gang: PendingGang, found: Placed) -> None:
         """Starts the gang on nodes that have room for it."""
-        take(self.snapshot.table, self.free, found.grant)
+        allocate_grant(self.snapshot.table, self.free, found.grant)
         self._largest_free = None
         self._replica_room.clear()
         self.decided.add(gang.id)
         self.profile.add_start(gang, found.grant)
         request = total_of(demands_as_placed(gang.demands, found.placement))
-        self.usage.take(gang.queue, gang.user, request)
+        self.usage.add(gang.queue, gang.user, request)
         if self.reserved_usage is not None:
-            self.reserved_usage.take(gang.queue, gang.user, request)
+            self.reserved_usage.add(gang.queue, gang.user, request)
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
         self.started.append(Start(gang, *found))
@@ -163,7 +166,7 @@ class SchedulingCycle:
         self.decided.add(gang.id)
         if obstacle in LACKS_NODES:
             self.profile.reserve(gang)
-        if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
+        if obstacle not in WITHOUT_QUOTA_CLAIM and self._is_limited(gang.queue):
             if self.reserved_usage is None:
                 self.reserved_usage = self.usage.copy()
                 _release(
@@ -172,7 +175,7 @@ class SchedulingCycle:
                 )
             request = gang.request
             claim = claim_queue(self.usage.tree, gang.queue, request)
-            self.reserved_usage.take(claim, gang.user, request)
+            self.reserved_usage.add(claim, gang.user, request)
             self.first_claims.setdefault(claim, gang)
 
     @cached_property
@@ -184,7 +187,7 @@ class SchedulingCycle:
     @cached_property
     def shares(self) -> Shares:
         """Shares of the queues, as the plan stands."""
-        return Shares(self.usage, total_capacity(self.snapshot.table), self.snapshot.past)
+        return Shares(self.usage, total_capacity(self.snapshot.table), self.snapshot.past_usage)
 
     @property
     def fair_shares(self) -> Shares | None:
@@ -245,4 +248,4 @@ class SchedulingCycle:
 
 def _release(usage: QueueUsage, releases: Iterable[VictimRelease]) -> None:
     for each in releases:
-        usage.give_back(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))
+        usage.subtract(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))

@@ -21,7 +21,7 @@ from windlass.core.model.snapshot import Grant, NodeTable
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.queues.queue_tree import charge
-from windlass.core.queues.quota import available, queue_named
+from windlass.core.queues.quota import available_quota, queue_named
 from windlass.core.reservations.release_forecast import NEVER
 
 Amounts: TypeAlias = NDArray[np.float64]
@@ -132,7 +132,7 @@ class _Releases:
     def __init__(self, cycle: SchedulingCycle) -> None:
         snapshot, now = cycle.snapshot, cycle.now
         ending: list[tuple[int, RunningGang | PendingGang, Grant]] = [
-            (at - now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends
+            (at - now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.walltime_ends
         ]
         ending += [(s.gang.walltime, s.gang, s.grant) for s in cycle.started if s.gang.walltime is not None]
         self._free = cycle.free
@@ -297,7 +297,7 @@ class _CapacityGrid:
 
     def _queue_limit(self, queue: str, resource: str) -> _LimitGrid:
         """Remaining amount of a queue. Counts releases of its own gangs only, not of those in related queues."""
-        now = available(self._cycle.usage, queue, resource) or 0
+        now = available_quota(self._cycle.usage, queue, resource) or 0
         return self._limit_grid(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
 
     def _array_limit(self, gang: PendingGang) -> _LimitGrid:

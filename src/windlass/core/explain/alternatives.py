@@ -19,7 +19,7 @@ _MAX_SPLITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """With these demands instead of its own, and all else equal, the gang would start now."""
+    """A changed request with which the gang would start now, all else equal."""
 
     change: str
     """For example "1 replica instead of 2", "as 4×4 gpu", "without nodeSelector zone=a"."""

@@ -35,7 +35,7 @@ class NodeView:
     free: int
     capacity: int
     cause: str = ""
-    """Why the node cannot be used at all: "label zone=a", "cordoned (Xid 79)", … "": it can be used."""
+    """The reason why the node cannot be used at all: "label zone=a", "cordoned (Xid 79)", … "": it can be used."""
     held_for: str = ""
     """The gang ahead that waits for this node."""
 

@@ -53,7 +53,9 @@ class _Lookahead:
         self._turns = sorted(at for at in turns if at > now)
         self._ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]
         self._ends += [
-            (run.release_time(now), run.id) for run in snapshot.special.values() if run.resize_to is not None
+            (run.release_time(now), run.id)
+            for run in snapshot.elastic_or_stopping.values()
+            if run.resize_to is not None
         ]
         heapq.heapify(self._ends)
 

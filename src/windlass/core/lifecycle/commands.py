@@ -10,7 +10,7 @@ from windlass.core.model.status import Placement
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start every member of this generation, on these nodes."""
+    """Command to start every member of this generation, on these nodes."""
 
     job_id: str
     generation: int
@@ -21,7 +21,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """SIGTERM to every process of this generation, SIGKILL after `grace` ms; answer with GangGone."""
+    """Command to send SIGTERM to every process of this generation, SIGKILL after `grace` ms; answered by GangGone."""
 
     job_id: str
     generation: int
@@ -30,7 +30,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class RestartMember:
-    """Start one member of the generation again, on its node; answer with MemberStarted."""
+    """Command to start one member of the generation again, on its node; answered by MemberStarted."""
 
     job_id: str
     generation: int
@@ -39,7 +39,7 @@ class RestartMember:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Remove the job's record and logs."""
+    """Command to remove the job's record and logs."""
 
     job_id: str
 

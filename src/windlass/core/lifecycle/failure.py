@@ -75,7 +75,7 @@ def has_exited_by_itself(exit: Exit, policy: RestartPolicy) -> bool:
     return not exit.ok and found.reason == "ExitCode" and not found.fatal
 
 
-def fail(found: EndClass, message: str, now: int) -> Failure:
+def make_failure(found: EndClass, message: str, now: int) -> Failure:
     """A failure of a class that no exit of a member has, such as an exceeded walltime."""
     return Failure(FailureClass(found.kind), found.reason, message, now)
 

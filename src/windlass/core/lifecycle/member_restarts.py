@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from windlass.core.lifecycle.commands import RestartMember
 from windlass.core.lifecycle.events import ContainersRestarted, Exit, MemberStarted
-from windlass.core.lifecycle.failure import BACKOFF_LIMIT, count_failure, fail
+from windlass.core.lifecycle.failure import BACKOFF_LIMIT, count_failure, make_failure
 from windlass.core.lifecycle.generations import Outcome, change_status, stop_generation
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.job import MemberRestart, Role
@@ -35,7 +35,7 @@ def restart_or_fail(state: JobState, member: int, exit: Exit, failure: Failure, 
     restarts = status.member_restarts + _is_counted(exit)
     limit = policy.member_limit
     if _is_counted(exit) and limit is not None and status.container_restarts + restarts > limit:
-        return _fail(state, fail(BACKOFF_LIMIT, _LIMIT_REACHED, now), now)
+        return _fail(state, make_failure(BACKOFF_LIMIT, _LIMIT_REACHED, now), now)
     bits = status.restarting_members | 1 << member
     after = change_status(state, last_failure=failure, member_restarts=restarts, restarting_members=bits)
     return after, (RestartMember(state.id, status.generation, member),)
@@ -52,7 +52,7 @@ def on_containers_restarted(state: JobState, event: ContainersRestarted, now: in
     limit = state.job.restart.member_limit
     if state.status.target is not None or limit is None or event.count < max(limit, 1):
         return after, ()
-    return _fail(after, fail(BACKOFF_LIMIT, _LIMIT_REACHED, now), now)
+    return _fail(after, make_failure(BACKOFF_LIMIT, _LIMIT_REACHED, now), now)
 
 
 def restarts_under_way(state: JobState) -> tuple[RestartMember, ...]:

@@ -56,7 +56,10 @@ STARTED = (ADMITTED, RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """From any of `sources`, on an event of type `on`, `handler` leads to one of `targets` or stays where it is."""
+    """One row of the transition table.
+
+    From any of `sources`, on an event of type `on`, `handler` leads to one of `targets` or stays where it is.
+    """
 
     sources: tuple[Phase, ...]
     on: type[Event]
@@ -85,7 +88,7 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), NodeClosed, (QUEUED,), t.on_node_closed),
     _row(STARTED, Preempt, (RESTARTING,), t.preempt),
     _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
-    _row((RESTARTING,), PreemptionRefused, (ADMITTED, RUNNING), t.preemption_refused),
+    _row((RESTARTING,), PreemptionRefused, (ADMITTED, RUNNING), t.on_preemption_refused),
     _row(STARTED, Resized, (RESTARTING,), t.on_resized),
     _row((RESTARTING,), Resized, (), t.on_resized),
     _row((*STARTED, RESTARTING), Saved, (), t.on_saved),
@@ -101,10 +104,10 @@ TABLE: tuple[Row, ...] = (
     _row((CREATED, QUEUED, SUSPENDED), Kill, (FAILED,), requests.kill),
     _row(STARTED, Kill, (), requests.kill),
     _row((RESTARTING,), Kill, (FAILED,), requests.kill),
-    _row((QUEUED,), Timer, (FAILED,), timers.timer),
-    _row((ADMITTED,), Timer, (RESTARTING,), timers.timer),
-    _row((RUNNING,), Timer, (), timers.timer),
-    _row((RESTARTING,), Timer, (ADMITTED, FAILED), timers.timer),
+    _row((QUEUED,), Timer, (FAILED,), timers.on_timer),
+    _row((ADMITTED,), Timer, (RESTARTING,), timers.on_timer),
+    _row((RUNNING,), Timer, (), timers.on_timer),
+    _row((RESTARTING,), Timer, (ADMITTED, FAILED), timers.on_timer),
     _row((SUCCEEDED, FAILED), Timer, (), timers.forget),
 )
 
@@ -175,6 +178,6 @@ def next_due(state: JobState) -> int | None:
     status, job = state.status, state.job
     if status.phase in TERMINAL:
         return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl
-    due = timers.dues(state)
+    due = timers.due_times(state)
     times = (due.deadline, due.walltime, due.start, due.backoff, due.avoidance)
     return min((at for at in times if at is not None), default=None)

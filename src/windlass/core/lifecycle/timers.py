@@ -19,7 +19,7 @@ from windlass.core.model.status import TERMINAL, Failure, FailureClass, JobState
 
 
 @dataclass(frozen=True, slots=True)
-class Dues:
+class DueTimes:
     """Absolute times in ms; None: never."""
 
     deadline: int | None = None
@@ -50,9 +50,9 @@ def start_end(state: JobState) -> int | None:
     return launched + timeout if starting and launched is not None and timeout is not None else None
 
 
-def timer(state: JobState, _event: Timer, now: int) -> Outcome:
+def on_timer(state: JobState, _event: Timer, now: int) -> Outcome:
     """Applies what is due: the deadline first, then the walltime, the start timeout, the end of a backoff."""
-    due = dues(state)
+    due = due_times(state)
     if _has_passed(due.deadline, now):
         return _expire(state, "DeadlineExceeded", "longer than its deadline of", state.job.deadline, now)
     if _has_passed(due.walltime, now):
@@ -68,13 +68,13 @@ def timer(state: JobState, _event: Timer, now: int) -> Outcome:
     return change_status(state, not_before=None), ()
 
 
-def dues(state: JobState) -> Dues:
+def due_times(state: JobState) -> DueTimes:
     """Times at which time alone changes this job."""
     status = state.status
     if status.target in (Target.SUCCEED, Target.FAIL) or status.phase in TERMINAL:
-        return Dues()
+        return DueTimes()
     leaving = status.target in (Target.SUSPEND, Target.REQUEUE)
-    return Dues(
+    return DueTimes(
         deadline=deadline_of(state),
         walltime=None if leaving else walltime_end(state),
         start=start_end(state),

@@ -38,8 +38,8 @@ from windlass.core.lifecycle.failure import (
     classify_exit,
     count_failure,
     describe_exhausted_limit,
-    fail,
     gives_nodes_back,
+    make_failure,
 )
 from windlass.core.lifecycle.generations import (
     KEEPS_NODES,
@@ -107,7 +107,7 @@ def on_not_launched(state: JobState, event: NotLaunched, now: int) -> Outcome:
     """Gives the nodes back and queues the job again, without a charge: no process was started."""
     if state.status.target is not None:
         return state, ()
-    failure = fail(NOT_LAUNCHED, event.message, now)
+    failure = make_failure(NOT_LAUNCHED, event.message, now)
     counts = count_failure(state.status, failure, state.job.restart)
     failed = change_status(state, reason=failure.reason, message=failure.message, last_failure=failure, **counts)
     return withdraw_launch(failed), ()
@@ -175,7 +175,7 @@ def can_recover_in_place(state: JobState, exit: Exit, now: int) -> bool:
 
 
 def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool = False) -> Outcome:
-    """Count the failure, and decide between another generation and the end."""
+    """Counts the failure, and decides between another generation and the end."""
     policy = state.job.restart
     counted = change_status(state, last_failure=failure, **count_failure(state.status, failure, policy))
     limit = describe_exhausted_limit(counted.status, failure, policy)
@@ -193,7 +193,7 @@ def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
         return state, ()
     after = change_status(state, is_gone=True)
     if after.status.target is None:
-        failure = fail(VANISHED, "all members vanished unseen", now)
+        failure = make_failure(VANISHED, "all members vanished unseen", now)
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
         if after.status.target is Target.RESTART:
             # by a timer that is due now: until then the gang can still learn that one of its nodes is closed
@@ -216,7 +216,7 @@ def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> Jo
 def expire_start(state: JobState, now: int) -> Outcome:
     """Requeues a gang of which not every member has started in time."""
     message = f"not every member had started after {describe_seconds(state.job.start_timeout or 0)}"
-    return _lost_generation(state, fail(START_TIMEOUT, message, now), now)
+    return _lost_generation(state, make_failure(START_TIMEOUT, message, now), now)
 
 
 def on_node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
@@ -224,7 +224,7 @@ def on_node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     status = state.status
     if event.node not in nodes_to_use(status):
         return state, ()
-    failure = fail(NODE_LOST, event.message or f"node {event.node} was lost", now)
+    failure = make_failure(NODE_LOST, event.message or f"node {event.node} was lost", now)
     if status.target is Target.RESTART:
         return requeue_instead(state), ()
     if status.target is Target.RESIZE:
@@ -253,7 +253,7 @@ def on_node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
 def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
     """Stops the gang and requeues it, because the scheduler needs its nodes."""
     status = state.status
-    failure = fail(PREEMPTED, event.message, now)
+    failure = make_failure(PREEMPTED, event.message, now)
     if status.target in (Target.SUCCEED, Target.FAIL, Target.SUSPEND, Target.REQUEUE):
         return state, ()
     if status.target is Target.RESTART:
@@ -263,7 +263,7 @@ def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
     return _lost_generation(state, failure, now)
 
 
-def preemption_refused(state: JobState, event: PreemptionRefused, now: int) -> Outcome:
+def on_preemption_refused(state: JobState, event: PreemptionRefused, now: int) -> Outcome:
     """The gang goes on, and is not preempted again for a while."""
     status = state.status
     is_preempted = status.last_failure is not None and status.last_failure.kind is FailureClass.PREEMPTION

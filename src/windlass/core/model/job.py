@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from windlass.core.model.resources import Resources, add, times
+from windlass.core.model.resources import Resources, add, multiply
 
 DEFAULT_QUEUE = "default"
 
@@ -240,5 +240,5 @@ def total_request(job: Job) -> dict[str, int]:
     """Returns the request of the whole gang, by resource, saturating at MAX_AMOUNT."""
     total: dict[str, int] = {}
     for role in job.roles:
-        total = add(total, times(role.resources, role.replicas))
+        total = add(total, multiply(role.resources, role.replicas))
     return total

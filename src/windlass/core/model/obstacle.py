@@ -21,7 +21,7 @@ class Obstacle(Enum):
     """It would fit, but would delay a gang ahead of it that has a reservation for these nodes."""
 
 
-KEEPS_NOTHING = frozenset({Obstacle.GATE, Obstacle.NEVER, Obstacle.LIMIT})
+WITHOUT_QUOTA_CLAIM = frozenset({Obstacle.GATE, Obstacle.NEVER, Obstacle.LIMIT})
 """Obstacles under which a gang has no claim on quota."""
 LACKS_NODES = (Obstacle.CAPACITY, Obstacle.RESERVED)
 """Obstacles that only more free nodes can remove."""

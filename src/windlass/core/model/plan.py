@@ -12,7 +12,7 @@ from windlass.core.model.status import Placement
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Starts a whole gang at a placement."""
+    """Decision to start a whole gang at a placement."""
 
     job_id: str
     placement: Placement
@@ -22,7 +22,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Stops a whole running gang, which then waits again at its old position."""
+    """Decision to stop a whole running gang, which then waits again at its old position."""
 
     job_id: str
     by: str
@@ -33,7 +33,7 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Continues a running gang with another number of replicas."""
+    """Decision to continue a running gang with another number of replicas."""
 
     job_id: str
     placement: Placement

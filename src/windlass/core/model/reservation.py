@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """From `start` until `end` (ms since the Unix epoch) whole nodes are kept for the named queues and users.
+    """Whole nodes that are kept from `start` until `end` (ms since the Unix epoch) for the named queues and users.
 
     Without queues and users it admits no job: maintenance. Jobs that would still run at `start` do not begin there.
     """

@@ -110,6 +110,6 @@ def add(left: Resources, right: Resources) -> dict[str, int]:
     return {name: min(left.get(name, 0) + right.get(name, 0), MAX_AMOUNT) for name in sorted(names)}
 
 
-def times(amounts: Resources, count: int) -> dict[str, int]:
+def multiply(amounts: Resources, count: int) -> dict[str, int]:
     """Returns each amount multiplied by `count`, saturating at MAX_AMOUNT."""
     return {name: min(amount * count, MAX_AMOUNT) for name, amount in amounts.items()}

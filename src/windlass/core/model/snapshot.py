@@ -85,41 +85,44 @@ class PastUsage:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Input of `schedule`. `version` identifies it; a Plan carries the version it was made on."""
+    """Input of `schedule`. `version` is that of the ledger; a Plan carries the version it was made on.
+
+    Two snapshots of one version differ in `past_usage` at most.
+    """
 
     version: int
     table: NodeTable
     free: Amounts
     """int64[N, R]: capacity minus the grants of running gangs; read-only, columns contiguous."""
     queues: Mapping[str, Queue]
-    held: Mapping[str, Mapping[str, int]]
+    usage_by_queue: Mapping[str, Mapping[str, int]]
     """By queue: usage of its running gangs."""
-    arrays: Mapping[str, int]
+    running_by_array: Mapping[str, int]
     """By array: number of its members that hold nodes."""
     classes: tuple[EquivalenceClass, ...]
     """All waiting gangs, grouped into classes that get equal answers."""
     running: Mapping[str, RunningGang]
     grants: Mapping[str, Grant]
     """By id of every running gang: its part of the capacity."""
-    ends: tuple[tuple[int, str], ...]
+    walltime_ends: tuple[tuple[int, str], ...]
     """(ends_by, id) of the running gangs that have a walltime, soonest first."""
     policy: Policy
     reservations: tuple[Reservation, ...]
-    users: Mapping[tuple[str, str], UserUsage]
-    """By queue and user."""
-    past: Mapping[str, PastUsage]
-    """By queue that has a half-life."""
-    ranks: Mapping[tuple[str, int], int]
+    usage_by_user: Mapping[tuple[str, str], UserUsage]
+    """By queue and user: usage of running gangs."""
+    past_usage: Mapping[str, PastUsage]
+    """By queue that has a half-life: its decayed usage."""
+    running_by_priority: Mapping[tuple[str, int], int]
     """By queue and priority: number of running gangs."""
-    special: Mapping[str, RunningGang]
-    """Running gangs that are elastic, being stopped or being resized."""
-    askers: Mapping[str, int]
+    elastic_or_stopping: Mapping[str, RunningGang]
+    """By id: running gangs that are elastic, being stopped or being resized."""
+    exclusive_request_counts: Mapping[str, int]
     """By exclusive resource: number of gangs, waiting or running, that request it."""
 
     @property
     def releasing(self) -> tuple[RunningGang, ...]:
         """Running gangs that are already being stopped or shrunk."""
-        return tuple(run for run in self.special.values() if run.leaving or run.resize_to is not None)
+        return tuple(run for run in self.elastic_or_stopping.values() if run.leaving or run.resize_to is not None)
 
     @cached_property
     def pending(self) -> tuple[PendingGang, ...]:

@@ -1,4 +1,4 @@
-"""Allocation: the amounts that a gang takes from its nodes under a placement (`core.model.snapshot.Grant`)."""
+"""Arithmetic on grants (`core.model.snapshot.Grant`): compute, add, subtract, and apply to free amounts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.core.model.status import Placement
 from windlass.core.nodes.device_assignment import held_devices
 
 
-def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) -> Grant:
+def compute_grant(table: NodeTable, demands: Iterable[Demand], placement: Placement) -> Grant:
     """Returns the amounts that a gang holds under a placement; nodes that are no longer in the table are left out."""
     held: dict[int, list[int]] = {}
     for demand in demands:
@@ -35,7 +35,7 @@ def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) 
     return Grant(rows, np.array(list(held.values()), dtype=np.int64).reshape(len(held), len(table.axis)))
 
 
-def join_grants(grants: Sequence[Grant]) -> Grant:
+def sum_grants(grants: Sequence[Grant]) -> Grant:
     """Returns the sum of several grants."""
     if len(grants) == 1:
         return grants[0]
@@ -54,7 +54,7 @@ def subtract_grant(whole: Grant, part: Grant) -> Grant:
     return Grant(whole.rows, amounts)
 
 
-def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
+def allocate_grant(table: NodeTable, free: Amounts, grant: Grant) -> None:
     """Subtracts a grant from `free`, an array of this table, in place."""
     if len(grant.rows) == 1:  # most gangs are on one node, and this is several times as fast
         free[grant.rows[0]] -= grant.amounts[0]
@@ -63,7 +63,7 @@ def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
     update_shared_gpus(table, free, grant.rows)
 
 
-def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
+def release_grant(table: NodeTable, free: Amounts, grant: Grant) -> None:
     """Adds a grant to `free`, an array of this table, in place."""
     if len(grant.rows) == 1:
         free[grant.rows[0]] += grant.amounts[0]
@@ -75,7 +75,7 @@ def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
 def update_shared_gpus(table: NodeTable, free: Amounts, rows: NDArray[np.intp]) -> None:
     """Derives the amounts of shared GPUs again, in rows of `free` in which grants were added or subtracted.
 
-    `take` and `give_back` call it; code that changes `free` directly must call it, too.
+    `allocate_grant` and `release_grant` call it; code that changes `free` directly must call it, too.
     """
     if table.devices is not None:
         derive_resources(table.devices, free, rows)

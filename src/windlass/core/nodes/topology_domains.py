@@ -32,7 +32,7 @@ class Level:
     """bool[D]: False for a domain of nodes whose place names no domain at this level."""
 
 
-def levels(table: NodeTable) -> tuple[Level, ...]:
+def levels_of(table: NodeTable) -> tuple[Level, ...]:
     """Returns the table's levels, widest first."""
     found: tuple[Level, ...] | None = table.derived.get("levels")
     if found is None:

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 from windlass.core.model.gang import Demand, RunningGang, demands_as_placed, minimum_demands, total_of
 from windlass.core.model.snapshot import Grant, NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import grant_of, subtract_grant
+from windlass.core.nodes.allocation import compute_grant, subtract_grant
 from windlass.core.placement.topology_shortage import format_request
 
 
@@ -88,7 +88,7 @@ def shrink_gang(table: NodeTable, run: RunningGang, given_up: Iterable[int]) -> 
     assert role is not None  # noqa: S101 - only elastic gangs are asked
     gone = set(given_up)
     kept, dropped = _split(run.placement, role.role, gone)
-    freed = grant_of(table, [replace(role, count=len(gone))], dropped)
+    freed = compute_grant(table, [replace(role, count=len(gone))], dropped)
     amounts = {name: amount * len(gone) for name, amount in role.resources.items()}
     return SmallerGang(kept, freed, amounts)
 
@@ -99,7 +99,7 @@ def finish_resize(table: NodeTable, run: RunningGang, held: Grant) -> SmallerGan
     kept = demands_as_placed(run.demands, run.resize_to)
     keeps = total_of(kept)
     amounts = {name: amount - keeps.get(name, 0) for name, amount in total_of(run.demands).items()}
-    return SmallerGang(run.resize_to, subtract_grant(held, grant_of(table, kept, run.resize_to)), amounts)
+    return SmallerGang(run.resize_to, subtract_grant(held, compute_grant(table, kept, run.resize_to)), amounts)
 
 
 def own_replicas(run: RunningGang) -> Counter[str]:

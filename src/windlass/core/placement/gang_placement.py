@@ -19,7 +19,7 @@ from windlass.core.model.gang import Demand, total_of
 from windlass.core.model.policy import Policy
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import give_back, join_grants, take
+from windlass.core.nodes.allocation import allocate_grant, release_grant, sum_grants
 from windlass.core.nodes.device_assignment import Numbers, amounts_of, assign_devices, tightest_gpu
 from windlass.core.nodes.exclusive_rows import ExclusiveRows
 from windlass.core.nodes.feasibility import Eligibility, eligibility, room_per_node
@@ -37,7 +37,7 @@ _MAX_REPLICAS_IN_ROUNDS = 256
 
 
 class Placed(NamedTuple):
-    """A possible placement and its grant, which `allocation.take` subtracts."""
+    """A possible placement and its grant, which `allocation.allocate_grant` subtracts."""
 
     placement: Placement
     grant: Grant
@@ -155,10 +155,10 @@ def _place_in_order(state: _PlacementState, demands: Sequence[Demand]) -> _Roles
         roles[demand.role] = found
         occupied.add(demand, found.grant.rows, len(state.table.nodes))
         if len(roles) < len(demands):
-            take(state.table, state.free, found.grant)
+            allocate_grant(state.table, state.free, found.grant)
     for number, before in enumerate(roles.values(), start=1):
         if number < len(demands):
-            give_back(state.table, state.free, before.grant)
+            release_grant(state.table, state.free, before.grant)
     return roles if len(roles) == len(demands) else None
 
 
@@ -197,7 +197,7 @@ def _place_in_rounds(state: _PlacementState, demands: Sequence[Demand]) -> _Role
             if here is None:
                 return None
             occupied.add(demand, here.grant.rows, len(state.table.nodes))
-            take(state.table, trial.free, here.grant)
+            allocate_grant(state.table, trial.free, here.grant)
             found[demand.role].append(here)
     return {role: _joined_replicas(replicas) for role, replicas in found.items()}
 
@@ -234,7 +234,7 @@ def _joined_replicas(replicas: Sequence[_RolePlacement]) -> _RolePlacement:
         row = one.counts_by_row[0][0]
         counts_by_row[row] = counts_by_row.get(row, 0) + 1
     devices = tuple(numbers for one in by_row for numbers in one.devices)
-    return _RolePlacement(list(counts_by_row.items()), devices, join_grants([one.grant for one in by_row]))
+    return _RolePlacement(list(counts_by_row.items()), devices, sum_grants([one.grant for one in by_row]))
 
 
 def _gang_placement(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Placed:
@@ -247,4 +247,4 @@ def _gang_placement(table: NodeTable, demands: Sequence[Demand], roles: _Roles) 
     devices = {}
     if table.devices is not None:
         devices = {d.role: roles[d.role].devices for d in demands if any(roles[d.role].devices)}
-    return Placed(Placement(names, devices), join_grants([roles[d.role].grant for d in demands]))
+    return Placed(Placement(names, devices), sum_grants([roles[d.role].grant for d in demands]))

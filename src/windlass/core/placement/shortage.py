@@ -12,7 +12,7 @@ from windlass.core.model.gang import Demand
 from windlass.core.model.reasons import CauseCount, Reason, Verdict, format_count
 from windlass.core.model.resources import PODS, format_quantity
 from windlass.core.model.snapshot import Amounts, NodeTable
-from windlass.core.nodes.allocation import take
+from windlass.core.nodes.allocation import allocate_grant
 from windlass.core.nodes.exclusive_rows import ExclusiveRows
 from windlass.core.nodes.feasibility import FULL, Eligibility, eligibility, room_per_node
 from windlass.core.nodes.free_capacity import FreeCapacities
@@ -91,7 +91,7 @@ def _first_shortage(free: Amounts, table: NodeTable, demands: Sequence[Demand]) 
         if short := _role_shortage(FreeCapacities(_without_rows(left, closed)), table, demand, alone=False):
             return short
         if found := place(left, table, (demand,), closed):
-            take(table, left, found.grant)
+            allocate_grant(table, left, found.grant)
             occupied.add(demand, found.grant.rows, len(table.nodes))
     return None
 

@@ -17,7 +17,7 @@ from windlass.core.model.job import TopologyRequest
 from windlass.core.model.resources import MAX_AMOUNT
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes.node_filters import Mask
-from windlass.core.nodes.topology_domains import Level, Span, level_number, levels
+from windlass.core.nodes.topology_domains import Level, Span, level_number, levels_of
 from windlass.core.placement.domain_packing import (
     CLUSTER,
     Counts,
@@ -88,7 +88,7 @@ def candidate_domains(
         yield everything
         return
     for level in _levels_to_try(number, required=request.required):
-        where = levels(table)[level]
+        where = levels_of(table)[level]
         left = _left(roles, where)
         able = np.flatnonzero((left >= 0) & (_left(resources, where) >= 0) & where.named)
         tightest_first = able[np.argsort(left[able], kind="stable")]
@@ -101,7 +101,7 @@ def candidate_domains(
 def roomiest_domain(roles: Sequence[Room], table: NodeTable, request: TopologyRequest) -> Span | None:
     """Returns the domain in which the most constrained role has most left; None: that level has no domain."""
     number = level_number(table, request.level)
-    if number is None or not (where := levels(table)[number]).named.any():
+    if number is None or not (where := levels_of(table)[number]).named.any():
         return None
     domain = int(np.where(where.named, _left(roles, where), -MAX_AMOUNT).argmax())
     return Span(*where.bounds[domain : domain + 2].tolist())
@@ -127,7 +127,7 @@ def _count_domains(counts: Counts, table: NodeTable, asked: int) -> DomainCounts
 
     Levels below it whose domains are single nodes are left out: they add nothing.
     """
-    known = levels(table)
+    known = levels_of(table)
     if asked != CLUSTER and not known[asked].named.all():
         counts = counts * known[asked].named[table.domains[:, asked]]
     counted = [level.bounds for n, level in enumerate(known) if n <= asked or len(level.bounds) <= len(counts)]
@@ -138,7 +138,7 @@ def _parts(
     found: DomainCounts, able: Mask, table: NodeTable, wanted: int, level: int, request: TopologyRequest
 ) -> Parts | None:
     if request.spread:
-        there = np.logical_or.reduceat(able, found.bounds[level][:-1]) & levels(table)[level].named
+        there = np.logical_or.reduceat(able, found.bounds[level][:-1]) & levels_of(table)[level].named
         return _spread(found, np.flatnonzero(there), wanted, level, required=request.required)
     if request.slice:
         return _sliced(found, wanted, level, request.slice)

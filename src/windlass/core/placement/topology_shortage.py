@@ -15,7 +15,7 @@ from windlass.core.model.reasons import CauseCount, format_count
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes.feasibility import FilterResult
 from windlass.core.nodes.node_filters import Mask
-from windlass.core.nodes.topology_domains import Bounds, domain_name, level_number, levels
+from windlass.core.nodes.topology_domains import Bounds, domain_name, level_number, levels_of
 from windlass.core.placement.domain_packing import Counts
 
 
@@ -45,7 +45,7 @@ def find_topology_shortage(
     number = level_number(table, near.level)
     if number is None:
         return TopologyShortage(near, -1, 0, 0, "", 0, ())
-    level = levels(table)[number]
+    level = levels_of(table)[number]
     room = np.add.reduceat(counts, level.bounds[:-1])
     able = np.flatnonzero(_any(screen.mask, level.bounds) & level.named)
     lost = _lost(screen, level.bounds, level.named)

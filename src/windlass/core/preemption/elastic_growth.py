@@ -18,7 +18,7 @@ from windlass.core.model.plan import Resize
 from windlass.core.model.resources import GPU_TYPE
 from windlass.core.model.snapshot import Amounts, NodeTable, Snapshot
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import minimum_free, take, update_shared_gpus
+from windlass.core.nodes.allocation import allocate_grant, minimum_free, update_shared_gpus
 from windlass.core.nodes.exclusive_rows import ExclusiveRows
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.nodes.topology_domains import level_number
@@ -123,7 +123,7 @@ class _Room:
         ]
         self._usage = idle.usage.copy()
         self._spoken_for = None if idle.reserved_usage is None else idle.reserved_usage.copy()
-        self._shares = Shares(self._usage, total_capacity(self._table), idle.snapshot.past)
+        self._shares = Shares(self._usage, total_capacity(self._table), idle.snapshot.past_usage)
 
     def turn(self, run: RunningGang) -> tuple[int, int, int, int, str]:
         """Returns the sort key of a gang; the smallest grows first."""
@@ -145,14 +145,14 @@ class _Room:
 
     def give(self, each: _Candidate, more: Placed) -> None:
         """Assigns additional replicas."""
-        take(self._table, self._free, more.grant)
+        allocate_grant(self._table, self._free, more.grant)
         for reservation, free in self._beside_reservations:
             if overlaps(end_of(each.run), reservation):
-                take(self._table, free, more.grant)
+                allocate_grant(self._table, free, more.grant)
         amounts = _times(each.role, len(more.placement.nodes[each.role.role]))
         for usage in (self._usage, self._spoken_for):
             if usage is not None:
-                usage.take(each.run.queue, each.run.user, amounts, jobs=0)
+                usage.add(each.run.queue, each.run.user, amounts, jobs=0)
 
     def _for(self, each: _Candidate) -> Amounts:
         """Returns int64[N, R], a copy: the capacity that the gang may use until its end, beside its own."""

@@ -34,22 +34,22 @@ class PreemptionRights:
         """Releases amounts of victims."""
         for (queue, user), (amounts, jobs) in _by_owner(releases).items():
             for usage in self._usages:
-                usage.give_back(queue, user, amounts, jobs=jobs)
+                usage.subtract(queue, user, amounts, jobs=jobs)
 
     def restore(self, *releases: VictimRelease) -> None:
         """Takes back a release."""
         for (queue, user), (amounts, jobs) in _by_owner(releases).items():
             for usage in self._usages:
-                usage.take(queue, user, amounts, jobs=jobs)
+                usage.add(queue, user, amounts, jobs=jobs)
 
     def release_expected(self, *releases: VictimRelease) -> None:
         """Releases amounts that `reserved_usage` already counts as released."""
         for (queue, user), (amounts, jobs) in _by_owner(releases).items():
-            self._usage.give_back(queue, user, amounts, jobs=jobs)
+            self._usage.subtract(queue, user, amounts, jobs=jobs)
 
-    def take(self, gang: PendingGang, amounts: dict[str, int]) -> None:
+    def add_request(self, gang: PendingGang, amounts: dict[str, int]) -> None:
         """Adds the usage of another gang that `reserved_usage` already includes."""
-        self._usage.take(gang.queue, gang.user, amounts)
+        self._usage.add(gang.queue, gang.user, amounts)
 
     def is_next(self) -> bool:
         """Tells whether no gang ahead waits for the same quota, which would get the released amounts."""
@@ -99,7 +99,7 @@ class PreemptionRights:
             elif (reason_to_stop if release.whole else reason_to_shrink)(
                 shares, self._request, release.run, release.amounts
             ):
-                usage.give_back(release.run.queue, release.run.user, release.amounts)
+                usage.subtract(release.run.queue, release.run.user, release.amounts)
             else:
                 return False
         return not reclaimed or can_reclaim_all(shares, self._request.gang.queue, self._request.amounts, reclaimed)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from windlass.core.model.gang import Demand, RunningGang
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
-from windlass.core.nodes.allocation import give_back, minimum_free, take, update_shared_gpus
+from windlass.core.nodes.allocation import allocate_grant, minimum_free, release_grant, update_shared_gpus
 from windlass.core.nodes.feasibility import Counts, Eligibility, eligibility, room_per_node
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, fits, place
@@ -70,9 +70,9 @@ class PreemptionSimulation:
         """Takes back a release."""
         self._change(releases, -1)
 
-    def take(self, grant: Grant) -> None:
+    def allocate(self, grant: Grant) -> None:
         """Assigns resources to another gang."""
-        take(self._table, self._free, grant)
+        allocate_grant(self._table, self._free, grant)
         self._recount()
 
     def fits(self) -> bool:
@@ -104,7 +104,7 @@ class PreemptionSimulation:
         """Returns, for each row of a grant, the additional replicas of a demand that would fit without the grant."""
         able, before = eligibility(self._table, demand), self.room()
         after = before.copy(order="F")
-        give_back(self._table, after, grant)
+        release_grant(self._table, after, grant)
         gained = room_per_node(after, able, None, demand.count) - room_per_node(before, able, None, demand.count)
         return [int(number) for number in gained[grant.rows]]
 
@@ -160,7 +160,7 @@ def _add(table: NodeTable, free: Amounts, grants: Sequence[Grant], sign: int) ->
     """Adds grants to free capacity, or subtracts them (sign -1)."""
     if len(grants) < 2:
         for grant in grants:
-            (give_back if sign > 0 else take)(table, free, grant)
+            (release_grant if sign > 0 else allocate_grant)(table, free, grant)
         return
     rows = np.concatenate([grant.rows for grant in grants])
     np.add.at(free, rows, sign * np.concatenate([grant.amounts for grant in grants]))

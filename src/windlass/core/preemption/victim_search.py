@@ -126,8 +126,8 @@ class _Search:
         self._simulation.release(*self._expected)
         self._rights.release_expected(*self._expected)
         for earlier in context.earlier:
-            self._simulation.take(earlier.placed.grant)
-            self._rights.take(earlier.gang, total_of(minimum_demands(earlier.gang.demands)))
+            self._simulation.allocate(earlier.placed.grant)
+            self._rights.add_request(earlier.gang, total_of(minimum_demands(earlier.gang.demands)))
         self._rights.mark_start()
 
     def fits(self) -> bool:

@@ -73,8 +73,10 @@ class VictimCandidates:
         """Tells whether any gang might have to make room: a quick test by queue and priority."""
         key = gang.queue, gang.priority
         if key not in self._has_victims:
-            self._has_victims[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
-                run.queue == gang.queue and surplus_replicas(run) for run in self._snapshot.special.values()
+            self._has_victims[key] = any(
+                self._may_give(level, gang) for level in self._snapshot.running_by_priority
+            ) or any(
+                run.queue == gang.queue and surplus_replicas(run) for run in self._snapshot.elastic_or_stopping.values()
             )
         return self._has_victims[key]
 

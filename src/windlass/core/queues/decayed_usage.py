@@ -32,19 +32,19 @@ def advance_usage(past: PastUsage | None, held: Mapping[str, int], half_life: in
         return PastUsage(now, {})
     if now <= past.at:
         return past
-    factor = decay(now - past.at, half_life)
+    factor = decay_factor(now - past.at, half_life)
     names = past.amounts.keys() | held.keys()
     after = {name: _approach(past.amounts.get(name, 0), held.get(name, 0) * SCALE, factor) for name in sorted(names)}
     return PastUsage(now, {name: amount for name, amount in after.items() if amount})
 
 
-def average(past: PastUsage) -> dict[str, int]:
+def average_usage(past: PastUsage) -> dict[str, int]:
     """Returns the average in the resources' own units, rounded."""
     return {name: (amount + SCALE // 2) // SCALE for name, amount in past.amounts.items()}
 
 
 @lru_cache(maxsize=256)
-def decay(time: int, half_life: int) -> int:
+def decay_factor(time: int, half_life: int) -> int:
     """Returns 2^(-time/half_life), in 2^-62; linear between two entries of the last table."""
     whole, rest = divmod(time, half_life)
     if whole >= 62:

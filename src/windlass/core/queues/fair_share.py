@@ -132,8 +132,8 @@ def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Seque
     for queue, user, held in victims:
         if not can_reclaim(left, taker, queue, request, held):
             return False
-        after.give_back(queue, user, held)
-    after.take(taker, "", request)
+        after.subtract(queue, user, held)
+    after.add(taker, "", request)
     heights = [len(_branches(tree, taker, queue)[0]) for queue, _, _ in victims]
     return not any(
         after.charged(level).get(name, 0) > max(before.charged(level).get(name, 0), tree.quota[level].get(name, 0))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from windlass.core.model.reasons import Reason, Verdict, format_count
 from windlass.core.model.resources import GPU
 from windlass.core.queues.queue_tree import Amounts, Tree, charge, gpu_thousandths
-from windlass.core.queues.quota import format_amount, maximum, resource_verdict
+from windlass.core.queues.quota import format_amount, maximum_quota, resource_verdict
 from windlass.core.queues.usage import QueueUsage
 
 
@@ -34,7 +34,7 @@ def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
     """Returns `amount`, or the most that a user may ever hold in the queue if that is less, in the resource's unit."""
     part = gpu_thousandths(resource)
     name, wanted = (GPU, amount * part) if part else (resource, amount)
-    most = maximum(tree, queue, name)
+    most = maximum_quota(tree, queue, name)
     limits = [charge(rules, name) for level in tree.path[queue] if name in (rules := tree.queues[level].user_limits)]
     least: int = min([wanted, *limits, *(() if most is None else (most,))])
     return least // (part or 1)

@@ -15,7 +15,7 @@ from windlass.core.queues.usage import QueueUsage
 
 
 class QueueOrder:
-    """Yields gangs in the order in which they are considered, until every class is exhausted.
+    """Iterator over gangs in the order in which they are considered, until every class is exhausted.
 
     A class that is dropped yields no more, because equal gangs get the same answer: a thousand equal gangs cost as much
     as one. With `shares`, the tree of queues selects the next gang (`core.queues.fair_share_tree`). `priority_first`: a
@@ -91,7 +91,7 @@ def iterate_by_fair_share(
     usage = shares.usage.copy()
     for gang in QueueOrder(classes, shares.follow(usage), priority_first=priority_first):
         yield gang.id
-        usage.take(gang.queue, gang.user, gang.whole)
+        usage.add(gang.queue, gang.user, gang.whole)
 
 
 class LazyOrder(Sequence[str]):

@@ -24,7 +24,7 @@ def queue_named(queues: Mapping[str, Queue], name: str) -> Queue | None:
     return queues.get(name) or (Queue(DEFAULT_QUEUE) if name == DEFAULT_QUEUE else None)
 
 
-def available(usage: QueueUsage, queue: str, resource: str) -> int | None:
+def available_quota(usage: QueueUsage, queue: str, resource: str) -> int | None:
     """Returns how much more of a resource the queue may take now; negative if it holds too much. None: unlimited."""
     tree = usage.tree
     if resource not in tree.limited.get(queue, _NO_LIMIT):
@@ -37,21 +37,21 @@ def available(usage: QueueUsage, queue: str, resource: str) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def maximum(tree: Tree, queue: str, resource: str) -> int | None:
+def maximum_quota(tree: Tree, queue: str, resource: str) -> int | None:
     """Returns the most that the queue can ever hold: the same without any usage."""
-    return available(QueueUsage(tree, {}, {}), queue, resource)
+    return available_quota(QueueUsage(tree, {}, {}), queue, resource)
 
 
 def exceeds_available(usage: QueueUsage, queue: str, request: Amounts) -> str:
     """Returns the first resource, by name, of which the request exceeds what the queue may take now, or ""."""
     wanted = _limited_request(usage.tree, queue, request)
-    return next((name for name, requested in wanted if requested > (available(usage, queue, name) or 0)), "")
+    return next((name for name, requested in wanted if requested > (available_quota(usage, queue, name) or 0)), "")
 
 
 def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
     """Returns the first resource, by name, of which the request exceeds what the queue may ever hold, or ""."""
     wanted = _limited_request(tree, queue, request)
-    return next((name for name, requested in wanted if requested > (maximum(tree, queue, name) or 0)), "")
+    return next((name for name, requested in wanted if requested > (maximum_quota(tree, queue, name) or 0)), "")
 
 
 def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) -> str:
@@ -98,7 +98,7 @@ def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | 
     if queue in tree.faults:
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
     if resource := exceeds_maximum(tree, queue, request):
-        most = maximum(tree, queue, resource) or 0
+        most = maximum_quota(tree, queue, resource) or 0
         requested = _amount(resource, charge(request, resource))
         text = f"asks for {requested}, queue {queue} may hold {format_amount(resource, most)}"
         if most > tree.quota[queue].get(resource, 0):
@@ -108,7 +108,7 @@ def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | 
         wanted = charge(request, resource)
         text = f"needs {_amount(resource, wanted)}: {describe_binding_limit(usage, queue, resource)}"
         return resource_verdict(
-            Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available(usage, queue, resource) or 0, 0)
+            Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available_quota(usage, queue, resource) or 0, 0)
         )
     return None
 

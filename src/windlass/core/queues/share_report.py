@@ -10,7 +10,7 @@ from windlass.core.model.snapshot import Snapshot
 from windlass.core.queues.decayed_usage import SCALE
 from windlass.core.queues.fair_share import Shares, past_usage_by_queue, total_capacity
 from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges, in_resource_units, tree_of
-from windlass.core.queues.quota import maximum
+from windlass.core.queues.quota import maximum_quota
 from windlass.core.queues.usage import NOTHING, QueueUsage
 
 _FINE = 1 << 20
@@ -51,9 +51,9 @@ class QueueShare:
 def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueShare, ...]:
     """Returns every queue, each before those below it. `order` is the plan's: ids of waiting gangs, next first."""
     tree = tree_of(snapshot.queues)
-    usage = QueueUsage(tree, snapshot.held, snapshot.users)
-    shares = Shares(usage, total_capacity(snapshot.table), snapshot.past)
-    past = past_usage_by_queue(tree, snapshot.past)
+    usage = QueueUsage(tree, snapshot.usage_by_queue, snapshot.usage_by_user)
+    shares = Shares(usage, total_capacity(snapshot.table), snapshot.past_usage)
+    past = past_usage_by_queue(tree, snapshot.past_usage)
     wanted = _sum_requests(snapshot, tree)
     targets = _targets(shares, wanted)
     lent = _lent(usage)
@@ -141,7 +141,7 @@ def _sum_requests(snapshot: Snapshot, tree: Tree) -> _Wanted:
             for name, amount in amounts.items():
                 sums[name] = sums.get(name, 0) + amount * times
 
-    for queue, held in snapshot.held.items():
+    for queue, held in snapshot.usage_by_queue.items():
         add(queue, charges(held), 1)
     for each in snapshot.classes:
         add(each.gangs[0].queue, charges(total_of(each.gangs[0].demands)), len(each.gangs))
@@ -179,7 +179,7 @@ def _divide(
 
 
 def _claim(tree: Tree, name: str, resource: str, requested: int) -> Claim:
-    most = maximum(tree, name, resource)
+    most = maximum_quota(tree, name, resource)
     cap = requested if most is None else min(requested, most)
     return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
 
@@ -219,7 +219,7 @@ def _counts(snapshot: Snapshot, tree: Tree) -> tuple[dict[str, int], dict[str, i
     """Returns, by queue with all below it, the numbers of jobs that hold nodes and of jobs that wait."""
     running: dict[str, int] = {}
     waiting: dict[str, int] = {}
-    for (queue, _), holding in snapshot.users.items():
+    for (queue, _), holding in snapshot.usage_by_user.items():
         for name in tree.path.get(queue, ()):
             running[name] = running.get(name, 0) + holding.jobs
     for each in snapshot.classes:

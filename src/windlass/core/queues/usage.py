@@ -34,11 +34,11 @@ class QueueUsage:
         self._charged: dict[str, Sums] = {}
         self._by_user: UsageByUser | None = None
 
-    def take(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
+    def add(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
         """Adds amounts to the usage. `jobs` is 0 for the growth of a gang that runs already."""
         self._change(queue, user, charges(amounts), jobs)
 
-    def give_back(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
+    def subtract(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
         """Subtracts amounts from the usage."""
         self._change(queue, user, {name: -amount for name, amount in charges(amounts).items()}, -jobs)
 

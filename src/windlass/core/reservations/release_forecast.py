@@ -53,10 +53,10 @@ def end_of(run: RunningGang) -> int:
 
 
 class ReleaseForecast:
-    """Starts with `free` as it is now and advances through the ends on demand. It does not modify `free`.
+    """Free capacity over time, computed on demand.
 
-    `new`: gangs that start now. `early`: resources that a plan takes back from running gangs, besides current
-    shrinking.
+    Starts with `free` as it is now and advances through the ends of gangs; `free` itself does not change. `new`: gangs
+    that start now. `early`: resources that a plan takes back from running gangs, besides current shrinking.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ def _chunks_of(
     parts = [*_shrinking(snapshot, now), *early]
     starting = deque(sorted([*new, *(TimedRelease(part.at, part.grant) for part in parts)], key=lambda end: end.at))
     held = _without(snapshot.grants, parts)
-    for part in _doubling(snapshot.ends):
+    for part in _doubling(snapshot.walltime_ends):
         chunk = _Chunk([max(at, now) for at, _ in part], [held[job_id] for _, job_id in part])
         while starting and starting[0].at < chunk.times[-1]:
             at, grant = starting.popleft()
@@ -162,7 +162,7 @@ def _until(starting: deque[TimedRelease], moment: int) -> Iterator[TimedRelease]
 
 def _shrinking(snapshot: Snapshot, now: int) -> Iterator[EarlyRelease]:
     """Yields the releases of gangs that are being shrunk."""
-    for run in snapshot.special.values():
+    for run in snapshot.elastic_or_stopping.values():
         if run.resize_to is not None and not run.leaving:
             at = min(run.release_time(now), max(end_of(run), now))
             yield EarlyRelease(run.id, at, finish_resize(snapshot.table, run, snapshot.grants[run.id]).freed)
@@ -178,7 +178,7 @@ def _rest(whole: Grant, part: Grant) -> Grant:
 
 
 def _endless(snapshot: Snapshot, held: Mapping[str, Grant]) -> list[TimedRelease]:
-    if len(snapshot.ends) == len(snapshot.running):
+    if len(snapshot.walltime_ends) == len(snapshot.running):
         return []
     found = [run for run in snapshot.running.values() if run.ends_by is None]
     found.sort(key=lambda run: (run.admitted_at, run.number, run.id))

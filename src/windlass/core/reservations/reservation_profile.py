@@ -17,7 +17,7 @@ import numpy as np
 from windlass.core.model.gang import PendingGang, RunningGang, minimum_demands
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
-from windlass.core.nodes.allocation import give_back, minimum_free, take, update_shared_gpus
+from windlass.core.nodes.allocation import allocate_grant, minimum_free, release_grant, update_shared_gpus
 from windlass.core.nodes.feasibility import eligibility, room_per_node
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.empty_cluster_fit import fits_outside, usable_nodes
@@ -109,7 +109,7 @@ class ReservationProfile:
         (self._starts if self._forecast is None else self._later_starts).append(end)
         for reservation in self._reservations:
             if overlaps(end.at, reservation):
-                take(self._snapshot.table, reservation.free, grant)
+                allocate_grant(self._snapshot.table, reservation.free, grant)
 
     def can_reserve(self, gang: PendingGang) -> bool:
         """Tells whether the gang, if it cannot start, gets a reservation of its own.
@@ -165,13 +165,13 @@ class ReservationProfile:
         for reservation in self.reservations():
             for early in given:
                 if start <= reservation.start < end_of(self._snapshot.running[early.job_id]):
-                    give_back(table, reservation.free, early.grant)
+                    release_grant(table, reservation.free, early.grant)
             if start <= reservation.start and overlaps(until, reservation):
-                take(table, reservation.free, placed)
+                allocate_grant(table, reservation.free, placed)
         self._early += given
         self._starts, self._later_starts, self._forecast = [*self._starts, *self._later_starts], [], None
         beside = self._beside(self._forecasts(), start)
-        take(table, beside, placed)
+        allocate_grant(table, beside, placed)
         self._reservations.append(GangReservation(gang, start, until, placed, beside))
         self._contend(gang)
 
@@ -245,10 +245,10 @@ class ReservationProfile:
             if found is None:
                 continue
             beside = self._beside(forecast, at).copy(order="F") if at < NEVER else free.copy(order="F")
-            take(self._snapshot.table, beside, found.grant)
+            allocate_grant(self._snapshot.table, beside, found.grant)
             for other in self._reservations:
                 if at <= other.start < until:
-                    take(self._snapshot.table, other.free, found.grant)
+                    allocate_grant(self._snapshot.table, other.free, found.grant)
             guarded = self._guard_nodes(forecast, gang, at, found, contended)
             self._reservations.append(GangReservation(gang, at, until, found.grant, beside, guarded))
             return
@@ -297,10 +297,10 @@ class ReservationProfile:
         free = forecast.free_at(at)
         for end in self._later_starts:
             if end.at > at:
-                take(self._snapshot.table, free, end.grant)
+                allocate_grant(self._snapshot.table, free, end.grant)
         for reservation in self._reservations:
             if reservation.start <= at < reservation.until or reservation.start == NEVER:
-                take(self._snapshot.table, free, reservation.grant)
+                allocate_grant(self._snapshot.table, free, reservation.grant)
         return free
 
     def _free_throughout(self, forecast: ReleaseForecast, at: int, until: int) -> Amounts:

@@ -12,9 +12,9 @@ from windlass import __version__
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
-from windlass.backends.kubernetes.cluster.cluster_settings import declared
+from windlass.backends.kubernetes.cluster.cluster_settings import read_settings
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
-from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, age_of, find_rivals, seconds
+from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, age_of, find_rivals, parse_time
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.findings import Finding, failure, ok, warning
 from windlass.deploy.install.installer import find_object
@@ -29,7 +29,7 @@ from windlass.jobs.kubernetes.pods.pod_requests import core_name
 _OLDEST = (1, 29)
 """First version whose API server has CEL with all functions that the rules use."""
 _MAX_SKEW_S = 5.0
-"""Between two clocks; leases last three times as long."""
+"""Maximum difference of two clocks, in seconds; leases last three times as long."""
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 Check = Callable[[Connection, str], Awaitable[list[Finding]]]
@@ -77,7 +77,7 @@ async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     before = time()
     reply = json.loads(await connection.request("POST", _SELF, body=body))
-    there = seconds(reply["metadata"]["creationTimestamp"])
+    there = parse_time(reply["metadata"]["creationTimestamp"])
     apart = max(before - there - 1, there - time(), 0.0)
     if apart > _MAX_SKEW_S:
         return [
@@ -192,7 +192,7 @@ async def _declared(connection: Connection, _namespace: str) -> list[Finding]:
     queues, policies, reservations, nodes = await asyncio.gather(
         *(_list_existing(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
     )
-    read = declared(queues, policies, reservations, [node["metadata"]["name"] for node in nodes])
+    read = read_settings(queues, policies, reservations, [node["metadata"]["name"] for node in nodes])
     names = ", ".join(queue.name for queue in read.queues)
     faults = [
         failure("queues", f"{key.kind} {key.name}: {fault}", f"kubectl edit {key.kind.lower()} {key.name}")

@@ -40,7 +40,7 @@ class AppliedObject:
 async def apply(
     connection: Connection, objects: Sequence[Manifest], *, dry_run: bool = False, take_over: bool = False
 ) -> AsyncIterator[AppliedObject]:
-    """Apply objects in their order, server-side. Raises ApiError, Unreachable, InstallError.
+    """Applies objects in their order, server-side. Raises ApiError, Unreachable, InstallError.
 
     Objects of a kind that is among them wait until the API serves the kind. An existing namespace of another owner is
     left as it is, and so are definitions, except with `take_over`. `dry_run`: the API server validates without changes.

@@ -14,7 +14,7 @@ from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _SERVED_TIMEOUT_S = 60.0
-"""For the API server to serve a new kind, which usually takes less than a second."""
+"""Seconds that the API server has to serve a new kind, which usually takes less than a second."""
 _POLL_INTERVAL_S = 0.2
 
 
@@ -25,7 +25,7 @@ class InstallError(BackendError):
 async def wait_until_established(
     connection: Connection, names: Iterable[str], within: float = _SERVED_TIMEOUT_S
 ) -> None:
-    """Wait until every definition with one of these names is established. Raises InstallError."""
+    """Waits until every definition with one of these names is established. Raises InstallError."""
     for name in names:
         reason = "the API server gives no reason"
         try:
@@ -49,7 +49,7 @@ def _missing(definition: Manifest) -> str:
 
 
 async def wait_until_ready(connection: Connection, namespace: str, within: float) -> None:
-    """Wait until all replicas of the operator are ready. Raises InstallError with the state of their pods."""
+    """Waits until all replicas of the operator are ready. Raises InstallError with the state of their pods."""
     try:
         async with asyncio.timeout(within):
             while True:

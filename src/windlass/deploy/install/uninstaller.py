@@ -34,7 +34,7 @@ async def _count(connection: Connection, resource: Resource) -> int:
 
 
 async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> AsyncIterator[str]:
-    """Delete the objects of an installation and yield their names. Raises ApiError and Unreachable.
+    """Deletes the objects of an installation and yields their names. Raises ApiError and Unreachable.
 
     The operator is deleted before the objects that it needs. `delete_jobs`: delete our definitions too, and with them
     every object of these kinds and their pods.
@@ -55,7 +55,7 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
 
 
 async def _delete(connection: Connection, manifest: Manifest) -> bool:
-    """Delete an object. Returns whether it existed."""
+    """Deletes an object. Returns whether it existed."""
     resource, metadata = resource_of(manifest), manifest["metadata"]
     try:
         await connection.delete(resource, metadata.get("namespace"), metadata["name"], propagation="Background")

@@ -1,4 +1,4 @@
-"""Cluster files: the nodes and queues that the local backend or a simulation declares."""
+"""Reads cluster files: the nodes, queues and policy that the local backend or a simulation declares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.jobs.cluster.policy_fields import (
     reservations_of,
 )
 from windlass.jobs.cluster.queues import QUEUE, check_queues, queues_of
-from windlass.jobs.errors import FieldPath, JobError, job_error
+from windlass.jobs.errors import FieldPath, InputError, input_error
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.field import Field, Shape, Table
 from windlass.jobs.syntax.names import LABEL_VALUE, NODE_NAME
@@ -56,9 +56,14 @@ _TAINT: Table = (
     ),
 )
 _AMOUNTS: Table = (
-    Field("gpus", "GPUs.", whole(0, 1024), default="0", example="8", also=("gpu",)),
+    Field("gpus", "GPUs.", whole(0, 1024), default="0", example="8", foreign_names=("gpu",)),
     Field(
-        "cpus", "CPU cores.", value_types.CORES, default="one per GPU, at least 1", example="64", also=("cpu", "cores")
+        "cpus",
+        "CPU cores.",
+        value_types.CORES,
+        default="one per GPU, at least 1",
+        example="64",
+        foreign_names=("cpu", "cores"),
     ),
     Field(
         "mem",
@@ -67,7 +72,7 @@ _AMOUNTS: Table = (
         default="null: no job that asks for memory fits",
         example="1Ti",
         nullable=True,
-        also=("memory",),
+        foreign_names=("memory",),
     ),
 )
 _NODE: Table = (
@@ -80,7 +85,7 @@ _NODE: Table = (
         named(LABEL_VALUE, "model of GPU", "a model such as H100"),
         default="none",
         example="H100",
-        also=("gpu_model",),
+        foreign_names=("gpu_model",),
     ),
     Field(
         "sharing",
@@ -105,7 +110,7 @@ _NODE: Table = (
         Shape.MAP,
         default="{}",
         example="{block: b1, rack: r1}",
-        key_words="level",
+        key_label="level",
     ),
     Field(
         "cordoned", "Reason why nothing may start on it.", value_types.TEXT, default='""', example="drained for repair"
@@ -142,21 +147,24 @@ CLUSTER: Table = (
 
 
 def load_cluster(path: str) -> Cluster:
-    """A cluster file, or standard input for "-". Raises JobError with every problem of the file."""
+    """Reads a cluster file, or standard input for "-".
+
+    Raises InputError with all syntax problems, or else all inconsistencies between fields.
+    """
     return read_cluster(read_text(path))
 
 
 def read_cluster(text: Text) -> Cluster:
-    """The cluster of a text of one document. Raises JobError."""
+    """Reads the cluster of a text of one document. Raises InputError as `load_cluster` does."""
     documents = compose(text)
     if len(documents) != 1:
-        raise job_error(text.source, f"a cluster file holds one document, not {len(documents)}")
+        raise input_error(text.source, f"a cluster file holds one document, not {len(documents)}")
     reader = Reader(text)
     values = reader.table(documents[0], CLUSTER, (), "a cluster")
     if not reader.problems:
         reader.problems += [reader.problem_at(path, message) for path, message in _check(values)]
     if reader.problems:
-        raise JobError(reader.problems)
+        raise InputError(reader.problems)
     levels = tuple(values.get("topology", ()))
     nodes = tuple(node for written in values["nodes"] for node in _nodes(written, levels))
     return Cluster(

@@ -1,4 +1,4 @@
-"""Scheduling policy and reservations of a cluster file."""
+"""Fields of the scheduling policy and of reservations in a cluster file: tables, checks, conversion to core types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POLICY: Table = (
         default=_PLAIN.order,
         example="fair",
         flags=("--policy",),
-        also=("name", "policy"),
+        foreign_names=("name", "policy"),
     ),
     Field(
         "reservations",
@@ -39,7 +39,7 @@ POLICY: Table = (
         whole(-1, 1_000_000),
         default=str(_PLAIN.reservations),
         example="4",
-        also=("backfill",),
+        foreign_names=("backfill",),
     ),
     Field(
         "starvation_guard",
@@ -56,7 +56,7 @@ POLICY: Table = (
         value_types.FLAG,
         default=str(_PLAIN.preempt).lower(),
         example="false",
-        also=("preemption",),
+        foreign_names=("preemption",),
     ),
     Field(
         "min_runtime",
@@ -118,8 +118,8 @@ RESERVATION: Table = (
         example="repair",
     ),
     Field("nodes", "Its nodes, whole.", _NODE, Shape.LIST, example="[n1, n2]"),
-    Field("start", "When it begins.", value_types.MOMENT, example="2026-11-22T08:00", also=("from", "begin")),
-    Field("end", "When it is over.", value_types.MOMENT, example="2026-11-22T18:00", also=("until",)),
+    Field("start", "When it begins.", value_types.MOMENT, example="2026-11-22T08:00", foreign_names=("from", "begin")),
+    Field("end", "When it is over.", value_types.MOMENT, example="2026-11-22T18:00", foreign_names=("until",)),
     Field("queues", "Jobs of these queues may use it.", _QUEUE, Shape.LIST, default="[]", example="[research]"),
     Field(
         "users",

@@ -1,4 +1,4 @@
-"""Policies by name: `fifo`, `sjf+easy`, `windlass:reservations=4,age-penalty=50`."""
+"""Reads policies by name: `fifo`, `sjf+easy`, `windlass:reservations=4,age-penalty=50`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _SETTINGS = tuple(field for field in POLICY if field.name != "order")
 
 
 def read_policies(texts: Iterable[str], own: Policy | None = None) -> dict[str, Policy]:
-    """Each policy under the words of its request; commas separate several in one text.
+    """Returns each requested policy under the words of its request; commas separate several in one text.
 
-    A name, additions behind pluses, settings behind a colon. `own` is known as "cluster". Raises ValueError.
+    A request is a name, additions behind pluses, settings behind a colon. `own` is known as "cluster". Raises
+    ValueError.
     """
     known = POLICIES if own is None else {**POLICIES, CLUSTERS_OWN: own}
     found: dict[str, Policy] = {}

@@ -1,4 +1,4 @@
-"""Queues of a cluster file: trees, quota and lending, limits for users."""
+"""Fields of the queues of a cluster file (trees, quota and lending, limits for users): table, checks, conversion."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _QUOTA: Table = (
         whole(0, 2**53),
         default="no limit",
         example="8",
-        also=("gpus",),
+        foreign_names=("gpus",),
     ),
-    Field("cpu", "CPU cores.", value_types.CORES, default="no limit", example="64", also=("cpus",)),
-    Field("memory", "Memory.", value_types.BYTES, default="no limit", example="1Ti", also=("mem",)),
+    Field("cpu", "CPU cores.", value_types.CORES, default="no limit", example="64", foreign_names=("cpus",)),
+    Field("memory", "Memory.", value_types.BYTES, default="no limit", example="1Ti", foreign_names=("mem",)),
 )
 
 QUEUE: Table = (
@@ -42,7 +42,7 @@ QUEUE: Table = (
         _NAME,
         default="none: it cannot borrow, and its quota is a hard limit",
         example="research",
-        also=("cohort", "parentQueue"),
+        foreign_names=("cohort", "parentQueue"),
     ),
     Field(
         "weight",
@@ -50,7 +50,7 @@ QUEUE: Table = (
         whole(1, MAX_WEIGHT),
         default="1",
         example="2",
-        also=("share", "shares", "fairshare", "overQuotaWeight"),
+        foreign_names=("share", "shares", "fairshare", "overQuotaWeight"),
     ),
     Field(
         "quota",
@@ -59,7 +59,7 @@ QUEUE: Table = (
         default="{} (no limit, if no queue of its tree has one)",
         example="{gpu: 4}",
         table=_QUOTA,
-        also=("nominal", "limits", "nominalQuota", "deserved"),
+        foreign_names=("nominal", "limits", "nominalQuota", "deserved"),
     ),
     Field(
         "borrowing",
@@ -68,7 +68,7 @@ QUEUE: Table = (
         default="{} (all that is lent)",
         example="{gpu: 2}",
         table=_QUOTA,
-        also=("borrow", "borrowingLimit", "borrowing_limit"),
+        foreign_names=("borrow", "borrowingLimit", "borrowing_limit"),
     ),
     Field(
         "lending",
@@ -77,7 +77,7 @@ QUEUE: Table = (
         default="{} (all that is idle)",
         example="{gpu: 2}",
         table=_QUOTA,
-        also=("lend", "lendingLimit", "lending_limit"),
+        foreign_names=("lend", "lendingLimit", "lending_limit"),
     ),
     Field(
         "half_life",
@@ -85,7 +85,7 @@ QUEUE: Table = (
         value_types.DURATION,
         default="its parent's, or 0s",
         example="7d",
-        also=("halfLife", "decay"),
+        foreign_names=("halfLife", "decay"),
     ),
     Field(
         "unreachable_grace",
@@ -93,7 +93,7 @@ QUEUE: Table = (
         value_types.DURATION,
         default="its parent's, or 5m",
         example="30m",
-        also=("toleration_seconds", "tolerationSeconds"),
+        foreign_names=("toleration_seconds", "tolerationSeconds"),
     ),
     Field(
         "max_running",
@@ -101,7 +101,7 @@ QUEUE: Table = (
         whole(0, MAX_JOBS),
         default="0",
         example="20",
-        also=("max_jobs", "MaxJobs", "GrpJobs"),
+        foreign_names=("max_jobs", "MaxJobs", "GrpJobs"),
     ),
     Field(
         "user_running",
@@ -109,7 +109,7 @@ QUEUE: Table = (
         whole(0, MAX_JOBS),
         default="0",
         example="4",
-        also=("max_jobs_per_user", "MaxJobsPerUser"),
+        foreign_names=("max_jobs_per_user", "MaxJobsPerUser"),
     ),
     Field(
         "user_limits",
@@ -118,7 +118,7 @@ QUEUE: Table = (
         default="{} (no limit)",
         example="{gpu: 8}",
         table=_QUOTA,
-        also=("per_user", "MaxTRESPerUser"),
+        foreign_names=("per_user", "MaxTRESPerUser"),
     ),
 )
 

@@ -1,7 +1,7 @@
-"""Snapshot files: the complete input of a plan, from which the identical plan can be made again.
+"""Writes and reads snapshot files: the complete input of a plan, from which the identical plan can be made again.
 
-JSON, versioned, gzip if its name ends in .gz or its first bytes say so. Derived values are left out: free
-capacity, equivalence classes and the usage of queues follow from nodes, queues and gangs.
+JSON, versioned, gzip if its name ends in .gz or its first bytes say so. Derived values are left out: free capacity,
+equivalence classes and the usage of queues follow from nodes, queues and gangs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUsage, Snapshot
 from windlass.core.model.status import Placement
-from windlass.jobs.errors import job_error
+from windlass.jobs.errors import input_error
 from windlass.jobs.syntax.text import read_bytes
 
 FORMAT = "windlass snapshot"
@@ -77,8 +77,8 @@ def decisions_of(plan: Plan) -> Decisions:
     return Decisions(admissions, plan.preemptions, plan.resizes, tuple(plan.order))
 
 
-def dump(taken: SnapshotRecord) -> dict[str, Any]:
-    """As plain data: dicts, lists, numbers, text."""
+def to_plain(taken: SnapshotRecord) -> dict[str, Any]:
+    """Returns a snapshot record as plain data: dicts, lists, numbers, text."""
     snapshot = taken.snapshot
     pending = sorted(
         (gang for each in snapshot.classes for gang in each.gangs), key=lambda gang: (gang.number, gang.id)
@@ -95,7 +95,7 @@ def dump(taken: SnapshotRecord) -> dict[str, Any]:
         reservations=snapshot.reservations,
         running=tuple(snapshot.running.values()),
         pending=tuple(replace(gang, shape=()) for gang in pending),
-        past=snapshot.past,
+        past=snapshot.past_usage,
         plan=taken.plan,
     )
     plain: dict[str, Any] = msgspec.to_builtins(written)
@@ -104,8 +104,11 @@ def dump(taken: SnapshotRecord) -> dict[str, Any]:
     return plain
 
 
-def load(plain: object) -> SnapshotRecord:
-    """The inverse of `dump`. Raises ValueError with a text that names the fault."""
+def from_plain(plain: object) -> SnapshotRecord:
+    """Returns the snapshot record of plain data: the inverse of `to_plain`.
+
+    Raises ValueError with a text that names the fault.
+    """
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise ValueError("is no snapshot; make one with: windlass snapshot FILE")
     if plain.get("version") != VERSION:
@@ -119,35 +122,35 @@ def load(plain: object) -> SnapshotRecord:
 
 
 def to_bytes(taken: SnapshotRecord, *, packed: bool) -> bytes:
-    """A file's content."""
-    text = plain_bytes(dump(taken))
+    """Returns the content of the file of a record; `packed`: with gzip."""
+    text = plain_bytes(to_plain(taken))
     return pack(text) if packed else text
 
 
 def plain_bytes(plain: Mapping[str, Any]) -> bytes:
-    """The content of a file from what `dump` returned."""
+    """Returns the content of a file from what `to_plain` returned."""
     return msgspec.json.format(msgspec.json.encode(plain), indent=1)
 
 
 def pack(content: bytes) -> bytes:
-    """With gzip; equal contents give equal bytes."""
+    """Compresses content with gzip; equal contents give equal bytes."""
     return gzip.compress(content, mtime=0)
 
 
 def from_bytes(content: bytes, source: str) -> SnapshotRecord:
-    """The inverse of `to_bytes`. `source` names the file in errors. Raises JobError."""
+    """The inverse of `to_bytes`. `source` names the file in errors. Raises InputError."""
     try:
         text = _unpacked(content) if content.startswith(_GZIP) else content
-        return load(msgspec.json.decode(text))
+        return from_plain(msgspec.json.decode(text))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         problem = f"is no JSON, in which `windlass snapshot FILE` writes snapshots: {error}"
-        raise job_error(source, problem) from None
+        raise input_error(source, problem) from None
     except ValueError as error:
-        raise job_error(source, str(error)) from None
+        raise input_error(source, str(error)) from None
 
 
 def read_snapshot(path: str) -> SnapshotRecord:
-    """A file's snapshot, or standard input's for "-". Raises JobError."""
+    """Reads a snapshot file, or standard input for "-". Raises InputError."""
     return from_bytes(read_bytes(path, MAX_BYTES), path)
 
 
@@ -163,11 +166,11 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _rebuilt(written: _Written) -> Snapshot:
-    """The ledger filled anew, as it stood."""
+    """Returns the snapshot of a new ledger with the written nodes and gangs."""
     ledger = Ledger(written.nodes, written.queues, written.topology, written.policy, written.reservations)
     for run in written.running:
         ledger.hold(run)
     for gang in written.pending:
         ledger.add_pending(replace(gang, shape=shape_of(gang.queue, gang.demands)))
     ledger.version = written.number
-    return replace(ledger.snapshot(), past=written.past)
+    return replace(ledger.snapshot(), past_usage=written.past)

@@ -1,4 +1,4 @@
-"""Turns a command that starts one script into one whose ranks an agent starts."""
+"""Rewrites a command that starts one script into one whose ranks an agent starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from windlass.launch.agent import agent_words, entry_of
 
-WAYS = ("inject", "image")
+AGENT_SOURCES = ("inject", "image")
 """Sources of the agent in pods: injected as one file, or part of the image."""
 _LAUNCHERS = ("torch.distributed.run", "windlass.agent")
 """Modules that take torchrun's options."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.core.model.job import Job, Launcher, RestartPolicy
-from windlass.jobs.description.agent_command import WAYS
+from windlass.jobs.description.agent_command import AGENT_SOURCES
 from windlass.jobs.description.mesh import MESH
 from windlass.jobs.description.placement_fields import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
 from windlass.jobs.syntax import value_types
@@ -31,7 +31,7 @@ PER_REPLICA: Table = (
         default="0",
         example="4",
         flags=("-G", "--gpus"),
-        also=("gpu", "gpus_per_node", "gres", "ngpus"),
+        foreign_names=("gpu", "gpus_per_node", "gres", "ngpus"),
     ),
     *GPU_PARTS,
     Field(
@@ -41,7 +41,7 @@ PER_REPLICA: Table = (
         default="one per GPU, else 1",
         example="4",
         flags=("--procs",),
-        also=("nproc_per_node", "ntasks_per_node", "processes", "ranks", "slots"),
+        foreign_names=("nproc_per_node", "ntasks_per_node", "processes", "ranks", "slots"),
     ),
     MESH,
     Field(
@@ -51,7 +51,7 @@ PER_REPLICA: Table = (
         default="one per rank if neither GPUs, nor a part of one, nor a mesh are asked for, else 0",
         example="8",
         flags=("--cpus",),
-        also=("cpu", "cpus_per_task", "cores"),
+        foreign_names=("cpu", "cpus_per_task", "cores"),
     ),
     Field(
         "mem",
@@ -61,7 +61,7 @@ PER_REPLICA: Table = (
         example="16Gi",
         flags=("--mem",),
         nullable=True,
-        also=("memory", "ram"),
+        foreign_names=("memory", "ram"),
     ),
     Field(
         "command",
@@ -70,7 +70,7 @@ PER_REPLICA: Table = (
         shape=Shape.COMMAND,
         default="",
         example="python train.py --epochs 3",
-        also=("cmd", "run", "script", "args", "entrypoint"),
+        foreign_names=("cmd", "run", "script", "args", "entrypoint"),
     ),
     Field(
         "env",
@@ -80,9 +80,9 @@ PER_REPLICA: Table = (
         default="{}",
         example="{NCCL_DEBUG: INFO}",
         flags=("--env",),
-        also=("environment", "envs", "variables"),
-        key=VARIABLE,
-        key_words="variable",
+        foreign_names=("environment", "envs", "variables"),
+        key_pattern=VARIABLE,
+        key_label="variable",
     ),
     Field(
         "image",
@@ -92,7 +92,7 @@ PER_REPLICA: Table = (
         example="digits:1",
         flags=("--image",),
         nullable=True,
-        also=("container_image", "docker_image"),
+        foreign_names=("container_image", "docker_image"),
     ),
     Field(
         "pod",
@@ -102,7 +102,7 @@ PER_REPLICA: Table = (
         shape=Shape.FREE,
         default="{}",
         example="{spec: {serviceAccountName: trainer}}",
-        also=("pod_template", "podTemplate", "template"),
+        foreign_names=("pod_template", "podTemplate", "template"),
     ),
     Field(
         "selector",
@@ -112,8 +112,8 @@ PER_REPLICA: Table = (
         default="{}",
         example="{zone: a}",
         flags=("--selector",),
-        also=("node_selector", "nodeSelector", "constraint"),
-        key_words="label",
+        foreign_names=("node_selector", "nodeSelector", "constraint"),
+        key_label="label",
     ),
     *REPLICA_PLACING,
     Field(
@@ -150,7 +150,7 @@ ROLE: Table = (
         whole(1, MAX_REPLICAS),
         default="1",
         example="2",
-        also=("nodes", "count"),
+        foreign_names=("nodes", "count"),
     ),
     ELASTIC,
     *PER_REPLICA,
@@ -163,7 +163,7 @@ RESTART: Table = (
         whole(0, 1_000_000),
         default=str(_POLICY.user_limit),
         example="3",
-        also=("limit", "max_restarts", "backoff_limit"),
+        foreign_names=("limit", "max_restarts", "backoff_limit"),
     ),
     Field(
         "infrastructure",
@@ -171,7 +171,7 @@ RESTART: Table = (
         whole(0, 1_000_000),
         default=str(_POLICY.infrastructure_limit),
         example="100",
-        also=("infra", "node"),
+        foreign_names=("infra", "node"),
     ),
     Field(
         "backoff",
@@ -179,7 +179,7 @@ RESTART: Table = (
         value_types.DURATION,
         default=format_duration(_POLICY.backoff_base),
         example="10s",
-        also=("delay", "backoff_base"),
+        foreign_names=("delay", "backoff_base"),
     ),
     Field(
         "backoff_max",
@@ -221,7 +221,7 @@ JOB: Table = (
         default="after the script: python train.py is train",
         example="digits",
         flags=("--name",),
-        also=("job_name", "title"),
+        foreign_names=("job_name", "title"),
     ),
     Field(
         "nodes",
@@ -231,7 +231,7 @@ JOB: Table = (
         default="1",
         example="2",
         flags=("-N", "--nodes"),
-        also=("replicas", "nnodes", "num_nodes", "workers"),
+        foreign_names=("replicas", "nnodes", "num_nodes", "workers"),
     ),
     ELASTIC,
     *PER_REPLICA,
@@ -243,10 +243,10 @@ JOB: Table = (
         shape=Shape.NAMED,
         default="one role, worker, of the fields above",
         example="{ps: {replicas: 1, command: python ps.py}, worker: {replicas: 4, gpus: 1, command: python train.py}}",
-        also=("groups", "tasks", "replica_specs"),
+        foreign_names=("groups", "tasks", "replica_specs"),
         table=ROLE,
-        key=JOB_NAME,
-        key_words="role",
+        key_pattern=JOB_NAME,
+        key_label="role",
     ),
     Field(
         "launcher",
@@ -264,7 +264,7 @@ JOB: Table = (
         "On Kubernetes: ranks are started by windlass agent, which watches them and starts them again in their pods. "
         "inject adds it as one file, for images without Windlass; image: the image has it. The command is "
         "python SCRIPT, python -m MODULE or torchrun then.",
-        choice(WAYS),
+        choice(AGENT_SOURCES),
         default="null (the command is started as it is)",
         example="inject",
         flags=("--agent",),
@@ -277,7 +277,7 @@ JOB: Table = (
         default="the file's folder; on the command line the current one",
         example="/srv/project",
         flags=("--workdir",),
-        also=("cwd", "chdir", "working_dir", "workingDir"),
+        foreign_names=("cwd", "chdir", "working_dir", "workingDir"),
     ),
     Field(
         "queue",
@@ -286,7 +286,7 @@ JOB: Table = (
         default=_PLAIN.queue,
         example="research",
         flags=("--queue",),
-        also=("partition", "account", "queue_name"),
+        foreign_names=("partition", "account", "queue_name"),
     ),
     Field(
         "priority",
@@ -295,7 +295,7 @@ JOB: Table = (
         default=str(_PLAIN.priority),
         example="10",
         flags=("--priority",),
-        also=("nice", "priority_class"),
+        foreign_names=("nice", "priority_class"),
     ),
     Field(
         "time",
@@ -305,7 +305,7 @@ JOB: Table = (
         example="1h30m",
         flags=("--time",),
         nullable=True,
-        also=("walltime", "time_limit", "timeout"),
+        foreign_names=("walltime", "time_limit", "timeout"),
     ),
     Field(
         "deadline",
@@ -315,7 +315,7 @@ JOB: Table = (
         example="2d",
         flags=("--deadline",),
         nullable=True,
-        also=("active_deadline_seconds", "activeDeadlineSeconds"),
+        foreign_names=("active_deadline_seconds", "activeDeadlineSeconds"),
     ),
     Field(
         "start_timeout",
@@ -324,7 +324,7 @@ JOB: Table = (
         default=format_duration(_PLAIN.start_timeout or 0),
         example="30m",
         flags=("--start-timeout",),
-        also=("scheduleTimeoutSeconds", "startup_timeout"),
+        foreign_names=("scheduleTimeoutSeconds", "startup_timeout"),
     ),
     Field(
         "unreachable_grace",
@@ -334,7 +334,7 @@ JOB: Table = (
         example="30m",
         flags=("--unreachable-grace",),
         nullable=True,
-        also=("toleration_seconds", "tolerationSeconds"),
+        foreign_names=("toleration_seconds", "tolerationSeconds"),
     ),
     Field(
         "ttl",
@@ -344,7 +344,7 @@ JOB: Table = (
         example="7d",
         flags=("--ttl",),
         nullable=True,
-        also=("ttl_seconds_after_finished", "ttlSecondsAfterFinished"),
+        foreign_names=("ttl_seconds_after_finished", "ttlSecondsAfterFinished"),
     ),
     Field(
         "grace",
@@ -353,7 +353,7 @@ JOB: Table = (
         default=format_duration(_PLAIN.grace),
         example="1m",
         flags=("--grace",),
-        also=("grace_period", "termination_grace_period_seconds"),
+        foreign_names=("grace_period", "termination_grace_period_seconds"),
     ),
     Field(
         "restarts",
@@ -362,7 +362,7 @@ JOB: Table = (
         default=str(_POLICY.user_limit),
         example="3",
         flags=("--restarts",),
-        also=("max_restarts", "backoff_limit", "retries"),
+        foreign_names=("max_restarts", "backoff_limit", "retries"),
     ),
     Field(
         "restart",
@@ -370,7 +370,7 @@ JOB: Table = (
         shape=Shape.TABLE,
         default="{}",
         example="{user: 3, infrastructure: 100}",
-        also=("restart_policy", "restartPolicy"),
+        foreign_names=("restart_policy", "restartPolicy"),
         table=RESTART,
     ),
     Field(
@@ -381,7 +381,7 @@ JOB: Table = (
         example="0-15%4",
         flags=("--array",),
         nullable=True,
-        also=("indexes", "completions"),
+        foreign_names=("indexes", "completions"),
     ),
     Field(
         "after",
@@ -391,7 +391,7 @@ JOB: Table = (
         default="[]",
         example="[prepare, any:warmup]",
         flags=("--after",),
-        also=("depends_on", "dependency", "dependencies", "needs"),
+        foreign_names=("depends_on", "dependency", "dependencies", "needs"),
     ),
     Field(
         "suspend",
@@ -400,7 +400,7 @@ JOB: Table = (
         default="false",
         example="true",
         flags=("--suspend",),
-        also=("hold", "suspended"),
+        foreign_names=("hold", "suspended"),
     ),
     Field(
         "labels",
@@ -409,8 +409,8 @@ JOB: Table = (
         Shape.MAP,
         default="{}",
         example="{team: vision}",
-        also=("annotations", "tags", "metadata"),
-        key_words="label",
+        foreign_names=("annotations", "tags", "metadata"),
+        key_label="label",
     ),
 )
 

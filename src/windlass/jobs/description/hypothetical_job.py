@@ -1,4 +1,4 @@
-"""A job with other requests, for what-if questions: "gpus=4 replicas=2 time=1h queue=b"."""
+"""Changes the requests of a job for what-if questions: "gpus=4 replicas=2 time=1h queue=b"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.rendering import render
 from windlass.jobs.description.submission import Submission
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.syntax.names import did_you_mean
 
 REQUEST_OPTIONS = (
@@ -28,7 +28,7 @@ def with_changes(job: Job, words: str) -> Job:
     options = _options(words)
     try:
         (submission,) = loads(render(Submission(replace(job, workdir="/")), "json"), user=job.user, options=options)
-    except JobError as error:
+    except InputError as error:
         raise ValueError("; ".join(problem.message for problem in error.problems)) from None
     return replace(submission.job, array=job.array, labels=job.labels, workdir=job.workdir)
 

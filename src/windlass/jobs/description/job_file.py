@@ -1,4 +1,4 @@
-"""Job files: short YAML, one job in each document."""
+"""Reads job files, short YAML with one job in each document, into submissions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.jobs.description.fields import JOB
 from windlass.jobs.description.options import RunOptions, flag_of, override, read_options
 from windlass.jobs.description.resolution import Values, check, resolve
 from windlass.jobs.description.submission import Submission
-from windlass.jobs.errors import JobError, Problem, job_error
+from windlass.jobs.errors import InputError, Problem, input_error
 from windlass.jobs.syntax.table_reader import Reader
 from windlass.jobs.syntax.text import STDIN, Text, decode, read_text
 from windlass.jobs.syntax.yaml_tree import MapNode, Node, Scalar, compose
@@ -27,7 +27,7 @@ def load(
     user: str = "",
     for_manifests: str = _FOR_MANIFESTS,
 ) -> list[Submission]:
-    """The jobs of a file, or of standard input for "-". Raises JobError with every problem of the file.
+    """The jobs of a file, or of standard input for "-". Raises InputError with the problems of every document.
 
     `options` and `command`, from the command line, win over each job of the file. `cwd`: the folder to which a workdir
     in the options or in standard input is relative. `for_manifests`: the option that the error names if the file holds
@@ -48,7 +48,7 @@ def loads(
     options: RunOptions | None = None,
     command: Sequence[str] = (),
 ) -> list[Submission]:
-    """The jobs of a text, under `options` and `command`. Raises JobError."""
+    """The jobs of a text, under `options` and `command`. Raises InputError."""
     text = decode(data, source) if isinstance(data, bytes) else Text(source, data)
     return _load(text, base, options or RunOptions(), command, base, user)
 
@@ -66,13 +66,13 @@ def _load(
     documents = compose(text)
     _refuse_manifests(text, documents, for_manifests)
     if not documents:
-        raise job_error(text.source, "the file holds no job; write for example command: python train.py")
+        raise input_error(text.source, "the file holds no job; write for example command: python train.py")
     if "name" in given and len(documents) > 1:
-        raise job_error("--name", f"the file holds {len(documents)} jobs, and all would be called {given['name']!r}")
+        raise input_error("--name", f"the file holds {len(documents)} jobs, and all would be called {given['name']!r}")
     problems: list[Problem] = []
     read = [_read_document(text, node, given, cwd, problems) for node in documents]
     if problems:
-        raise JobError(problems)
+        raise InputError(problems)
     return [resolve(values, base=base, user=user, source=text.source) for values in read]
 
 
@@ -83,7 +83,7 @@ def _refuse_manifests(text: Text, documents: Sequence[Node], option: str) -> Non
         if "apiVersion" in fields and "kind" in fields:
             place, kind = fields["kind"]
             what = f"manifest of kind {kind.text[:40]}" if isinstance(kind, Scalar) else "manifest"
-            raise JobError([text.problem(f"this is a {what}, not a job file; add {option}", place)])
+            raise InputError([text.problem(f"this is a {what}, not a job file; add {option}", place)])
 
 
 def _read_document(text: Text, node: Node, given: Values, cwd: str, problems: list[Problem]) -> Values:

@@ -1,4 +1,4 @@
-"""Degrees of parallelism of a job, by which `windlass.train` splits its model.
+"""The field `mesh`: degrees of parallelism of a job, by which `windlass.train` splits its model.
 
 Only their product matters here: a job with another number of ranks is refused before it queues.
 """
@@ -23,7 +23,7 @@ MESH = Field(
     example="fsdp=*",
     flags=("--mesh",),
     nullable=True,
-    also=("parallelism", "parallel"),
+    foreign_names=("parallelism", "parallel"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Options of the command line as a job, or merged over the jobs of a file."""
+"""Reads options of the command line as a job, or merges them over the jobs of a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.jobs.description.fields import job_field
 from windlass.jobs.description.placement_fields import ELASTIC
 from windlass.jobs.description.resolution import Values, check, resolve
 from windlass.jobs.description.submission import Submission
-from windlass.jobs.errors import JobError, Problem
+from windlass.jobs.errors import InputError, Problem
 from windlass.jobs.syntax.field import Field, Shape
 from windlass.jobs.syntax.names import is_name
 from windlass.jobs.syntax.settings_line import read_line
@@ -68,16 +68,16 @@ class RunOptions:
 
 
 def from_options(options: RunOptions, command: Sequence[str], *, cwd: str, user: str) -> Submission:
-    """The job of `windlass run OPTIONS -- COMMAND`. Raises JobError."""
+    """The job of `windlass run OPTIONS -- COMMAND`. Raises InputError."""
     values = read_options(options, command)
     problems = [Problem(flag_of(path), message) for path, message in check(values)]
     if problems:
-        raise JobError(problems)
+        raise InputError(problems)
     return resolve(values, base=cwd, user=user, source=COMMAND_LINE)
 
 
 def read_options(options: RunOptions, command: Sequence[str] = ()) -> dict[str, Any]:
-    """The fields that were given. Raises JobError with a problem for each that cannot be read."""
+    """The fields that were given. Raises InputError with a problem for each that cannot be read."""
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, given in _given(options):
@@ -90,12 +90,12 @@ def read_options(options: RunOptions, command: Sequence[str] = ()) -> dict[str, 
         values["command"] = tuple(command)
     problems += [Problem(COMMAND_LINE, text) for text in _undecodable(options, command)]
     if problems:
-        raise JobError(problems)
+        raise InputError(problems)
     return values
 
 
 def override(values: Values, given: Values, *, cwd: str) -> dict[str, Any]:
-    """A file's fields under those of the command line, whose workdir is relative to `cwd`. Raises JobError."""
+    """A file's fields under those of the command line, whose workdir is relative to `cwd`. Raises InputError."""
     given = _over_roles(values, given) if "roles" in values else dict(given)
     if "workdir" in given:
         given["workdir"] = str(Path(cwd, given["workdir"]).absolute())
@@ -125,7 +125,7 @@ def _over_roles(values: Values, given: Values) -> dict[str, Any]:
     single = [name for name in _OF_A_REPLICA if name in given]
     if single:
         names = ", ".join(values["roles"])
-        raise JobError(
+        raise InputError(
             [Problem(flag_of((name,)), f"the job has roles ({names}); write {name} there") for name in single]
         )
     env = given.get("env", {})
@@ -153,11 +153,11 @@ def _read(field: Field, given: Any) -> Any:
     if field.shape is Shape.MAP:
         return dict(_pair(text, field) for text in given)
     if field.shape is Shape.LIST:
-        words = [word for text in given for word in (text.split(",") if field.commas else [text])]
-        return [field.kind.read(word) for word in words]
+        words = [word for text in given for word in (text.split(",") if field.split_on_commas else [text])]
+        return [field.value_type.read(word) for word in words]
     if field.shape is Shape.TABLE:
         return read_line(field.table, given)
-    return field.kind.read(given)
+    return field.value_type.read(given)
 
 
 def _size(given: str) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _size(given: str) -> dict[str, Any]:
     found = re.fullmatch(r"([0-9]{1,9})(?:[:-]([0-9]{1,9}))?", given)
     if found is None:
         raise ValueError(f"expects a number such as 2, or MIN:MAX for an elastic job, not {given[:40]!r}")
-    bounds = [ELASTIC.table[0].kind.read(int(number)) for number in found.groups() if number]
+    bounds = [ELASTIC.table[0].value_type.read(int(number)) for number in found.groups() if number]
     if len(bounds) == 1:
         return {"nodes": bounds[0]}
     if bounds[0] > bounds[1]:
@@ -176,10 +176,10 @@ def _size(given: str) -> dict[str, Any]:
 def _pair(text: str, field: Field) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"expects {field.key_words.upper()}=value, not {text[:40]!r}")
-    if not is_name(field.key, name):
-        raise ValueError(f"{name[:40]!r} cannot be the name of a {field.key_words}")
-    return name, field.kind.read(value)
+        raise ValueError(f"expects {field.key_label.upper()}=value, not {text[:40]!r}")
+    if not is_name(field.key_pattern, name):
+        raise ValueError(f"{name[:40]!r} cannot be the name of a {field.key_label}")
+    return name, field.value_type.read(value)
 
 
 def _undecodable(options: RunOptions, command: Sequence[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ GPU_PARTS: Table = (
         example="0.5",
         flags=("--gpu-share",),
         nullable=True,
-        also=("gpu_milli", "gpu_fraction", "fraction", "shard"),
+        foreign_names=("gpu_milli", "gpu_fraction", "fraction", "shard"),
     ),
     Field(
         "mig",
@@ -29,7 +29,7 @@ GPU_PARTS: Table = (
         example="3g.20gb",
         flags=("--mig",),
         nullable=True,
-        also=("mig_profile",),
+        foreign_names=("mig_profile",),
     ),
 )
 
@@ -41,7 +41,7 @@ REPLICA_PLACING: Table = (
         default="false",
         example="true",
         flags=("--exclusive",),
-        also=("exclusive",),
+        foreign_names=("exclusive",),
     ),
     Field(
         "affinity",
@@ -51,8 +51,8 @@ REPLICA_PLACING: Table = (
         default="[]",
         example='["zone in (a,b), !spot", "zone=c"]',
         flags=("--affinity",),
-        also=("node_affinity", "nodeAffinity"),
-        commas=False,
+        foreign_names=("node_affinity", "nodeAffinity"),
+        split_on_commas=False,
     ),
 )
 
@@ -64,10 +64,18 @@ ELASTIC = Field(
     default="null (always the same number)",
     example="{min: 2, max: 8}",
     nullable=True,
-    also=("elastic_policy", "elasticPolicy", "autoscale"),
+    foreign_names=("elastic_policy", "elasticPolicy", "autoscale"),
     table=(
-        Field("min", "Fewest replicas that it runs with.", _MANY, example="2", also=("min_replicas", "minReplicas")),
-        Field("max", "Most replicas that it runs with.", _MANY, example="8", also=("max_replicas", "maxReplicas")),
+        Field(
+            "min",
+            "Fewest replicas that it runs with.",
+            _MANY,
+            example="2",
+            foreign_names=("min_replicas", "minReplicas"),
+        ),
+        Field(
+            "max", "Most replicas that it runs with.", _MANY, example="8", foreign_names=("max_replicas", "maxReplicas")
+        ),
     ),
 )
 
@@ -80,7 +88,7 @@ PLACING: Table = (
         example="{level: rack, preferred: true}",
         flags=("--topology",),
         nullable=True,
-        also=("topology_policy", "switches"),
+        foreign_names=("topology_policy", "switches"),
         table=(
             Field("level", "A level of the cluster's topology.", named(NODE_NAME, "level", "a level"), example="rack"),
             Field(
@@ -114,7 +122,7 @@ PLACING: Table = (
         default="[] (any, also mixed)",
         example="[H100, A100]",
         flags=("--gpu-type",),
-        also=("gpu_model", "accelerator", "gpu_types"),
+        foreign_names=("gpu_model", "accelerator", "gpu_types"),
     ),
     Field(
         "avoid",
@@ -124,7 +132,7 @@ PLACING: Table = (
         default="[]",
         example="[n3, n7]",
         flags=("--exclude",),
-        also=("exclude", "excluded_nodes"),
+        foreign_names=("exclude", "excluded_nodes"),
     ),
     Field(
         "preemptible",
@@ -133,6 +141,6 @@ PLACING: Table = (
         default="true",
         example="false",
         flags=("--preemptible/--no-preemptible",),
-        also=("preemptable", "requeue"),
+        foreign_names=("preemptable", "requeue"),
     ),
 )

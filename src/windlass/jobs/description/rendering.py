@@ -21,7 +21,7 @@ _ESCAPED = re.compile(rf"{UNPRINTABLE.pattern}|[\x85\u2028\u2029]")
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes YAML that reads back equally by YAML 1.1, as PyYAML has it, and 1.2, as job files are read."""
+    """YAML writer whose text reads back equally by YAML 1.1, as PyYAML has it, and 1.2, as job files are read."""
 
 
 def _represent_text(dumper: Any, text: str) -> Any:
@@ -123,9 +123,9 @@ def _written(values: dict[str, Any], table: Table) -> dict[str, Any]:
 def _write(value: Any, field: Field) -> Any:
     match field.shape:
         case Shape.ONE:
-            return None if value is None else field.kind.write(value)
+            return None if value is None else field.value_type.write(value)
         case Shape.LIST:
-            return [field.kind.write(item) for item in value]
+            return [field.value_type.write(item) for item in value]
         case Shape.COMMAND:
             return list(value)
         case Shape.FREE:

@@ -33,7 +33,7 @@ POLICY_NAMES = {
 """Fields of `restart` with their names in `core.RestartPolicy`."""
 
 MIG = "mig-"
-"""Begins the names of resources that are MIG profiles."""
+"""Prefix of the names of resources that are MIG profiles."""
 _GPU_WAYS = ("gpus", "gpu_share", "mig")
 
 

@@ -9,7 +9,10 @@ from windlass.core.model.job import ArrayMember, Job
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """`job.after` holds names or ids as written; the server replaces them by ids."""
+    """One job as submitted, before it has an id.
+
+    `job.after` holds names or ids as written; the server replaces them by ids.
+    """
 
     job: Job
     array: tuple[int, ...] = ()
@@ -22,7 +25,7 @@ class Submission:
     """Whether the user named a launcher; else a backend may choose a better one than plain."""
 
 
-def members(submission: Submission, array_id: str) -> list[tuple[str, Job]]:
+def array_members(submission: Submission, array_id: str) -> list[tuple[str, Job]]:
     """The jobs of an array with their ids, `<array id>_<index>`, in order. Empty if it is no array."""
     limit = submission.array_limit
     return [

@@ -6,7 +6,7 @@ import textwrap
 from typing import NamedTuple
 
 from windlass.jobs.description.fields import JOB
-from windlass.jobs.errors import JobError, job_error
+from windlass.jobs.errors import InputError, input_error
 from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS
 from windlass.jobs.syntax.field import Field, Shape, Table
 from windlass.jobs.syntax.names import did_you_mean
@@ -34,7 +34,7 @@ _KINDS = {
 
 
 def explain(path: str = _ROOT) -> str:
-    """Help on a field: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises JobError.
+    """Help on a field: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises InputError.
 
     A role's name, or any word, may stand for NAME in "roles.NAME.gpus". Fields of our kinds on Kubernetes begin with
     the kind: "queue.spec.quota" or "queue.quota"; the kind alone lists them.
@@ -64,12 +64,12 @@ def _find(name: str, table: Table, seen: str) -> Field:
         if name == field.name:
             return field
     if not table:
-        raise job_error(seen, f"has no fields of its own, so no {name!r}")
+        raise input_error(seen, f"has no fields of its own, so no {name!r}")
     raise _unknown(name, table, seen)
 
 
-def _unknown(name: str, table: Table, seen: str) -> JobError:
-    return job_error(seen, f"has no field {name[:40]!r}{did_you_mean(name, [field.name for field in table])}")
+def _unknown(name: str, table: Table, seen: str) -> InputError:
+    return input_error(seen, f"has no field {name[:40]!r}{did_you_mean(name, [field.name for field in table])}")
 
 
 def _overview(root: _Root) -> str:
@@ -92,15 +92,15 @@ def _page(path: str, field: Field) -> str:
 
 def type_of(field: Field) -> str:
     """The values that a field takes, in a few words."""
-    words = field.kind.words
+    words = field.value_type.words
     return {
         Shape.ONE: words,
         Shape.LIST: f"list of: {words}",
         Shape.COMMAND: "line, or list of words",
-        Shape.MAP: f"{field.key_words}: value",
+        Shape.MAP: f"{field.key_label}: value",
         Shape.TABLE: "fields",
         Shape.TABLES: "list of fields",
-        Shape.NAMED: f"{field.key_words}: fields",
+        Shape.NAMED: f"{field.key_label}: fields",
         Shape.FREE: "mapping",
     }[field.shape]
 

@@ -73,7 +73,7 @@ def _described(field: Field) -> dict[str, Any]:
 
 
 def _shape(field: Field) -> dict[str, Any]:  # noqa: PLR0911 - one for each shape
-    one = dict(field.kind.json)
+    one = dict(field.value_type.json)
     match field.shape:
         case Shape.ONE:
             return one
@@ -97,7 +97,7 @@ def _shape(field: Field) -> dict[str, Any]:  # noqa: PLR0911 - one for each shap
 
 
 def _names(field: Field) -> dict[str, Any]:
-    return {"pattern": f"^{field.key}$"}
+    return {"pattern": f"^{field.key_pattern}$"}
 
 
 def _command() -> dict[str, Any]:

@@ -11,7 +11,7 @@ Packages and modules, each resting on those below it:
 - `external`: gangs of pods that other controllers create
 - `status`: conditions, replica counts and times of a job's object
 - `pods`: pods made from templates
-- `parsed_job`: `ParsedJob` (`job`, `policy`, `priority_class`, `warnings`), `Member`, `with_sizes(parsed, sizes)`
+- `parsed_job`: `ParsedJob` (`job`, `run_policy`, `priority_class`, `warnings`), `Member`, `with_sizes(parsed, sizes)`
 - `settings`: `Settings`: images, names, runtimes and PodGroups of an installation
 - `manifest_reader`: `ManifestField`, `Fault(path, message)`; `labels`: names of our labels and annotations
 """

@@ -1,4 +1,4 @@
-"""`ParsedJob`: a manifest after reading, with the core's job and the templates of its pods.
+"""A validated manifest, its `core.model.job.Job` and its pod templates.
 
 Made by the readers of `kinds`; `pods` and `status` work on it.
 """
@@ -16,7 +16,7 @@ from windlass.jobs.kubernetes.settings import Settings
 Selector: TypeAlias = tuple[Match, ...]
 """Conditions on a pod's labels, all of them."""
 LAUNCHER, WORKER = "Launcher", "Worker"
-"""Replica types: of every kind, and of MPIJobs."""
+"""Replica types: LAUNCHER of MPIJobs; WORKER of most kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Replicas:
 
     type: str
     """As the kind writes it: "Master"."""
-    written: str
+    type_as_written: str
     """As this manifest writes it; most kinds take "master" as well."""
     count: int
-    restart: str
+    restart_policy: str
     """Always, OnFailure, Never or ExitCode."""
     template: Mapping[str, Any]
     """As written, but for the default port."""
-    stem: str = ""
+    name_infix: str = ""
     """The part of a pod's name between the job's name and the index, if it is not the role."""
 
     @property
@@ -43,12 +43,14 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """`spec.runPolicy`, defaults filled in; times in milliseconds."""
+    """`spec.runPolicy`, or the fields of other kinds that mean the same; defaults filled in."""
 
-    clean: str
-    """cleanPodPolicy: All, Running or None."""
-    ttl: int | None
-    deadline: int | None
+    clean_pod_policy: str
+    """All, Running or None."""
+    ttl_ms: int | None
+    """ttlSecondsAfterFinished."""
+    deadline_ms: int | None
+    """activeDeadlineSeconds."""
     backoff_limit: int | None
     suspend: bool
     managed_by: str
@@ -62,7 +64,7 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ParsedJob:
-    """One manifest, read without a fault."""
+    """One manifest, read without a fault, and the core's job made from it."""
 
     manifest: Manifest
     api_version: str
@@ -75,7 +77,7 @@ class ParsedJob:
     settings: Settings
     replicas: tuple[Replicas, ...]
     """In the kind's order, by which ranks are counted."""
-    policy: RunPolicy
+    run_policy: RunPolicy
     priority_class: str = ""
     """Of the gang, by name: the backend looks up its value in the cluster."""
     anti_affinity: Mapping[str, tuple[Selector, ...]] = field(default_factory=dict)
@@ -89,13 +91,13 @@ class ParsedJob:
         return ManifestField(self.manifest)["spec"]
 
     @property
-    def pods(self) -> int:
-        """Over all replicas."""
+    def pod_count(self) -> int:
+        """Number of pods, over all replica types."""
         return sum(each.count for each in self.replicas)
 
-    def of(self, kind: str) -> Replicas | None:
+    def replicas_of(self, replica_type: str) -> Replicas | None:
         """The replicas of a type, if the job has any."""
-        return next((each for each in self.replicas if each.type == kind), None)
+        return next((each for each in self.replicas if each.type == replica_type), None)
 
 
 def with_sizes(parsed: ParsedJob, sizes: Mapping[str, int]) -> ParsedJob:

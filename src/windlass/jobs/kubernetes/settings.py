@@ -1,4 +1,4 @@
-"""Settings of an installation that decide what jobs become: images, names, runtimes, PodGroups.
+"""Settings of an installation for `kinds` and `pods`: images, names, runtimes, PodGroups.
 
 The operator gets them as options; `backends.kubernetes.settings` has the settings of the backend.
 """
@@ -15,10 +15,13 @@ AGENT_IMAGE = f"windlass:{__version__}"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The training operator's flags of the same meaning, with its defaults but for `kubectl_image`."""
+    """Settings of an installation that decide what jobs become.
+
+    They are the training operator's flags of the same meaning, with its defaults but for `kubectl_image`.
+    """
 
     cluster_domain: str = ""
-    """Ends the names of services, such as "cluster.local"; empty: they end with `.svc`. ($CUSTOM_CLUSTER_DOMAIN)"""
+    """Suffix of the names of services, such as "cluster.local"; empty: they end in `.svc`. ($CUSTOM_CLUSTER_DOMAIN)"""
     waiter_image: str = "alpine:3.10"
     """Image of the init container in which workers of a PyTorchJob wait for it. (--pytorch-init-container-image)"""
     waiter_tries: int = 100

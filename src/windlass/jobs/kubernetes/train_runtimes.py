@@ -1,4 +1,4 @@
-"""Runtimes that the Kubeflow trainer ships, for clusters that lack them.
+"""Built-in training runtimes: those that the Kubeflow trainer ships, for clusters that lack them.
 
 Source: kubeflow/trainer v2.3, manifests/base/runtimes. Those of torchtune are left out: they are made of steps.
 """

@@ -1,4 +1,4 @@
-"""Indexes of a job array on one line, as Slurm's `--array` takes them: "0-15%4"."""
+"""Reads and writes the indexes of a job array on one line, as Slurm's `--array` takes them: "0-15%4"."""
 
 from __future__ import annotations
 

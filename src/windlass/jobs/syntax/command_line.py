@@ -1,4 +1,4 @@
-"""Command lines: their words, and the launcher that a command contains."""
+"""Splits command lines into words, and finds the launcher that a command contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations as users write them, in integer milliseconds.
+"""Reads and writes durations as users write them, in integer milliseconds.
 
 Two ways to write one, the same in files and on the command line:
 - with units, largest first: "90s", "10m", "1h30m", "2d", "500ms"

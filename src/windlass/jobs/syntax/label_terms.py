@@ -1,4 +1,4 @@
-"""Conditions on a node's labels on one line, as `kubectl -l` takes them: "zone in (a,b), gpu-type != T4, !spot"."""
+"""Reads node label conditions on one line, as `kubectl -l` takes them: "zone in (a,b), gpu-type != T4, !spot"."""
 
 from __future__ import annotations
 

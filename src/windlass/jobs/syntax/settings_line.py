@@ -1,4 +1,4 @@
-"""Settings on one line, such as `jobs=1000 load=0.9`: fields of a table, each as name=value.
+"""Reads settings on one line, such as `jobs=1000 load=0.9`: fields of a table, each as name=value.
 
 Names have dashes, as options have; the underscores of files are accepted as well.
 """
@@ -41,7 +41,7 @@ def _dashed(name: str) -> str:
 def _value(field: Field, text: str) -> Any:
     parts = text.split(BETWEEN) if field.shape is Shape.LIST else [text]
     try:
-        values = [field.kind.read(part if field.kind.as_written else plain_of(part)) for part in parts]
+        values = [field.value_type.read(part if field.value_type.as_written else plain_of(part)) for part in parts]
     except ValueError as error:
         raise ValueError(f"{_dashed(field.name)} {error}") from None
     return tuple(values) if field.shape is Shape.LIST else values[0]
@@ -71,9 +71,9 @@ def read_line(table: Table, given: str) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals and name not in fields and number == 0:
             name, equals, value = first, "=", word
-        if name not in fields or not (equals or fields[name].kind is value_types.FLAG):
+        if name not in fields or not (equals or fields[name].value_type is value_types.FLAG):
             raise ValueError(f"cannot be {given[:40]!r}; write {_form(table)}")
-        values[name] = fields[name].kind.read(_flag_number_or_text(value) if equals else True)
+        values[name] = fields[name].value_type.read(_flag_number_or_text(value) if equals else True)
     if first not in values:
         raise ValueError(f"lacks the {first}; write {_form(table)}")
     return values
@@ -87,5 +87,5 @@ def _flag_number_or_text(value: str) -> str | int | bool:
 
 def _form(table: Table) -> str:
     first, *rest = (field for field in table if field.shape is Shape.ONE)
-    parts = [field.name if field.kind is value_types.FLAG else f"{field.name}={field.example}" for field in rest]
+    parts = [field.name if field.value_type is value_types.FLAG else f"{field.name}={field.example}" for field in rest]
     return f"{first.name.upper()}[,{'][,'.join(parts)}]"

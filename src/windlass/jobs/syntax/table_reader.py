@@ -1,4 +1,4 @@
-"""Reads a YAML tree by a table of fields: the values, and every problem."""
+"""Reads a YAML tree (`yaml_tree`) by a table of fields (`field`): the values, and every problem."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from windlass.jobs.syntax.value_types import ValueType, show
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, canonical, plain
 
 
-class Written(Protocol):
-    """Source of a document: a text, or plain data whose places are paths."""
+class DocumentSource(Protocol):
+    """The text of a document, or plain data whose places are paths; makes the problems at its places."""
 
     def problem(self, message: str, place: Place, /) -> Problem:
         """A problem at a place."""
 
 
 class Reader:
-    """Reads one document; keeps the problems found and where each field stands."""
+    """Reader of one document, which keeps the problems found and the place of each field."""
 
-    def __init__(self, text: Written) -> None:
-        self.text = text
+    def __init__(self, source: DocumentSource) -> None:
+        self.source = source
         self.problems: list[Problem] = []
         self.places: dict[FieldPath, Place] = {}
 
     def problem(self, message: str, place: Place) -> None:
         """Adds a problem."""
-        self.problems.append(self.text.problem(message, place))
+        self.problems.append(self.source.problem(message, place))
 
     def problem_at(self, path: FieldPath, message: str) -> Problem:
         """A problem at a field that was read, or at the nearest field around it."""
         while path not in self.places:
             path = path[:-1]
-        return self.text.problem(message, self.places[path])
+        return self.source.problem(message, self.places[path])
 
     def table(self, node: Node, table: Table, path: FieldPath, what: str) -> dict[str, Any]:
         """The fields of a mapping that could be read. `what` names the mapping in errors: "a job"."""
@@ -50,7 +50,7 @@ class Reader:
             if key.text in fields:
                 self.field(value, fields[key.text], (*path, key.text), values)
             else:
-                self.problem(f"unknown field {key.text[:40]!r}{_meant(key.text, table)}", key.place)
+                self.problem(f"unknown field {key.text[:40]!r}{_suggest_field(key.text, table)}", key.place)
         return values
 
     def field(self, node: Node, field: Field, path: FieldPath, values: dict[str, Any]) -> None:
@@ -70,15 +70,17 @@ class Reader:
         """A field's value by its shape; invalid if a problem was added."""
         match field.shape:
             case Shape.ONE:
-                return self.single(node, field.kind, field.name)
+                return self.single(node, field.value_type, field.name)
             case Shape.LIST:
                 items = node.items if isinstance(node, ListNode) else (node,)
-                return [self.single(item, field.kind, field.name) for item in items]
+                return [self.single(item, field.value_type, field.name) for item in items]
             case Shape.COMMAND:
                 return self.command(node)
             case Shape.MAP:
-                entries = self.free_names(node, field)
-                return {key.text: self.single(value, field.kind, f"{field.name}.{key.text}") for key, value in entries}
+                entries = self.arbitrary_keys(node, field)
+                return {
+                    key.text: self.single(value, field.value_type, f"{field.name}.{key.text}") for key, value in entries
+                }
             case Shape.TABLE:
                 return self.whole_table(node, field, path)
             case Shape.TABLES:
@@ -108,14 +110,14 @@ class Reader:
             self.problem(f"{field.name} lacks {missing[0]}; write for example {field.example}", node.place)
         return values
 
-    def single(self, node: Node, kind: ValueType, name: str) -> Any:
-        """One scalar by its kind; None, and a problem, if it cannot be read."""
+    def single(self, node: Node, value_type: ValueType, name: str) -> Any:
+        """One scalar by its type; None, and a problem, if it cannot be read."""
         if not isinstance(node, Scalar):
-            self.problem(f"{name} expects one {kind.words}, not {_describe_node(node)}", node.place)
+            self.problem(f"{name} expects one {value_type.words}, not {_describe_node(node)}", node.place)
             return None
         try:
-            as_text = kind.as_written and node.value is not None
-            return kind.read(node.text if as_text else node.value)
+            as_text = value_type.as_written and node.value is not None
+            return value_type.read(node.text if as_text else node.value)
         except ValueError as error:
             self.problem(f"{name} {error}", node.place)
             return None
@@ -143,14 +145,14 @@ class Reader:
         self.problem(f"command expects words, not {_describe_node(node)}", node.place)
         return "?"
 
-    def free_names(self, node: Node, field: Field) -> tuple[tuple[Scalar, Node], ...]:
+    def arbitrary_keys(self, node: Node, field: Field) -> tuple[tuple[Scalar, Node], ...]:
         """The entries of a mapping whose names the user chooses."""
         if not isinstance(node, MapNode):
             self.problem(f"{field.name} is a mapping such as {field.example}, not {_describe_node(node)}", node.place)
             return ()
         for key, _ in node.entries:
-            if not is_name(field.key, key.text):
-                self.problem(f"{key.text[:40]!r} cannot be the name of a {field.key_words}", key.place)
+            if not is_name(field.key_pattern, key.text):
+                self.problem(f"{key.text[:40]!r} cannot be the name of a {field.key_label}", key.place)
         return node.entries
 
     def tables(self, node: Node, field: Field, path: FieldPath) -> list[dict[str, Any]]:
@@ -163,20 +165,20 @@ class Reader:
 
     def named(self, node: Node, field: Field, path: FieldPath) -> dict[str, dict[str, Any]]:
         """Named mappings of fields, at least one."""
-        entries = self.free_names(node, field)
+        entries = self.arbitrary_keys(node, field)
         if isinstance(node, MapNode) and not entries:
-            self.problem(f"{field.name} needs at least one {field.key_words}", node.place)
+            self.problem(f"{field.name} needs at least one {field.key_label}", node.place)
         self.places.update({(*path, key.text): key.place for key, _ in entries})
         return {
-            key.text: self.table(value, field.table, (*path, key.text), f"the {field.key_words} {key.text[:40]!r}")
+            key.text: self.table(value, field.table, (*path, key.text), f"the {field.key_label} {key.text[:40]!r}")
             for key, value in entries
         }
 
 
-def _meant(word: str, table: Table) -> str:
+def _suggest_field(word: str, table: Table) -> str:
     """The nearest known field, also by its name in other systems."""
     for field in table:
-        if word.lower().replace("-", "_") in {other.lower() for other in field.also}:
+        if word.lower().replace("-", "_") in {other.lower() for other in field.foreign_names}:
             return f"; it is called {field.name!r} here"
     return did_you_mean(word, [field.name for field in table])
 

@@ -1,4 +1,4 @@
-"""Text of a file: read with a limit on its size, decoded, quoted in errors."""
+"""Reads the text of a file, with a limit on its size, and quotes it in errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from windlass.jobs.errors import JobError, Place, Problem, job_error
+from windlass.jobs.errors import InputError, Place, Problem, input_error
 
 MAX_BYTES = 2**20
 STDIN = "-"
@@ -18,7 +18,7 @@ _LINES = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 @dataclass(frozen=True)
 class Text:
-    """A file's text, and problems in it."""
+    """A file's text, which makes the problems at its places."""
 
     source: str
     text: str
@@ -40,12 +40,12 @@ class Text:
 
 
 def read_text(path: str) -> Text:
-    """A file's text, or standard input's for "-". Raises JobError."""
+    """A file's text, or standard input's for "-". Raises InputError."""
     return decode(read_bytes(path, MAX_BYTES), _source(path))
 
 
 def read_bytes(path: str, most: int) -> bytes:
-    """A file's bytes, or standard input's for "-"; an error if they are more than `most`. Raises JobError."""
+    """A file's bytes, or standard input's for "-"; an error if they are more than `most`. Raises InputError."""
     try:
         if path == STDIN:
             data = sys.stdin.buffer.read(most + 1) if sys.stdin else b""
@@ -53,9 +53,9 @@ def read_bytes(path: str, most: int) -> bytes:
             with Path(path).open("rb") as file:
                 data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise job_error(_source(path), _describe_read_error(error)) from None
+        raise input_error(_source(path), _describe_read_error(error)) from None
     if len(data) > most:
-        raise job_error(_source(path), f"the file is larger than {most >> 20} MiB; is it the right one?")
+        raise input_error(_source(path), f"the file is larger than {most >> 20} MiB; is it the right one?")
     return data
 
 
@@ -75,11 +75,11 @@ def _describe_read_error(error: Exception) -> str:
 
 
 def decode(data: bytes, source: str) -> Text:
-    """Bytes as text. Raises JobError."""
+    """Bytes as text. Raises InputError."""
     try:
         return Text(source, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         text = Text(source, data.decode("utf-8-sig", errors="backslashreplace"))
         place = text.place(len(error.object[: error.start].decode()))  # error.object is without a byte order mark
         message = f"byte 0x{error.object[error.start]:02x} is not UTF-8 text; save the file as UTF-8"
-        raise JobError([text.problem(message, replace(place, width=4))]) from None
+        raise InputError([text.problem(message, replace(place, width=4))]) from None

@@ -1,4 +1,4 @@
-"""Timestamps as users write them, in integer milliseconds since the Unix epoch."""
+"""Reads and writes timestamps as users write them, in integer milliseconds since the Unix epoch."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ Plain: TypeAlias = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """`read` raises ValueError with a text that follows the field's name: "expects …"."""
+    """Type of a scalar: how it is read, written and described.
+
+    `read` raises ValueError with a text that follows the field's name: "expects …".
+    """
 
     words: str
     """For users: "duration", "whole number ≥ 1"."""

@@ -1,4 +1,4 @@
-"""YAML text as trees with the position of every node, under limits on size and depth.
+"""Parses YAML text into trees with the position of every node, under limits on size and depth.
 
 PyYAML parses (its C parser where there is one); composing is done here from its events, because its own composer
 expands aliases and recurses without bounds. Only this module imports yaml for reading.
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from windlass.jobs.errors import JobError, Place, Problem
+from windlass.jobs.errors import InputError, Place, Problem
 from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.value_types import Plain
 
@@ -37,7 +37,10 @@ _CORE_TAGS = frozenset({f"tag:yaml.org,2002:{name}" for name in ("str", "int", "
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """`text` as written (quotes and escapes resolved); `value` by YAML 1.2's core schema."""
+    """A single value. `text` as written (quotes and escapes resolved); `value` by YAML 1.2's core schema.
+
+    `text` as written (quotes and escapes resolved); `value` by YAML 1.2's core schema.
+    """
 
     text: str
     value: Plain
@@ -91,17 +94,17 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
 
 
 def compose(text: Text) -> list[Node]:
-    """The documents of a text that are not empty. Raises JobError."""
+    """The documents of a text that are not empty. Raises InputError."""
     odd = UNPRINTABLE.search(text.text)
     if odd:
         message = f"the character U+{ord(odd[0]):04X} may not stand in a text file"
-        raise JobError([text.problem(message, text.place(odd.start()))])
+        raise InputError([text.problem(message, text.place(odd.start()))])
     try:
         documents = list(_Composer(text.text).documents())
     except _Refused as refused:
-        raise JobError([text.problem(refused.message, refused.place)]) from None
+        raise InputError([text.problem(refused.message, refused.place)]) from None
     except yaml.YAMLError as error:
-        raise JobError([_syntax_problem(text, error)]) from None
+        raise InputError([_syntax_problem(text, error)]) from None
     return [node for node in documents if not (isinstance(node, Scalar) and node.value is None)]
 
 

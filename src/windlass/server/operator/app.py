@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.server.app import application
-from windlass.server.errors import HTTP_STATUS, ApiError, Code
+from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.read_only_actions import ReadOnlyActions
@@ -64,7 +64,7 @@ def cluster_api(service: Service, source: ClusterDataSource) -> Starlette:
 def _refer_to(leader: str) -> Response:
     """The answer of a replica that follows."""
     fix = f"ask {leader}, which leads" if leader else "ask again in a few seconds: there is no leader yet"
-    error = ApiError(Code.NO_DAEMON, "this replica of the operator does not lead", fix)
+    error = ApiError(ErrorCode.NO_DAEMON, "this replica of the operator does not lead", fix)
     return _json({**error.as_json(), "leader": leader}, HTTP_STATUS[error.code])
 
 

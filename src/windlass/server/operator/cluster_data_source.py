@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.cluster.empty_cluster import bare
+from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
 from windlass.backends.port import Transition
 from windlass.controller.controller import Controller
 from windlass.core.model.job import Job
@@ -27,10 +27,10 @@ _HIDDEN = "(hidden)"
 
 
 class ClusterDataSource:
-    """`data_source.DataSource` of a cluster. A job is shown as it was last committed.
+    """The interface `data_source.DataSource` for a cluster.
 
-    When the database of history does not answer, queries of a job return what its objects contain, and queries of
-    history raise HistoryError.
+    A job is shown as it was last committed. When the database of history does not answer, queries of a job return what
+    its objects contain, and queries of history raise HistoryError.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ClusterDataSource:
     def without_others(self) -> SnapshotFilter:
         """Removes external pods."""
         picture = self._backend.cluster.picture
-        return bare(tuple(picture.objects.values()), picture.view)
+        return snapshot_emptier(tuple(picture.objects.values()), picture.view)
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""
@@ -85,7 +85,7 @@ class ClusterDataSource:
     # --- jobs --------------------------------------------------------------------------------
 
     async def wait_for_commit(self) -> None:
-        """Wait until no commit is under way."""
+        """Waits until no commit is under way."""
         await self._wait_for_commit()
 
     async def ids(self, name: str) -> list[str]:

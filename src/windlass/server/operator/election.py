@@ -50,7 +50,7 @@ class _Observation:
 
 
 class Election:
-    """One candidate. `connection` must not depend on `may_lead` to write."""
+    """One candidate for leadership. `connection` must not depend on `may_lead` to write."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Election:
         return self._clock() < self._until
 
     async def win(self) -> None:
-        """Wait until this replica holds the Lease."""
+        """Waits until this replica holds the Lease."""
         reported = ""
         while not await self._attempt():
             if self.holder != reported:
@@ -81,7 +81,7 @@ class Election:
             await asyncio.sleep(min(self.settings.duration / 30, self._remaining()))
 
     async def keep(self) -> None:
-        """Renew the Lease until its time is over or another replica holds it; then raise LostError."""
+        """Renews the Lease until its time is over or another replica holds it; then raises LostError."""
         while True:
             await asyncio.sleep(self.settings.duration / 5)
             renewed = await self._attempt()
@@ -90,7 +90,7 @@ class Election:
                 raise LostError("the lease could not be renewed: another replica may lead now")
 
     async def resign(self) -> None:
-        """Release the Lease, so that the next leader need not wait until it expires."""
+        """Releases the Lease, so that the next leader need not wait until it expires."""
         if not self.may_lead():
             return
         self._until = 0.0
@@ -103,7 +103,7 @@ class Election:
             return  # the others wait until the Lease expires
 
     async def _attempt(self) -> bool:
-        """Take or renew the Lease. Returns whether this replica holds it."""
+        """Takes or renews the Lease. Returns whether this replica holds it."""
         began = self._clock()
         try:
             lease = self._written or await self._read()

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
-from windlass.server.feed import Feed
+from windlass.server.feed import EventFeed
 from windlass.server.observed_backend import ObservedBackend
 from windlass.server.operator.app import cluster_api, operator_application
 from windlass.server.operator.cluster_data_source import ClusterDataSource
@@ -23,7 +23,7 @@ from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_
 from windlass.server.service import Service
 
 _SHUTDOWN_TIMEOUT_S = 1
-"""For requests that are under way when the operator stops."""
+"""Seconds for requests that are under way when the operator stops."""
 
 
 class Endpoints:
@@ -39,20 +39,20 @@ class Endpoints:
         self.leader: Callable[[], str] = lambda: ""
         self._controller: Controller | None = None
         self._api: ASGIApp | None = None
-        self._feed = Feed()
+        self._feed = EventFeed()
         self._turns = TurnTimer(metrics)
         self._recorder: HistoryRecorder | None = None
 
     def observe(self, backend: KubernetesBackend) -> ObservedBackend:
         """The backend for a controller that is about to lead, observed by history, metrics and followers."""
-        self._feed = Feed()
+        self._feed = EventFeed()
         self._recorder = recorder = HistoryRecorder(backend, self._history.writer)
         self._turns = TurnTimer(self._metrics)
         self._metrics.sizes["logs to read"] = lambda: recorder.pending_reads
         return ObservedBackend(backend, recorder, self._turns, self._feed)
 
     def lead(self, controller: Controller, backend: KubernetesBackend, observed: ObservedBackend) -> None:
-        """Make this replica answer the API."""
+        """Makes this replica answer the API."""
         source = ClusterDataSource(controller, backend, self._history, observed.wait_for_commit)
         self._turns.last_decision = lambda: controller.decision
         self._controller = controller
@@ -60,11 +60,11 @@ class Endpoints:
         self._metrics.leading = True
 
     def complain(self, trouble: str) -> None:
-        """Record a failed commit, which is repeated. For `on_trouble` of `controller.run`."""
+        """Records a failed commit, which is repeated. For `on_trouble` of `controller.run`."""
         self._feed.complain(trouble)
 
     async def follow(self) -> None:
-        """Stop answering the API and end the event streams."""
+        """Stops answering the API and ends the event streams."""
         self._controller = self._api = None
         self._metrics.leading = False
         self._feed.close()
@@ -73,7 +73,7 @@ class Endpoints:
             self._recorder = None
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve on this socket until cancelled."""
+        """Serves on this socket until cancelled."""
         app = operator_application(
             metrics=lambda: render_metrics(self._metrics, self._controller, self._history),
             unready=lambda: self.unready,

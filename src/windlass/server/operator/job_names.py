@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 _SHOWN = 5
 
@@ -36,7 +36,9 @@ def choose_only(text: str, found: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     listed = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-    raise ApiError(Code.NO_SUCH_JOB, f"{text[:200]!r} may be any of {len(found)} jobs: {listed}", "use the whole id")
+    raise ApiError(
+        ErrorCode.NO_SUCH_JOB, f"{text[:200]!r} may be any of {len(found)} jobs: {listed}", "use the whole id"
+    )
 
 
 def unknown_job(text: str, ids: Collection[str]) -> ApiError:
@@ -44,7 +46,7 @@ def unknown_job(text: str, ids: Collection[str]) -> ApiError:
     names = {name: job_id for job_id in ids for name in (job_id.rpartition("/")[2], job_id)}
     near = dict.fromkeys(names[name] for name in difflib.get_close_matches(text, names, n=3))
     hint = f"; did you mean {', '.join(near)}?" if near else "; `windlass history` lists those that ended"
-    return ApiError(Code.NO_SUCH_JOB, f"no job is called {text[:200]!r}{hint}")
+    return ApiError(ErrorCode.NO_SUCH_JOB, f"no job is called {text[:200]!r}{hint}")
 
 
 def _means(words: Sequence[str], parts: Sequence[str]) -> bool:

@@ -34,14 +34,14 @@ class OperatorMetrics:
 
     tally: RequestCounters = field(default_factory=RequestCounters)
     turns: Histogram = field(default_factory=Histogram)
-    """From the arrival of events to the decision."""
+    """Time from the arrival of events to the decision."""
     plans: Histogram = field(default_factory=Histogram)
     """The same for turns in which a plan was made; most turns make one."""
     commits: Histogram = field(default_factory=Histogram)
     waited: Histogram = field(default_factory=lambda: Histogram(_WAITS))
-    """From queueing to admission of a job."""
+    """Time from queueing to admission of a job."""
     gathered: Histogram = field(default_factory=lambda: Histogram(_WAITS))
-    """From a gang's admission until all of its pods run."""
+    """Time from a gang's admission until all of its pods run."""
     ended: Counter[str] = field(default_factory=Counter)
     """Ended jobs by phase."""
     leading: bool = False
@@ -50,7 +50,7 @@ class OperatorMetrics:
     """Lengths of internal queues by name, read at each scrape."""
 
     def count(self, changes: Changes) -> None:
-        """Count what a commit has changed."""
+        """Counts what a commit has changed."""
         states = {state.id: state.status for state in changes.states}
         for transition in changes.transitions:
             status = states.get(transition.job_id)
@@ -69,7 +69,7 @@ class OperatorMetrics:
 
 
 class TurnTimer(Observer):
-    """Measures turns and commits. `last_decision`: the last plan; a new plan is a new object."""
+    """Timer of turns and commits. `last_decision`: the last plan; a new plan is a new object."""
 
     def __init__(self, metrics: OperatorMetrics) -> None:
         self._metrics = metrics
@@ -79,11 +79,11 @@ class TurnTimer(Observer):
         self._commit_start = 0.0
 
     def on_turn_start(self) -> None:
-        """Start the turn's clock."""
+        """Starts the turn's clock."""
         self._turn_start = time.monotonic()
 
     def on_turn_end(self) -> None:
-        """Observe the turn once, and its plan if it made one."""
+        """Observes the turn once, and its plan if it made one."""
         if self._turn_start is None:
             return
         seconds, self._turn_start = time.monotonic() - self._turn_start, None
@@ -93,11 +93,11 @@ class TurnTimer(Observer):
             self._metrics.plans.observe(seconds)
 
     def on_commit_start(self, changes: Changes) -> None:  # noqa: ARG002 - only the time counts
-        """Start the commit's clock."""
+        """Starts the commit's clock."""
         self._commit_start = time.monotonic()
 
     def on_commit_end(self, changes: Changes) -> None:
-        """Observe the commit and count its changes."""
+        """Observes the commit and counts its changes."""
         self._metrics.commits.observe(time.monotonic() - self._commit_start)
         self._metrics.count(changes)
 

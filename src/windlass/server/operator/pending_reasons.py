@@ -23,7 +23,7 @@ _BATCH = 50
 
 
 async def write_reasons(controller: Controller, backend: KubernetesBackend) -> None:
-    """Write reasons until cancelled."""
+    """Writes reasons until cancelled."""
     written: dict[str, int] = {}
     last_round = -_ROUND_INTERVAL_S
     loop = asyncio.get_running_loop()
@@ -52,7 +52,7 @@ async def _write_all(controller: Controller, backend: KubernetesBackend, states:
 
 
 def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> None:
-    """Write the reason of one pending gang."""
+    """Writes the reason of one pending gang."""
     gang = backend.jobs.get(job_id)
     if gang is None:
         backend.external.say(job_id, verdict.message)

@@ -39,15 +39,15 @@ class OperatorOptions:
     address: str = ""
     host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside of the pod
     port: int = PORT
-    """For probes, metrics and the API; 0: a free port."""
+    """Port for probes, metrics and the API; 0: a free port."""
     agents_port: int = AGENTS_PORT
-    """For agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
+    """Port for agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     backend: BackendSettings = field(default_factory=BackendSettings)
 
 
 async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> None:
-    """Run a replica until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable, BackendError."""
+    """Runs a replica until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable, BackendError."""
     collect_rarely()
     say = _without_repeats(say)
     loop = asyncio.get_running_loop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.submission_request import SubmissionRequest
 from windlass.server.views import Json
 
@@ -13,7 +13,7 @@ _WHY = "the operator only answers queries: on a cluster jobs are objects, and us
 
 
 class ReadOnlyActions:
-    """`actions.Actions` that refuse with the command to use instead."""
+    """The interface `actions.Actions`, which refuses each action with the command to use instead."""
 
     async def submit(self, _request: SubmissionRequest) -> list[str]:
         """Refused: users create objects."""
@@ -48,4 +48,4 @@ _BY_HAND = {
 
 
 def _refuse(instead: str) -> NoReturn:
-    raise ApiError(Code.NOT_ALLOWED, _WHY, instead)
+    raise ApiError(ErrorCode.NOT_ALLOWED, _WHY, instead)

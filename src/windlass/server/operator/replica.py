@@ -26,7 +26,7 @@ from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
-from windlass.jobs.kubernetes.kinds.run_policy import US
+from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import Endpoints, listen
@@ -57,7 +57,7 @@ class ReplicaContext:
 
 
 async def run_replica(context: ReplicaContext) -> None:
-    """Run leadership terms until cancelled. Raises AccessError, ApiError, Unreachable."""
+    """Runs leadership terms until cancelled. Raises AccessError, ApiError, Unreachable."""
     async with Connection(context.access, counters=context.metrics.tally) as unfenced:
         election = Election(unfenced, context.lease, context.say)
         context.endpoints.leader = lambda: election.holder
@@ -101,18 +101,18 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
 
 
 async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBackend) -> None:
-    """Leave the kinds that another operator serves to it, until that operator is gone."""
+    """Leaves the kinds that another operator serves to it, until that operator is gone."""
     rivals = [rival for rival in await find_rivals(backend.connection, time.time()) if rival.serves]
     kinds = frozenset(kind for rival in rivals for kind in rival.serves)
     if kinds == backend.job_reader.foreign_kinds:
         return
     for rival in rivals:
-        context.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {US}")
+        context.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {WINDLASS_OPERATOR}")
     backend.job_reader.leave_kinds(kinds)
 
 
 async def _discover(context: ReplicaContext, backend: KubernetesBackend, served: Collection[Resource]) -> None:
-    """Watch kinds that are defined later, and look for other operators."""
+    """Watches kinds that are defined later, and looks for other operators."""
     known, rounds = set(served), 0
     async with asyncio.TaskGroup() as group:
         while True:
@@ -130,7 +130,7 @@ async def _discover(context: ReplicaContext, backend: KubernetesBackend, served:
 
 
 async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None:
-    """Wait until the watches have caught up with the writes of the last leader."""
+    """Waits until the watches have caught up with the writes of the last leader."""
     while True:
         try:
             await catch_up(backend)

@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.resources import LEASES, Resource, path
-from windlass.backends.kubernetes.gangs.stored_state import Stored, written
+from windlass.backends.kubernetes.gangs.stored_state import Stored, to_patch
 from windlass.cli.kubernetes import api_session, submit_warnings
 from windlass.core.model.status import Status
 
@@ -67,7 +67,7 @@ class FakeCluster:
     def commit(self, name: str, **status: Any) -> None:
         """Writes a status into a job's object as the operator does."""
         manifest = next(each for each in self.of_kind("TrainingJob") if each["metadata"]["name"].startswith(name))
-        manifest["status"] = {"windlass": written(Stored(1, 1, Status(**status))), "conditions": self.conditions}
+        manifest["status"] = {"windlass": to_patch(Stored(1, 1, Status(**status))), "conditions": self.conditions}
 
     def merge(self, where: str, body: Manifest) -> Manifest:
         self.objects[where] = _merged(self._get(where), body)

@@ -16,7 +16,7 @@ from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.description.submission import Submission
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.server.operator import process
 
 
@@ -60,7 +60,7 @@ def test_a_dependency_on_an_array_names_each_member():
 
 
 def test_an_impossible_pod_is_an_error_of_the_job():
-    with pytest.raises(JobError, match="f: a pod starts one process"):
+    with pytest.raises(InputError, match="f: a pod starts one process"):
         drawn(Submission(Job("train", (Role(procs=2, command=("true",), image="x"),), workdir=""), source="f"))
 
 
@@ -183,5 +183,5 @@ def test_without_a_file_nothing_is_configured(config):
 def test_a_mistake_in_the_config_file_is_reported_with_its_line(config, written, message):
     config.write_text(written)
 
-    with pytest.raises(JobError, match=message):
+    with pytest.raises(InputError, match=message):
         configured()

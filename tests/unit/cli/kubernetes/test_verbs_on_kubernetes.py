@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.api_errors import Unreachable
 from windlass.backends.kubernetes.client.resources import PODS
 from windlass.core.model.status import Failure, FailureClass, Phase
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError, ErrorCode
 
 ON = ("--on", "kubernetes")
 IMAGE = ("--image", "example.com/train:1")
@@ -394,7 +394,7 @@ def test_an_error_of_the_operator_is_passed_on(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
     name = only(cluster)["metadata"]["name"]
     refusal = Refusal(400, "", "")
-    refusal.body = json.dumps(ApiError(Code.BAD_REQUEST, "--what-if has no such field").as_json()).encode()
+    refusal.body = json.dumps(ApiError(ErrorCode.BAD_REQUEST, "--what-if has no such field").as_json()).encode()
     cluster.says[f"/v1/jobs/team/{name}/why"] = refusal
 
     ran = windlass("why", *ON, "digits", "--what-if", "colour=red")

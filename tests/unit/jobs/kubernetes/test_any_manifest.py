@@ -125,7 +125,7 @@ def becomes_a_job_or_a_fault(manifest):
     if isinstance(found, Fault):
         assert found.message
         assert str(found).count("\n") == 0
-    elif found.pods < 100:
+    elif found.pod_count < 100:
         made = members(found, 1)
         dependent_objects(found)
         assert len({member.name for member in made}) == len(made)

@@ -10,7 +10,7 @@ from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.kinds.registry import members, read
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.pods.code_archive import File, config_map, image_of, pack, too_large, with_code
+from windlass.jobs.kubernetes.pods.code_archive import File, config_map, image_of, pack, size_fault, with_code
 from windlass.jobs.syntax.yaml_tree import canonical
 
 TRAIN = File("train.py", b"print('hello')\n")
@@ -99,7 +99,7 @@ def test_the_image_is_that_of_the_pod_if_it_has_one():
 def test_a_folder_that_is_too_large_is_reported_with_its_largest_files():
     noise = hashlib.shake_256(b"noise").digest(3 << 20)
 
-    said = too_large(pack([TRAIN, File("data/train.npy", noise)]))
+    said = size_fault(pack([TRAIN, File("data/train.npy", noise)]))
 
     assert said.startswith("the code is 3.001 MiB packed, and 1 MiB is the most; largest: data/train.npy 3 MiB")
-    assert too_large(pack([TRAIN])) == ""
+    assert size_fault(pack([TRAIN])) == ""

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from windlass.core.model.job import TopologyRequest
-from windlass.jobs.kubernetes.external.gang_assembly import gather
+from windlass.jobs.kubernetes.external.gang_assembly import assemble_gangs
 from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership, object_of
 
@@ -45,7 +45,9 @@ def takes(one):
 
 
 def gathered(pods, group=None, known=()):
-    return gather(membership(pods[0]), pods, yaml.safe_load(group) if isinstance(group, str) else group, takes, known)
+    return assemble_gangs(
+        membership(pods[0]), pods, yaml.safe_load(group) if isinstance(group, str) else group, takes, known
+    )
 
 
 def names(found):

@@ -176,7 +176,7 @@ def test_an_ended_job_keeps_its_conditions():
 )
 def test_the_policy_names_the_pods_to_delete(policy, gone):
     parsed = read(DIGITS)
-    parsed = replace(parsed, policy=replace(parsed.policy, clean=policy))
+    parsed = replace(parsed, run_policy=replace(parsed.run_policy, clean_pod_policy=policy))
     assert pods_to_delete(parsed, Status(), {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
 
 

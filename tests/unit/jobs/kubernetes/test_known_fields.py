@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import give_hint, warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, known_types
@@ -62,7 +62,7 @@ def read(text, validate=Validate.STRICT):
 
 
 def refusal(text, validate=Validate.STRICT):
-    with pytest.raises(JobError) as raised:
+    with pytest.raises(InputError) as raised:
         read(text, validate)
     return raised.value
 
@@ -222,7 +222,7 @@ def test_an_invalid_job_is_refused_under_warn_too_with_both_messages():
 
 def test_the_pod_of_a_job_file_is_checked():
     text = Text("job.yaml", "command: a\npod: {spec: {nodeSelectr: {a: b}}}\nroles: {a: {pod: {sepc: {}}}}\n")
-    with pytest.raises(JobError) as raised:
+    with pytest.raises(InputError) as raised:
         warnings_of_job_file(text, Validate.STRICT)
     assert [each.message for each in raised.value.problems] == [
         "pod.spec.nodeSelectr: unknown field; did you mean 'nodeSelector'?",

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from windlass.jobs.description.job_file import loads
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.kubernetes.manifests.job_file_objects import objects_of_jobs
 from windlass.jobs.kubernetes.manifests.manifest_file import as_list, as_yaml, holds_manifests, objects_of
 from windlass.jobs.syntax.text import Text
@@ -91,7 +91,7 @@ def test_printed_objects_are_read_back_unchanged():
     ],
 )
 def test_a_fault_is_reported_with_its_line(text, said):
-    with pytest.raises(JobError) as raised:
+    with pytest.raises(InputError) as raised:
         of(text)
     assert str(raised.value).startswith(said)
 
@@ -177,6 +177,6 @@ def test_a_slice_of_a_gpu_has_the_name_of_the_device_plugin():
     ],
 )
 def test_a_job_that_cannot_become_pods_is_refused_with_the_fix(text, said):
-    with pytest.raises(JobError) as raised:
+    with pytest.raises(InputError) as raised:
         pods_of(text)
     assert str(raised.value).startswith(said)

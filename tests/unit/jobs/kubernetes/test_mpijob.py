@@ -127,8 +127,8 @@ def test_a_v1_launcher_with_gpus_is_the_first_host():
 
 
 def test_the_clean_pod_policy_of_the_run_policy_overrides_that_of_the_spec():
-    assert read(OLD).policy.clean == "Running"
-    assert read(changed(OLD, runPolicy={"cleanPodPolicy": "All"})).policy.clean == "All"
+    assert read(OLD).run_policy.clean_pod_policy == "Running"
+    assert read(changed(OLD, runPolicy={"cleanPodPolicy": "All"})).run_policy.clean_pod_policy == "All"
 
 
 def test_v2_workers_serve_ssh_behind_one_service():

@@ -243,7 +243,7 @@ def test_the_run_policy_reaches_the_core():
     assert (gang.restart.scope, gang.restart.member_limit, gang.grace) == (RestartScope.MEMBER, 3, 30_000)
     whole = read(job(policy.replace("runPolicy:", "runPolicy:\n      restartMode: gang"))).job.restart
     assert (whole.scope, whole.user_limit) == (RestartScope.GANG, 3)
-    assert (parsed.policy.clean, parsed.priority_class) == ("Running", "urgent")
+    assert (parsed.run_policy.clean_pod_policy, parsed.priority_class) == ("Running", "urgent")
 
 
 @pytest.mark.parametrize("policy", ["runPolicy: {backoffLimit: 0}", "", "runPolicy: {backoffLimit: 3}"])
@@ -264,8 +264,8 @@ def test_never_and_a_backoff_limit_of_0_mean_that_every_exit_ends_the_job(policy
 
 def test_defaults_are_those_of_the_operator():
     parsed = read(job(""))
-    assert parsed.policy.clean == "None"
-    assert parsed.replicas[0].restart == "OnFailure"
+    assert parsed.run_policy.clean_pod_policy == "None"
+    assert parsed.replicas[0].restart_policy == "OnFailure"
     assert isinstance(parsed.job, Job)
 
 
@@ -291,7 +291,7 @@ def test_an_elastic_gang_gets_its_present_size():
 def test_gang_restart_is_requested_in_the_policy_or_an_annotation(said):
     manifest = job("", annotations={} if said else {"windlass.dev/restart-mode": "gang"})
     manifest["spec"]["runPolicy"] = said
-    assert read(manifest).policy.gang_restart
+    assert read(manifest).run_policy.gang_restart
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_gang_restart_is_requested_in_the_policy_or_an_annotation(said):
 )
 def test_a_job_may_belong_to_another_controller(manager, ours):
     parsed = read(job(f"runPolicy: {{managedBy: {manager or 'null'}}}"))
-    assert is_ours(parsed.policy) is ours
+    assert is_ours(parsed.run_policy) is ours
 
 
 def test_an_installation_configures_the_waiting_container():

@@ -47,7 +47,11 @@ def test_the_spec_has_the_fields_of_a_job_file():
     parsed = read(DIGITS)
     assert parsed.job == replace(written.job, labels={"team": "vision"})
     assert (parsed.name, parsed.namespace, parsed.uid) == ("digits", "team", "7c1e")
-    assert (parsed.policy.gang_restart, parsed.policy.queue, parsed.policy.ttl) == (True, "research", 86_400_000)
+    assert (parsed.run_policy.gang_restart, parsed.run_policy.queue, parsed.run_policy.ttl_ms) == (
+        True,
+        "research",
+        86_400_000,
+    )
 
 
 def test_a_member_becomes_a_pod_with_its_variables():
@@ -94,7 +98,7 @@ def test_a_label_names_the_queue_where_the_spec_does_not():
     labelled["metadata"]["labels"] = {"windlass.dev/queue": "research"}
     assert read(labelled).job.queue == "other"
     del labelled["spec"]["queue"]
-    assert (read(labelled).job.queue, read(labelled).policy.queue) == ("research", "research")
+    assert (read(labelled).job.queue, read(labelled).run_policy.queue) == ("research", "research")
 
 
 def test_one_service_names_every_pod():

@@ -70,7 +70,11 @@ def test_the_pods_of_a_trainjob_are_those_of_its_jobset():
 
 def test_the_gang_is_restarted_whole_by_the_core():
     parsed = read(DIGITS)
-    assert (parsed.policy.gang_restart, parsed.job.restart.user_limit, is_ours(parsed.policy)) == (True, 6, True)
+    assert (parsed.run_policy.gang_restart, parsed.job.restart.user_limit, is_ours(parsed.run_policy)) == (
+        True,
+        6,
+        True,
+    )
     (role,) = parsed.job.roles
     assert (role.replicas, role.procs, role.resources) == (2, 4, {"cpu": 4000})
     (service,) = dependent_objects(parsed)
@@ -85,7 +89,7 @@ def test_a_label_names_the_queue_of_a_kind_that_has_no_field_for_it():
     manifest = copy.deepcopy(DIGITS)
     manifest["metadata"]["labels"] = {"windlass.dev/queue": "research"}
     parsed = read(manifest)
-    assert (parsed.policy.queue, parsed.job.queue) == ("research", "research")
+    assert (parsed.run_policy.queue, parsed.job.queue) == ("research", "research")
 
 
 def test_torchrun_counts_its_ranks_itself_with_gpus():
@@ -167,7 +171,7 @@ def of_ours(**spec):
 def test_a_runtime_of_the_cluster_is_looked_up():
     manifest = of_ours(trainer={"numNodes": None, "image": None})
     parsed = read(manifest, Settings(runtimes=ours))
-    assert (parsed.policy.ttl, parsed.job.restart.user_limit, parsed.pods) == (60_000, 3, 3)
+    assert (parsed.run_policy.ttl_ms, parsed.job.restart.user_limit, parsed.pod_count) == (60_000, 3, 3)
     first = members(parsed, 1)[0].pod
     assert first["metadata"]["labels"]["team"] == "vision"
     assert [each["image"] for each in first["spec"]["containers"]] == ["ours:1", "logs:1"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.backends.kubernetes.client.resources import named
-from windlass.backends.kubernetes.cluster.job_resolution import Fitted
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs import readable_spec, stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -45,13 +45,13 @@ class ReaderCase:
 
     def __post_init__(self) -> None:
         self.store = JobStore()
-        reports = JobReports(self.events.append, self.refused.append, self.store.next_number)
+        reports = JobReports(self.events.append, self.refused.append, self.store.allocate_number)
         self.specs = JobSpecs(self.store, reports, self.resolve_names, self.events.append, self.changed.append)
         self.reader = JobReader(self.store, self.specs, reports, Settings(), self.adopted.append)
 
-    def resolve_names(self, parsed: ParsedJob) -> Fitted:
+    def resolve_names(self, parsed: ParsedJob) -> ResolvedJob:
         roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
-        return Fitted(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
+        return ResolvedJob(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
 
     def take_events(self) -> list[BackendEvent]:
         events, self.events[:] = list(self.events), []
@@ -74,7 +74,7 @@ def training(
 
 
 def with_state(manifest: dict[str, Any], status: Status, number: int = 5) -> dict[str, Any]:
-    return {**manifest, "status": {stored_state.FIELD: stored_state.written(Stored(number, 3, status))}}
+    return {**manifest, "status": {stored_state.FIELD: stored_state.to_patch(Stored(number, 3, status))}}
 
 
 def commit(gang: Gang, status: Status) -> None:

@@ -24,7 +24,7 @@ OWNER = {
 
 def put_job(cluster: Cluster, version: int, **spec: Any) -> None:
     about = {"name": "digits", "namespace": "ml", "uid": "u", "resourceVersion": str(version), "generation": version}
-    status = {stored_state.FIELD: stored_state.written(Stored(5, 3, RUNNING))}
+    status = {stored_state.FIELD: stored_state.to_patch(Stored(5, 3, RUNNING))}
     spec = {"image": "x", "command": "torchrun train.py", "nodes": 2, "gpus": 2, **spec}
     manifest = {"apiVersion": TRAINING.api_version, "kind": TRAINING.kind, "metadata": about}
     cluster.backend.job_reader.update(TRAINING, manifest | {"spec": spec, "status": status})

@@ -2,8 +2,8 @@
 
 from cluster_objects import node
 
-from windlass.backends.kubernetes.cluster.empty_cluster import bare
-from windlass.backends.kubernetes.cluster.nodes import View
+from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
+from windlass.backends.kubernetes.cluster.nodes import NodeConversion
 from windlass.backends.kubernetes.cluster.nodes import node as seen
 from windlass.core.explain.admission_check import admission_refusal
 from windlass.core.ledger import Ledger
@@ -13,12 +13,12 @@ from windlass.server import pending_explanation
 
 DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
 NODES = [node("n1", DGX), node("n2", DGX)]
-FULL = Ledger([seen(each, {"nvidia.com/gpu": 8}, View()) for each in NODES], [Queue("default")]).snapshot()
+FULL = Ledger([seen(each, {"nvidia.com/gpu": 8}, NodeConversion()) for each in NODES], [Queue("default")]).snapshot()
 
 
 def never(**role):
     job = Job("digits", (Role(**role),))
-    return pending_explanation.find_impossibility(bare(NODES, View())(FULL), job)
+    return pending_explanation.find_impossibility(snapshot_emptier(NODES, NodeConversion())(FULL), job)
 
 
 def test_foreign_pods_do_not_count_on_an_empty_cluster():

@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.cluster.job_resolution import Fitted, Surroundings, at_level, fitted
+from windlass.backends.kubernetes.cluster.job_resolution import (
+    NamespaceLookups,
+    ResolvedJob,
+    resolve_job,
+    with_level_name,
+)
 from windlass.backends.kubernetes.cluster.topology_levels import levels_of
-from windlass.backends.kubernetes.cluster.volumes import Stock, storage_class
+from windlass.backends.kubernetes.cluster.volumes import StorageObjects, storage_class
 from windlass.core.model.job import Job, Match, Role, TopologyRequest
 from windlass.core.model.resources import is_exclusive
 from windlass.jobs.kubernetes.kinds.registry import read
@@ -59,16 +64,16 @@ def with_affinity(labels, topology="kubernetes.io/hostname", **more):
 
 
 def test_a_pod_counts_as_a_pod_of_its_node_and_requests_gpus_of_its_kind():
-    workers = fitted(job(), Surroundings()).job.roles[1]
+    workers = resolve_job(job(), NamespaceLookups()).job.roles[1]
     assert (workers.resources["gpu"], workers.resources["pods"]) == (2, 1)
     assert workers.node_selector == {"windlass.dev/gpu": "nvidia.com/gpu"}
-    assert fitted(job(gpu="amd.com/gpu"), Surroundings()).job.roles[1].node_selector == {
+    assert resolve_job(job(gpu="amd.com/gpu"), NamespaceLookups()).job.roles[1].node_selector == {
         "windlass.dev/gpu": "amd.com/gpu"
     }
 
 
 def test_a_pod_without_gpus_fits_every_node():
-    assert not fitted(job(gpu="cpu"), Surroundings()).job.roles[0].node_selector
+    assert not resolve_job(job(gpu="cpu"), NamespaceLookups()).job.roles[0].node_selector
 
 
 @pytest.mark.parametrize(
@@ -80,20 +85,20 @@ def test_a_pod_without_gpus_fits_every_node():
     ],
 )
 def test_the_queue_is_that_of_the_job_or_the_namespace(labels, written, queue):
-    assert fitted(job(schedulingPolicy=written), Surroundings(labels)).job.queue == queue
+    assert resolve_job(job(schedulingPolicy=written), NamespaceLookups(labels)).job.queue == queue
 
 
 def test_a_priority_class_is_resolved_by_name():
     known = {"high": priority("high", 1000), "usual": priority("usual", 7, globalDefault=True)}
     high = job("priorityClassName: high")
-    assert fitted(high, Surroundings(priorities=known)).job.priority == 1000
-    assert fitted(job(), Surroundings(priorities=known)).job.priority == 7
-    assert fitted(high, Surroundings()).trouble == "there is no PriorityClass high; create it, or name another"
+    assert resolve_job(high, NamespaceLookups(priorities=known)).job.priority == 1000
+    assert resolve_job(job(), NamespaceLookups(priorities=known)).job.priority == 7
+    assert resolve_job(high, NamespaceLookups()).trouble == "there is no PriorityClass high; create it, or name another"
 
 
 def test_a_class_that_never_preempts_causes_a_warning():
     meek = {"meek": priority("meek", 1000, preemptionPolicy="Never")}
-    (warning,) = fitted(job("priorityClassName: meek"), Surroundings(priorities=meek)).warnings
+    (warning,) = resolve_job(job("priorityClassName: meek"), NamespaceLookups(priorities=meek)).warnings
     assert warning == "priorityClassName meek: preemptionPolicy Never is ignored by the scheduler"
 
 
@@ -104,8 +109,8 @@ def test_volumes_and_the_affinity_of_the_pod_are_combined():
     terms = "[{matchExpressions: [{key: gen, operator: Exists}]}]"
     wish = f"nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}}}"
     data = claim("data", "{volumeName: pv-1}", namespace="team")
-    stock = Stock({("team", "data"): data}, {"pv-1": volume("pv-1", {"zone": ["a"]})})
-    found = fitted(job(f"{DATA}\naffinity: {{{wish}}}"), Surroundings(stock=stock))
+    stock = StorageObjects({("team", "data"): data}, {"pv-1": volume("pv-1", {"zone": ["a"]})})
+    found = resolve_job(job(f"{DATA}\naffinity: {{{wish}}}"), NamespaceLookups(stock=stock))
     master, workers = found.job.roles
     assert master.affinity == ()
     assert workers.affinity == ((Match("gen", "Exists"), Match("zone", "In", ("a",))),)
@@ -113,14 +118,14 @@ def test_volumes_and_the_affinity_of_the_pod_are_combined():
 
 
 def test_a_missing_claim_is_reported():
-    assert "there is no PersistentVolumeClaim data" in fitted(job(DATA), Surroundings()).trouble
+    assert "there is no PersistentVolumeClaim data" in resolve_job(job(DATA), NamespaceLookups()).trouble
 
 
 def test_an_unbound_claim_gets_its_node_and_a_single_node_claim_causes_a_warning():
     data = claim("data", "{storageClassName: ebs, accessModes: [ReadWriteOnce]}", "Pending", namespace="team")
     waits = storage_class({"metadata": {"name": "ebs"}, "volumeBindingMode": "WaitForFirstConsumer"})
-    stock = Stock({("team", "data"): data}, {}, {"ebs": waits})
-    found = fitted(job(DATA, DATA), Surroundings(stock=stock))
+    stock = StorageObjects({("team", "data"): data}, {}, {"ebs": waits})
+    found = resolve_job(job(DATA, DATA), NamespaceLookups(stock=stock))
     assert found.to_choose == ("data",)
     assert found.warnings == ("worker: 4 pods mount data, and one node at a time may (ReadWriteOnce)",)
 
@@ -137,7 +142,7 @@ def apart(labels):
 
 
 def test_pods_that_may_not_share_a_node_request_an_exclusive_resource():
-    found = fitted(job(with_affinity(WORKERS)), Surroundings())
+    found = resolve_job(job(with_affinity(WORKERS)), NamespaceLookups())
     master, workers = found.job.roles
     assert workers.resources[apart(WORKERS)] == 1
     assert apart(WORKERS) not in master.resources
@@ -146,7 +151,7 @@ def test_pods_that_may_not_share_a_node_request_an_exclusive_resource():
 
 
 def test_a_single_pod_excluded_by_others_requests_the_same_resource():
-    found = fitted(job(with_affinity(ALL)), Surroundings())
+    found = resolve_job(job(with_affinity(ALL)), NamespaceLookups())
     assert [role.resources.get(apart(ALL)) for role in found.job.roles] == [1, 1]
 
 
@@ -154,7 +159,7 @@ def test_a_single_pod_excluded_by_others_requests_the_same_resource():
     "worker", [with_affinity("app: others"), with_affinity(ALL, topology="zone"), with_affinity(ALL, namespaces=["b"])]
 )
 def test_other_anti_affinity_is_ignored_with_a_warning(worker):
-    found = fitted(job(worker), Surroundings())
+    found = resolve_job(job(worker), NamespaceLookups())
     assert not exclusives(found.job)
     assert found.warnings == ("Worker: podAntiAffinity is ignored by the scheduler",)
 
@@ -162,13 +167,13 @@ def test_other_anti_affinity_is_ignored_with_a_warning(worker):
 def test_a_level_may_be_requested_by_its_label():
     block = {"topology.kubernetes.io/zone": "a", "cloud.google.com/gce-topology-block": "b"}
     asked = Job("j", (Role(),), topology=TopologyRequest("cloud.google.com/gce-topology-block", required=False))
-    assert at_level(asked, levels_of([block])).topology == TopologyRequest("block", required=False)
-    assert at_level(Job("j", ()), levels_of([block])).topology is None
+    assert with_level_name(asked, levels_of([block])).topology == TopologyRequest("block", required=False)
+    assert with_level_name(Job("j", ()), levels_of([block])).topology is None
 
 
 def test_two_kinds_of_gpu_in_one_pod_are_refused():
     more = "containers: [{name: pytorch, image: x, resources: {limits: {nvidia.com/gpu: 1, amd.com/gpu: 1}}}]"
-    trouble = fitted(job(more), Surroundings()).trouble
+    trouble = resolve_job(job(more), NamespaceLookups()).trouble
     assert trouble == "worker: asks for amd.com/gpu and nvidia.com/gpu in one pod; ask for one kind, or use two roles"
 
 
@@ -183,4 +188,4 @@ ODD = st.recursive(
 def test_any_template_is_resolved_without_an_exception(more):
     parsed = read(manifest_of(more))
     if isinstance(parsed, ParsedJob):
-        assert isinstance(fitted(parsed, Surroundings()), Fitted)
+        assert isinstance(resolve_job(parsed, NamespaceLookups()), ResolvedJob)

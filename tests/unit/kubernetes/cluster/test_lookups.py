@@ -5,7 +5,7 @@ from cluster_objects import node
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
-from windlass.backends.kubernetes.cluster.job_resolution import at_level
+from windlass.backends.kubernetes.cluster.job_resolution import with_level_name
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.core.model.job import Job, Role, TopologyRequest
 
@@ -26,12 +26,12 @@ def monitor() -> ClusterMonitor:
 def test_a_level_that_is_requested_by_its_label_is_resolved_once_nodes_have_it() -> None:
     it = monitor()
     job = Job("a", (Role(),), topology=TopologyRequest(ZONE))
-    assert at_level(job, it.lookups.of("ml").levels).topology == TopologyRequest(ZONE)
+    assert with_level_name(job, it.lookups.of("ml").levels).topology == TopologyRequest(ZONE)
     it.state.see_node(node("n1", "{cpu: '8'}", labels=f"{{{ZONE}: a}}"))
     it.check()
     assert it.take(1) is Settled.LOOKUPS
     assert it.lookups.take_changed().concern("ml")
-    assert at_level(job, it.lookups.of("ml").levels).topology == TopologyRequest("zone")
+    assert with_level_name(job, it.lookups.of("ml").levels).topology == TopologyRequest("zone")
 
 
 def test_only_changed_labels_of_a_namespace_concern_its_jobs() -> None:

@@ -3,11 +3,11 @@
 import pytest
 from cluster_objects import pod
 
-from windlass.backends.kubernetes.cluster.pods import takes
+from windlass.backends.kubernetes.cluster.pods import pod_usage
 
 
 def test_containers_add_up_and_a_pod_counts_as_a_pod_of_its_node():
-    asked = takes(
+    asked = pod_usage(
         pod(
             "web-0",
             """
@@ -21,7 +21,7 @@ def test_containers_add_up_and_a_pod_counts_as_a_pod_of_its_node():
 
 
 def test_init_containers_sidecars_overhead_and_the_pod_s_own_requests():
-    asked = takes(
+    asked = pod_usage(
         pod(
             "web-0",
             """
@@ -40,23 +40,23 @@ def test_init_containers_sidecars_overhead_and_the_pod_s_own_requests():
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_an_ended_pod_takes_nothing(phase):
-    assert takes(pod("job-0", "containers: [{name: a, resources: {requests: {cpu: '1'}}}]", phase)) == {}
+    assert pod_usage(pod("job-0", "containers: [{name: a, resources: {requests: {cpu: '1'}}}]", phase)) == {}
 
 
 def test_a_pod_that_is_being_deleted_takes_all_its_requests():
     leaving = pod("a", "containers: [{name: a}]", deletionTimestamp="2026-01-01T00:00:00Z")
-    assert takes(leaving) == {"pods": 1}
+    assert pod_usage(leaving) == {"pods": 1}
 
 
 def test_host_ports_are_resources_of_the_node():
     ports = "{name: a, ports: [{containerPort: 80, hostPort: 8080}, {containerPort: 53, protocol: UDP}]}"
-    assert takes(pod("a", f"containers: [{ports}]")) == {"hostport/8080": 1, "pods": 1}
+    assert pod_usage(pod("a", f"containers: [{ports}]")) == {"hostport/8080": 1, "pods": 1}
     on_host = pod("a", f"{{hostNetwork: true, containers: [{ports}]}}")
-    assert takes(on_host) == {"hostport/8080": 1, "hostport/53/udp": 1, "pods": 1}
+    assert pod_usage(on_host) == {"hostport/8080": 1, "hostport/53/udp": 1, "pods": 1}
 
 
 def test_an_invalid_quantity_counts_as_zero():
-    assert takes(pod("a", "containers: [{name: a, resources: {requests: {cpu: much, memory: '1'}}}]")) == {
+    assert pod_usage(pod("a", "containers: [{name: a, resources: {requests: {cpu: much, memory: '1'}}}]")) == {
         "memory": 1,
         "pods": 1,
     }

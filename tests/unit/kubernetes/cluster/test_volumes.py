@@ -5,12 +5,12 @@ from cluster_objects import claim, volume
 
 from windlass.backends.kubernetes.cluster.volumes import (
     MAX_TERMS,
-    Stock,
-    Storage,
+    StorageObjects,
+    VolumeConstraints,
     claims_of,
     intersect_terms,
-    storage,
     storage_class,
+    volume_constraints,
 )
 from windlass.core.model.job import Match
 from windlass.jobs.kubernetes.manifest_reader import ManifestField
@@ -19,7 +19,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 def stock(*there, classes=()):
-    return Stock(
+    return StorageObjects(
         {(each.metadata.namespace, each.metadata.name): each for each in there if hasattr(each.spec, "volume_name")},
         {each.metadata.name: each for each in there if hasattr(each.spec, "node_affinity")},
         {each["metadata"]["name"]: storage_class(each) for each in classes},
@@ -32,12 +32,12 @@ def a_class(name, mode="WaitForFirstConsumer", provisioner="ebs.csi.aws.com", **
 
 def test_a_bound_volume_restricts_its_pod_to_its_zone():
     there = stock(claim("data", "{volumeName: pv-1}"), volume("pv-1", {ZONE: ["a", "b"]}))
-    assert storage(["data"], "default", there) == Storage(((Match(ZONE, "In", ("a", "b")),),))
+    assert volume_constraints(["data"], "default", there) == VolumeConstraints(((Match(ZONE, "In", ("a", "b")),),))
 
 
 def test_a_volume_without_affinity_restricts_no_pod():
     there = stock(claim("nfs", "{volumeName: pv-1}"), volume("pv-1"))
-    assert storage(["nfs"], "default", there) == Storage()
+    assert volume_constraints(["nfs"], "default", there) == VolumeConstraints()
 
 
 def test_two_volumes_restrict_their_pod_together():
@@ -48,7 +48,7 @@ def test_two_volumes_restrict_their_pod_together():
         volume("pv-2", {HOST: ["n1"]}),
     )
     on_n1 = Match(HOST, "In", ("n1",))
-    assert storage(["data", "scratch"], "default", there).terms == (
+    assert volume_constraints(["data", "scratch"], "default", there).terms == (
         (Match(ZONE, "In", ("a",)), on_n1),
         (Match(ZONE, "In", ("b",)), on_n1),
     )
@@ -56,13 +56,15 @@ def test_two_volumes_restrict_their_pod_together():
 
 def test_a_claim_that_waits_for_its_first_pod_gets_the_node():
     there = stock(claim("data", "{storageClassName: ebs}", "Pending"), classes=[a_class("ebs")])
-    assert storage(["data"], "default", there) == Storage(to_choose=("data",))
+    assert volume_constraints(["data"], "default", there) == VolumeConstraints(to_choose=("data",))
 
 
 def test_a_class_provisions_volumes_only_in_its_topologies():
     in_a = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]}
     there = stock(claim("data", "{storageClassName: ebs}", "Pending"), classes=[a_class("ebs", **in_a)])
-    assert storage(["data"], "default", there) == Storage(((Match(ZONE, "In", ("a",)),),), ("data",))
+    assert volume_constraints(["data"], "default", there) == VolumeConstraints(
+        ((Match(ZONE, "In", ("a",)),),), ("data",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_class_provisions_volumes_only_in_its_topologies():
     ],
 )
 def test_claims_that_delay_every_pod_are_reported(there, said):
-    assert said in storage(["data"], "default", there).trouble
+    assert said in volume_constraints(["data"], "default", there).trouble
 
 
 def test_a_pod_has_claims_of_its_volumes():

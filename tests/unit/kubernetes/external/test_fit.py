@@ -5,26 +5,26 @@ from cluster_objects import claim, volume
 from external_pods import pod
 
 from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, asks
-from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass
-from windlass.backends.kubernetes.external.cluster_fit import fitted_job, stored, terms_in
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, requests_of
+from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects
+from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_terms_in, volumes_of
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
 from windlass.backends.kubernetes.external.late_pods import find_slot
 from windlass.core.model.job import Match
-from windlass.jobs.kubernetes.external.gang_assembly import gather
+from windlass.jobs.kubernetes.external.gang_assembly import assemble_gangs
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 
 GROUP = {"scheduling.x-k8s.io/pod-group": "g"}
 MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)
 URGENT = objects.priority_class(b'{"metadata":{"name":"urgent","uid":"u","resourceVersion":"1"},"value":7}')
-AROUND = Surroundings({"windlass.dev/queue": "research"}, {"urgent": URGENT})
+AROUND = NamespaceLookups({"windlass.dev/queue": "research"}, {"urgent": URGENT})
 MAKE = Match("windlass.dev/gpu", "In", ("nvidia.com/gpu",))
 
 
 def job(*pods, group=None, around=AROUND):
     spec = {"spec": {"minMember": len(pods), **(group or {})}}
-    [gang] = gather(MEMBER, pods, spec, asks, (), terms_in(around)).gangs
+    [gang] = assemble_gangs(MEMBER, pods, spec, requests_of, (), node_terms_in(around)).gangs
     return fitted_job(gang, around)
 
 
@@ -46,18 +46,20 @@ def test_an_external_gang_is_never_restarted():
 
 
 def test_a_pod_goes_to_its_volumes_and_to_gpus_of_its_kind():
-    stock = Stock({("team", "data"): claim("data", "{volumeName: v}")}, {"v": volume("v", {"zone": ["a"]})})
+    stock = StorageObjects({("team", "data"): claim("data", "{volumeName: v}")}, {"v": volume("v", {"zone": ["a"]})})
     mounts = pod("a", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
-    assert terms_in(Surroundings(stock=stock))(mounts) == ((Match("zone", "In", ("a",)), MAKE),)
+    assert node_terms_in(NamespaceLookups(stock=stock))(mounts) == ((Match("zone", "In", ("a",)), MAKE),)
     with pytest.raises(ManifestError, match="there is no PersistentVolumeClaim data"):
-        terms_in(Surroundings())(mounts)
+        node_terms_in(NamespaceLookups())(mounts)
 
 
 def test_claims_that_wait_for_a_node_are_to_be_annotated():
     waits = {"w": StorageClass("w", waits=True)}
-    stock = Stock({("team", "a-scratch"): claim("a-scratch", "{storageClassName: w}", "Pending")}, classes=waits)
+    stock = StorageObjects(
+        {("team", "a-scratch"): claim("a-scratch", "{storageClassName: w}", "Pending")}, classes=waits
+    )
     own = pod("a", volumes=[{"name": "scratch", "ephemeral": {}}])
-    assert stored(own, Surroundings(stock=stock)).to_choose == ("a-scratch",)
+    assert volumes_of(own, NamespaceLookups(stock=stock)).to_choose == ("a-scratch",)
 
 
 def gang(**given):
@@ -69,7 +71,7 @@ def gang(**given):
 def find_place(running, now, late, fits=lambda _node: True):
     for gathered, present in zip(running.pods, now, strict=True):
         running.see(gathered.metadata.uid, present)
-    return find_slot(running, late, terms_in(AROUND), fits)
+    return find_slot(running, late, node_terms_in(AROUND), fits)
 
 
 def test_a_late_pod_takes_the_place_of_an_ended_member_with_the_same_requests():

@@ -4,14 +4,14 @@ from external_pods import pod
 
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.binding_annotations import BindingDecision
-from windlass.backends.kubernetes.external.takeover import found
+from windlass.backends.kubernetes.external.takeover import find_bound_gangs
 
 DECISION = BindingDecision("g", {"uid-a": "n1", "uid-b": "n1", "uid-c": "n2"})
-WHOLE, PART = binding_annotations.whole(DECISION), binding_annotations.part("uid-a")
+WHOLE, PART = binding_annotations.decision_annotation(DECISION), binding_annotations.reference_annotation("uid-a")
 
 
 def find(*pods, usable=lambda _node: True):
-    return list(found({each.metadata.uid: each for each in pods}, usable))
+    return list(find_bound_gangs({each.metadata.uid: each for each in pods}, usable))
 
 
 def test_a_decision_is_read_as_it_was_written():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from windlass.backends.kubernetes.status.queue_usage import FIELD, QueueUsageWriter, remembered
+from windlass.backends.kubernetes.status.queue_usage import FIELD, QueueUsageWriter, read_past_usage
 from windlass.core.model.snapshot import PastUsage
 
 
@@ -33,11 +33,11 @@ def test_noted_usage_is_known_to_the_next_leader() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         await memory.close()
-        assert remembered(queues) == {"research": use}
+        assert read_past_usage(queues) == {"research": use}
         assert api.count == 1
 
     asyncio.run(story())
 
 
 def test_unreadable_usage_is_dropped() -> None:
-    assert remembered({"a": {"status": {FIELD: "?"}}, "b": {"status": {FIELD: 7}}, "c": {}}) == {}
+    assert read_past_usage({"a": {"status": {FIELD: "?"}}, "b": {"status": {FIELD: 7}}, "c": {}}) == {}

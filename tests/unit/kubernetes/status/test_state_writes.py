@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import reference_to
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
-from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, written
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, to_patch
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.core.model.status import JobState, Phase, Status
@@ -71,7 +71,7 @@ def gang_of(server: Server) -> Gang:
 
 def write(server: Server, gang: Gang, status: Status, **said: Any) -> None:
     state = JobState(gang.id, gang.number, gang.job, status)
-    asyncio.run(state_writes.write(cast("Connection", server), gang, state, said))
+    asyncio.run(state_writes.write_state(cast("Connection", server), gang, state, said))
 
 
 def test_a_state_is_written_once() -> None:
@@ -97,7 +97,7 @@ def test_a_state_of_another_controller_is_never_overwritten(watched: bool) -> No
     server = Server()
     gang = gang_of(server)
     write(server, gang, QUEUED)
-    theirs = written(Stored(7, 2, RUNNING))
+    theirs = to_patch(Stored(7, 2, RUNNING))
     server.change(**{FIELD: theirs})
     if watched:
         gang.learn(server.object)
@@ -117,7 +117,7 @@ def test_a_changed_state_ends_the_leadership_term_as_well() -> None:
 def test_an_attempt_whose_answer_was_lost_counts() -> None:
     server = Server()
     gang = gang_of(server)
-    server.change(**{FIELD: written(Stored(7, 1, QUEUED))})
+    server.change(**{FIELD: to_patch(Stored(7, 1, QUEUED))})
     write(server, gang, QUEUED)
     assert gang.stored == Stored(7, 1, QUEUED)
     write(server, gang, RUNNING)

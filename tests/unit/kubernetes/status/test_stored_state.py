@@ -38,16 +38,16 @@ statuses = st.builds(
 @given(statuses, st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_written_state_is_read_back(status: Status, number: int, revision: int) -> None:
     before = Stored(number, revision, status)
-    assert stored_state.read(json.loads(json.dumps(stored_state.written(before)))) == before
+    assert stored_state.read(json.loads(json.dumps(stored_state.to_patch(before)))) == before
 
 
 @given(statuses, st.lists(statuses, max_size=3))
 def test_consecutive_states_are_read_from_the_merged_object(first: Status, others: list[Status]) -> None:
     stored = Stored(1, 1, first)
-    kept: object = merged({}, stored_state.written(stored))
+    kept: object = merged({}, stored_state.to_patch(stored))
     for status in [first, *others, *others[-1:]]:
         stored = stored.followed_by(status)
-        patch = json.loads(json.dumps(stored_state.written(stored)))
+        patch = json.loads(json.dumps(stored_state.to_patch(stored)))
         kept = merged(kept, patch)
         assert stored_state.read(kept) == stored
 
@@ -56,17 +56,17 @@ def test_the_end_of_a_member_does_not_write_the_placement_again() -> None:
     placement = Placement({"worker": tuple(f"node-{number}.example.com" for number in range(5_000))})
     running = Status(phase=Phase.RUNNING, generation=1, placement=placement)
     stored = Stored(1, 4, running)
-    assert len(json.dumps(stored_state.written(stored))) > 100_000
+    assert len(json.dumps(stored_state.to_patch(stored))) > 100_000
     after = stored.followed_by(replace(running, succeeded_members=2**5_000 - 1))
-    assert len(json.dumps(stored_state.written(after))) < 2_000
+    assert len(json.dumps(stored_state.to_patch(after))) < 2_000
     gone = after.followed_by(replace(running, placement=None))
-    assert stored_state.written(gone)["placements"] is None
+    assert stored_state.to_patch(gone)["placements"] is None
 
 
 def test_placements_of_another_revision_are_ignored() -> None:
     placement = Placement({"worker": ("n1",)})
-    first = stored_state.written(Stored(1, 4, Status(placement=placement)))
-    later = stored_state.written(Stored(1, 5, Status(placement=placement)))
+    first = stored_state.to_patch(Stored(1, 4, Status(placement=placement)))
+    later = stored_state.to_patch(Stored(1, 5, Status(placement=placement)))
     with pytest.raises(UnreadableError, match="placements are of revision 4"):
         stored_state.read({**later, "placements": first["placements"]})
     with pytest.raises(UnreadableError):
@@ -74,12 +74,12 @@ def test_placements_of_another_revision_are_ignored() -> None:
 
 
 def test_the_written_state_shows_phase_and_generation() -> None:
-    written = stored_state.written(Stored(1, 2, Status(phase=Phase.RUNNING, generation=3)))
+    written = stored_state.to_patch(Stored(1, 2, Status(phase=Phase.RUNNING, generation=3)))
     assert (written["phase"], written["generation"]) == ("Running", 3)
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
-    written = stored_state.written(Stored(1, 2, Status()))
+    written = stored_state.to_patch(Stored(1, 2, Status()))
     state = json.dumps({**json.loads(written["state"]), "invented": {"later": True}})
     assert stored_state.read({**written, "state": state, "more": 1}) == Stored(1, 2, Status())
 

@@ -46,8 +46,8 @@ def seconds_to_fail(transport: SlowTransport, gang: Gang, status: Status, *, onl
         connection._transport = cast("Any", transport)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        said = state_writes.say(connection, gang, {"state": "Running"})
-        state = state_writes.write(connection, gang, JobState(gang.id, 7, gang.job, status), {})
+        said = state_writes.write_status(connection, gang, {"state": "Running"})
+        state = state_writes.write_state(connection, gang, JobState(gang.id, 7, gang.job, status), {})
         wanted, other = (said, state) if only_said else (state, said)
         other.close()
         with pytest.raises((ApiError, Unreachable)):

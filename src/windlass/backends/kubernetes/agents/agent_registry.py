@@ -17,13 +17,13 @@ from windlass.backends.kubernetes.agents.rendezvous import Rendezvous
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
-from windlass.backends.kubernetes.pods.agent_tokens import is_of
+from windlass.backends.kubernetes.pods.agent_tokens import is_token_of
 
 
 class AgentRegistry:
-    """Every gang whose agents have connected during this leadership term. The `MessageHandler` of the agent server.
+    """Registry of the agents that have connected during this leadership term, by the gang of their pod.
 
-    `gang_of` returns the gang of our kinds that a pod belongs to.
+    The `MessageHandler` of the agent server. `gang_of` returns the gang of our kinds that a pod belongs to.
     """
 
     def __init__(self, backend: BackendAccess, gang_of: Callable[[Pod], Gang | None]) -> None:
@@ -39,7 +39,7 @@ class AgentRegistry:
             return None
         namespace, _, name = str(hello["name"]).partition("/")
         pod = self._backend.pods.get(namespace, name)
-        if pod is None or not is_of(pod, hello.get("token")):
+        if pod is None or not is_token_of(pod, hello.get("token")):
             return None
         agents = self._agents_of(pod)
         if agents is None:

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
-from windlass.backends.kubernetes.status.events import EventRecorder, News
+from windlass.backends.kubernetes.status.events import EventRecord, EventRecorder
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Exit, Recovered
 from windlass.core.lifecycle.state_machine import step
@@ -167,7 +167,7 @@ class GangAgents:
         return running >= pending.generation or self._backend.now() - pending.at > _RECOVERY_TIMEOUT_MS
 
     def _announce(self, reason: str, action: str, note: str) -> None:
-        self._backend.events.tell(News(self.gang.home, reason, action, note, self._backend.now()))
+        self._backend.events.tell(EventRecord(self.gang.home, reason, action, note, self._backend.now()))
 
     def _write_progress(self, **more: str | int) -> None:
         """Writes the gang's progress into its status, if it has changed."""

@@ -12,10 +12,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class CoalescingWriter(Generic[K]):
-    """Calls `write` for each marked key: `delay` seconds later, and at most once in `every` seconds.
+    """Background writer that calls `write` once for many changes of one key.
 
-    `at_once`: number of keys written concurrently. Errors of the API server are passed to `on_trouble`; writes that did
-    not reach it are retried.
+    A marked key is written `delay` seconds later, and at most once in `every` seconds. `at_once`: number of keys
+    written concurrently. Errors of the API server are passed to `on_trouble`; writes that did not reach it are retried.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def empty_settings() -> SimpleNamespace:
 
 
 class IdentityCache:
-    """Creates identities and reuses unchanged parts: a new TLS context would mean new connections."""
+    """Cache of identities, which reuses unchanged parts: a new TLS context would mean new connections."""
 
     def __init__(self) -> None:
         self._identity = Identity()

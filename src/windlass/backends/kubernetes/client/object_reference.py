@@ -13,7 +13,7 @@ OWN_KIND = "TrainingJob"
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """One object. Another object of the same name has another uid."""
+    """Reference to one object by kind, name and uid: another object of the same name has another uid."""
 
     resource: Resource
     namespace: str

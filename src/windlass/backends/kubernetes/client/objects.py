@@ -164,7 +164,7 @@ class SchedulingGroup(ApiStruct, frozen=True):
 
 
 class PodSpec(ApiStruct, frozen=True):
-    """See the Kubernetes API reference, PodSpec."""
+    """Fields of PodSpec in the Kubernetes API that Windlass uses."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -239,7 +239,7 @@ class ContainerStatus(ApiStruct, frozen=True):
 
 
 class PodStatus(ApiStruct, frozen=True):
-    """See the Kubernetes API reference, PodStatus."""
+    """Fields of PodStatus in the Kubernetes API that Windlass uses."""
 
     phase: str = ""
     reason: str = ""
@@ -281,7 +281,7 @@ class Address(ApiStruct, frozen=True):
 
 
 class NodeSpec(ApiStruct, frozen=True):
-    """See the Kubernetes API reference, NodeSpec."""
+    """Fields of NodeSpec in the Kubernetes API that Windlass uses."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -289,7 +289,7 @@ class NodeSpec(ApiStruct, frozen=True):
 
 
 class NodeStatus(ApiStruct, frozen=True):
-    """See the Kubernetes API reference, NodeStatus."""
+    """Fields of NodeStatus in the Kubernetes API that Windlass uses."""
 
     allocatable: StringMap = EMPTY_MAP
     capacity: StringMap = EMPTY_MAP
@@ -381,7 +381,7 @@ class PriorityClass(ApiStruct, frozen=True):
 
 
 class LeaseSpec(ApiStruct, frozen=True):
-    """Times are RFC 3339 with microseconds."""
+    """Spec of a Lease. Times are RFC 3339 with microseconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None

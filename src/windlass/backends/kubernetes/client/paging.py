@@ -19,7 +19,7 @@ PAGE_SIZE = 500
 
 @dataclass(frozen=True, slots=True)
 class ObjectList(Generic[T]):
-    """Every object as of one resource version."""
+    """A complete list of objects as of one resource version."""
 
     resource_version: str
     objects: list[T]

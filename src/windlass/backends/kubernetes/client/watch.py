@@ -46,12 +46,10 @@ async def watch(
     """Yields batches of events after the resource version `position`.
 
     Ends when the server ends it, or after `silence` seconds without a byte; a new watch may continue from the last
-    event.
-    The first batch is empty: the server has accepted the watch.
+    event. The first batch is empty: the server has accepted the watch.
 
     Raises ApiError also for errors that come as an event (`is_gone`: too old, list again), and Unreachable for a
-    connection
-    that broke, or a server that did not accept in time.
+    connection that broke, or a server that did not accept in time.
     """
     params = {
         "watch": "1",

@@ -23,7 +23,10 @@ class Settled(Enum):
 
 
 class ClusterMonitor:
-    """Nothing is reported before `begin`. `settle`: ms for which changes are gathered."""
+    """The observed cluster, and the times at which its changes are reported to the controller.
+
+    Changes are gathered for `settle` ms and reported together. Nothing is reported before `begin`.
+    """
 
     def __init__(
         self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[BackendEvent], None]
@@ -47,7 +50,7 @@ class ClusterMonitor:
         return None if self._since is None else self._since + self._settle
 
     def check(self) -> None:
-        """Schedule a report if the cluster has changed."""
+        """Schedules a report if the cluster has changed."""
         if self.state.has_news:
             self._mark()
 

@@ -1,8 +1,7 @@
 """Cluster-wide settings from objects of our kinds: queues, the policy, reservations, topology levels.
 
 Each object is read by the same table as cluster files. An unknown field, for example of a later version, is ignored,
-and
-so is an object that cannot be read at all; the fault is reported per object, and all others stay valid.
+and so is an object that cannot be read at all; the fault is reported per object, and all others stay valid.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from windlass.jobs.cluster.policy_fields import (
     reservations_of,
 )
 from windlass.jobs.cluster.queues import QUEUE, check_queues, queues_of
-from windlass.jobs.errors import JobError
+from windlass.jobs.errors import InputError
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, ManifestField
 from windlass.jobs.syntax.field import Table
 from windlass.jobs.syntax.table_reader import Reader
@@ -37,7 +36,7 @@ THE_POLICY = "default"
 _TOPOLOGY = "topology"
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """Key of a cluster-scoped object."""
 
     kind: str
@@ -45,32 +44,32 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class ClusterSettings:
     """Settings. `levels` is empty without an explicit list: then labels define them. `faults`: errors by object."""
 
     queues: tuple[Queue, ...]
     policy: Policy = field(default_factory=Policy)
     reservations: tuple[Reservation, ...] = ()
     levels: tuple[Level, ...] = ()
-    faults: Mapping[Key, str] = field(default_factory=dict)
+    faults: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
-def declared(
+def read_settings(
     queues: Iterable[Manifest], policies: Iterable[Manifest], reservations: Iterable[Manifest], nodes: Sequence[str]
-) -> Declared:
+) -> ClusterSettings:
     """Combines these objects; `nodes` are the names of the cluster's nodes.
 
     A queue in an invalid tree stays among the queues: the core starts none of its gangs, and reports the reason.
     """
-    faults: dict[Key, str] = {}
+    faults: dict[ObjectKey, str] = {}
     # 1. each object by itself
     read_queues = _read(queues, QUEUE, "Queue", faults)
     policy, levels = _policy(policies, faults)
     read_reservations = _read(reservations, RESERVATION, "Reservation", faults)
     # 2. all objects of a kind together
     for path, message in check_queues(read_queues, ()):
-        faults.setdefault(Key("Queue", read_queues[_number(path)]["name"]), message)
-    return Declared(
+        faults.setdefault(ObjectKey("Queue", read_queues[_number(path)]["name"]), message)
+    return ClusterSettings(
         queues=queues_of(read_queues),
         policy=policy,
         reservations=reservations_of(list(_compatible(read_reservations, nodes, faults))),
@@ -79,21 +78,21 @@ def declared(
     )
 
 
-def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key, str]) -> list[dict[str, Any]]:
+def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[ObjectKey, str]) -> list[dict[str, Any]]:
     """Returns the readable objects, oldest first."""
     found = []
     for each in sorted(objects, key=_age):
         name = each["metadata"]["name"]
-        values = _values({"name": name, **_spec(each)}, table, Key(kind, name), faults)
+        values = _values({"name": name, **_spec(each)}, table, ObjectKey(kind, name), faults)
         if values is not None:
             found.append(values)
     return found
 
 
-def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy, tuple[Level, ...]]:
+def _policy(objects: Iterable[Manifest], faults: dict[ObjectKey, str]) -> tuple[Policy, tuple[Level, ...]]:
     """Returns the policy in effect, or the default."""
     for each in objects:
-        key = Key("SchedulingPolicy", each["metadata"]["name"])
+        key = ObjectKey("SchedulingPolicy", each["metadata"]["name"])
         if key.name != THE_POLICY:
             faults[key] = f"has no effect: the one that counts is called {THE_POLICY}"
             continue
@@ -106,7 +105,7 @@ def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy
     return Policy(), ()
 
 
-def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[Level, ...]:
+def _levels(spec: Mapping[str, Any], key: ObjectKey, faults: dict[ObjectKey, str]) -> tuple[Level, ...]:
     """Returns the levels of the policy; of two with one name the first."""
     try:
         written = [
@@ -120,7 +119,7 @@ def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[
 
 
 def _compatible(
-    written: Sequence[dict[str, Any]], nodes: Sequence[str], faults: dict[Key, str]
+    written: Sequence[dict[str, Any]], nodes: Sequence[str], faults: dict[ObjectKey, str]
 ) -> Iterator[dict[str, Any]]:
     """Yields reservations that are consistent with earlier ones. An unknown node is reported, and may still appear."""
     kept: list[dict[str, Any]] = []
@@ -130,38 +129,40 @@ def _compatible(
         wrong = [text for path, text in check_reservations([*kept, each], known, ()) if path[0] == here]
         missing = sorted(set(each.get("nodes", ())) - set(nodes))
         if told := next(iter(wrong), f"there is no node {', '.join(missing)}" if missing else ""):
-            faults[Key("Reservation", each["name"])] = told
+            faults[ObjectKey("Reservation", each["name"])] = told
         if not wrong:
             kept.append(each)
             yield each
 
 
-def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, str]) -> dict[str, Any] | None:
+def _values(
+    spec: Mapping[str, Any], table: Table, key: ObjectKey, faults: dict[ObjectKey, str]
+) -> dict[str, Any] | None:
     """Returns the fields and reports errors; None if the object cannot be read even without unknown fields."""
     known = {field.name for field in table}
     try:
         return _parsed(spec, table, key)
-    except JobError as error:
+    except InputError as error:
         faults[key] = _said(error)
     try:
         return _parsed({name: value for name, value in spec.items() if name in known}, table, key)
-    except JobError:
+    except InputError:
         return None
 
 
-def _parsed(spec: Mapping[str, Any], table: Table, key: Key) -> dict[str, Any]:
-    """Parses a spec. Raises JobError."""
+def _parsed(spec: Mapping[str, Any], table: Table, key: ObjectKey) -> dict[str, Any]:
+    """Parses a spec. Raises InputError."""
     what = f"the {key.kind} {key.name}"
     text = Text(what, json.dumps(spec, ensure_ascii=False))
     reader = Reader(text)
     (document,) = compose(text)
     values = reader.table(document, table, (), what)
     if reader.problems:
-        raise JobError(reader.problems)
+        raise InputError(reader.problems)
     return values
 
 
-def _said(error: JobError) -> str:
+def _said(error: InputError) -> str:
     return "; ".join(problem.message for problem in error.problems)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Node, Pod
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.cluster.cluster_settings import Declared, Key, declared
+from windlass.backends.kubernetes.cluster.cluster_settings import ClusterSettings, ObjectKey, read_settings
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.nodes import is_dead
 from windlass.backends.port import ClusterChanged
@@ -24,14 +24,17 @@ DEFAULT = Queue("default")
 
 
 class ClusterState:
-    """Updated by watches; `changed` is the event for the controller, if the cluster may have changed."""
+    """Nodes, their use by foreign pods, and settings, as the watches last saw them.
+
+    `changed` returns the event for the controller, if the cluster may have changed.
+    """
 
     def __init__(self) -> None:
         self.picture = ClusterView()
         self.queues: Manifests = {}
         self.policies: Manifests = {}
         self.reservations: Manifests = {}
-        self.declared = Declared((DEFAULT,))
+        self.declared = ClusterSettings((DEFAULT,))
         self._told: dict[str, str] = {}
         """Faults that were reported, by uid of their object."""
         self._declared_anew = True
@@ -71,7 +74,7 @@ class ClusterState:
         """Yields objects whose fault has changed since the last call; "" for a resolved fault."""
         for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
             for name, manifest in held.items():
-                wrong = self.declared.faults.get(Key(resource.kind, name), "")
+                wrong = self.declared.faults.get(ObjectKey(resource.kind, name), "")
                 home = ObjectReference(resource, "", name, manifest["metadata"]["uid"])
                 if self._told.get(home.uid, "") != wrong:
                     self._told[home.uid] = wrong
@@ -90,10 +93,10 @@ class ClusterState:
         return ClusterChanged(self.picture.nodes(), said.queues, self.picture.topology, said.policy, said.reservations)
 
     def _read_declared(self) -> None:
-        found = declared(
+        found = read_settings(
             self.queues.values(), self.policies.values(), self.reservations.values(), list(self.picture.objects)
         )
         self.picture.list_levels(found.levels)
         has_default = any(queue.name == DEFAULT.name for queue in found.queues)
         queues = found.queues if has_default else (*found.queues, DEFAULT)
-        self.declared = Declared(queues, found.policy, found.reservations, found.levels, found.faults)
+        self.declared = ClusterSettings(queues, found.policy, found.reservations, found.levels, found.faults)

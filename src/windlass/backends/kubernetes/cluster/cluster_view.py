@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.backends.kubernetes.client.objects import Node as NodeObject
 from windlass.backends.kubernetes.client.objects import Pod, StringMap
-from windlass.backends.kubernetes.cluster.nodes import View, node, same
+from windlass.backends.kubernetes.cluster.nodes import NodeConversion, is_same_to_core, node
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
-from windlass.backends.kubernetes.cluster.pods import takes
+from windlass.backends.kubernetes.cluster.pods import pod_usage
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_labels, levels_of, topology
 from windlass.core.model.node import Node, Topology
 
@@ -19,7 +19,7 @@ class ClusterView:
 
     def __init__(self) -> None:
         self.others = Occupancy()
-        self.view = View(levels_of(()))
+        self.view = NodeConversion(levels_of(()))
         self._seen: dict[str, NodeObject] = {}
         self._nodes: dict[str, Node] = {}
         self._stale: dict[str, None] = {}  # in the order of their changes
@@ -31,7 +31,7 @@ class ClusterView:
         name = seen.metadata.name
         before = self._seen.get(name)
         self._seen[name] = seen
-        if before is not None and same(before, seen):
+        if before is not None and is_same_to_core(before, seen):
             return False
         self._count(() if before is None else before.metadata.labels, seen.metadata.labels)
         self._stale[name] = None
@@ -53,7 +53,7 @@ class ClusterView:
         A pod that outlives its gang is to be put again, with `ours` false.
         """
         on = pod.spec.node_name
-        amounts = takes(pod) if on and not ours else {}
+        amounts = pod_usage(pod) if on and not ours else {}
         uid = pod.metadata.uid
         return self._taken(self.others.put(uid, on, amounts) if amounts else self.others.drop(uid))
 
@@ -103,7 +103,7 @@ class ClusterView:
     def _look_again(self) -> bool:
         """Converts every node again if a fact that they all depend on has changed."""
         levels = self._listed or levels_of([+self._labels])
-        view = View(levels)
+        view = NodeConversion(levels)
         if view == self.view:
             return False
         self.view = view

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from windlass.backends.kubernetes.client.objects import Node as NodeObject
-from windlass.backends.kubernetes.cluster.nodes import View, node
+from windlass.backends.kubernetes.cluster.nodes import NodeConversion, node
 from windlass.backends.kubernetes.cluster.topology_levels import topology
 from windlass.core.ledger import Ledger
 from windlass.core.model.snapshot import Snapshot
 
 
-def bare(nodes: Sequence[NodeObject], view: View) -> Callable[[Snapshot], Snapshot]:
+def snapshot_emptier(nodes: Sequence[NodeObject], view: NodeConversion) -> Callable[[Snapshot], Snapshot]:
     """Returns a function from a snapshot to one of these nodes with nothing on them and the same queues."""
 
     def made(snapshot: Snapshot) -> Snapshot:

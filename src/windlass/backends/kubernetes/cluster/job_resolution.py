@@ -9,9 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, StringMap
-from windlass.backends.kubernetes.cluster.pods import takes
+from windlass.backends.kubernetes.cluster.pods import pod_usage
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_named
-from windlass.backends.kubernetes.cluster.volumes import Stock, Storage, claims_of, intersect_terms, storage
+from windlass.backends.kubernetes.cluster.volumes import (
+    StorageObjects,
+    VolumeConstraints,
+    claims_of,
+    intersect_terms,
+    volume_constraints,
+)
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.kinds.registry import exclusions
@@ -25,18 +31,18 @@ _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NamespaceLookups:
     """The objects that names in a job refer to."""
 
     namespace_labels: StringMap = field(default_factory=dict)
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
-    stock: Stock = field(default_factory=Stock)
+    stock: StorageObjects = field(default_factory=StorageObjects)
     levels: tuple[Level, ...] = ()
     """Topology levels of the nodes (`ClusterView.view`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class ResolvedJob:
     """The job for the core, and further facts for the backend."""
 
     job: Job
@@ -48,23 +54,23 @@ class Fitted:
     """Settings without effect, or with another effect than intended: those of the manifest, and more."""
 
 
-def fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
+def resolve_job(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
     """Returns the job of one of our kinds for the core."""
     try:
         return _fitted(parsed, around)
     except ManifestError as error:  # a template from which no pod can be made
-        return Fitted(parsed.job, trouble=str(error.fault), warnings=parsed.warnings)
+        return ResolvedJob(parsed.job, trouble=str(error.fault), warnings=parsed.warnings)
 
 
-def asks(pod: Pod) -> dict[str, int]:
+def requests_of(pod: Pod) -> dict[str, int]:
     """Returns the requests of an existing pod, in the core's names."""
     asked: dict[str, int] = {}
-    for name, count in takes(pod).items():
+    for name, count in pod_usage(pod).items():
         asked = add(asked, {core_name(name): count})
     return asked
 
 
-def at_level(job: Job, levels: Sequence[Level]) -> Job:
+def with_level_name(job: Job, levels: Sequence[Level]) -> Job:
     """Returns the job with the topology level's name in place of a node label."""
     if job.topology is None:
         return job
@@ -96,13 +102,13 @@ class _Wishes:
     """Placement constraints in the template of one role."""
 
     claims: tuple[str, ...]
-    store: Storage
+    store: VolumeConstraints
     kinds: tuple[str, ...]
     """Requested kinds of GPUs."""
     apart: tuple[str, ...]
 
 
-def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
+def _fitted(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
     """Resolves the job. Raises ManifestError."""
     apart = exclusions(parsed)
     wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
@@ -111,12 +117,12 @@ def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
     job = replace(
         parsed.job,
         roles=tuple(_role(role, wish) for role, wish in pairs),
-        queue=queue_of(parsed.policy.queue, around.namespace_labels),
+        queue=queue_of(parsed.run_policy.queue, around.namespace_labels),
         priority=parsed.job.priority if priority is None else priority,
     )
     troubles = [unknown, *(trouble for role, wish in pairs for trouble in _troubles(role, wish))]
-    return Fitted(
-        job=at_level(job, around.levels),
+    return ResolvedJob(
+        job=with_level_name(job, around.levels),
         to_choose=tuple(dict.fromkeys(name for _, wish in pairs for name in wish.store.to_choose)),
         trouble=next(filter(None, troubles), ""),
         warnings=(*parsed.warnings, *_warnings(parsed, around, pairs)),
@@ -124,12 +130,15 @@ def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
 
 
 def _wishes(
-    role: str, template: Mapping[str, object], parsed: ParsedJob, around: Surroundings, apart: Exclusions
+    role: str, template: Mapping[str, object], parsed: ParsedJob, around: NamespaceLookups, apart: Exclusions
 ) -> _Wishes:
     spec = ManifestField(template, (role,))["spec"]
     claims = claims_of(spec)
     return _Wishes(
-        claims, storage(claims, parsed.namespace, around.stock), _kinds_of_gpu(spec), apart.resources.get(role, ())
+        claims,
+        volume_constraints(claims, parsed.namespace, around.stock),
+        _kinds_of_gpu(spec),
+        apart.resources.get(role, ()),
     )
 
 
@@ -162,7 +171,7 @@ def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
         yield f"{role.name}: {error}"
 
 
-def _warnings(parsed: ParsedJob, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
+def _warnings(parsed: ParsedJob, around: NamespaceLookups, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
     """Yields settings that may not have the intended effect in this cluster."""
     known = around.priorities.get(parsed.priority_class)
     if known and known.preemption_policy == "Never":

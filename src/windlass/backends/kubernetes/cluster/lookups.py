@@ -15,9 +15,9 @@ from windlass.backends.kubernetes.client.objects import (
     PriorityClass,
     StringMap,
 )
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
 from windlass.backends.kubernetes.cluster.topology_levels import Level
-from windlass.backends.kubernetes.cluster.volumes import Stock, StorageClass, storage_class
+from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects, storage_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,10 @@ class ChangedNames:
 
 
 class ClusterLookups:
-    """Updated by watches; `of` is the view for jobs of a namespace. Calls `hear` after a change.
+    """Objects that names in jobs refer to, as the watches last saw them.
 
-    `levels`: the levels of the network as nodes have them.
+    `of` is the view for jobs of a namespace. Calls `hear` after a change. `levels`: the levels of the network as nodes
+    have them.
     """
 
     def __init__(self, hear: Callable[[], None], levels: Callable[[], tuple[Level, ...]]) -> None:
@@ -48,10 +49,10 @@ class ClusterLookups:
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
 
-    def of(self, namespace: str) -> Surroundings:
+    def of(self, namespace: str) -> NamespaceLookups:
         """Returns the current view; its contents continue to change."""
-        stock = Stock(self._claims, self._volumes, self._classes)
-        return Surroundings(self._namespaces.get(namespace, EMPTY_MAP), self._priorities, stock, self._levels())
+        stock = StorageObjects(self._claims, self._volumes, self._classes)
+        return NamespaceLookups(self._namespaces.get(namespace, EMPTY_MAP), self._priorities, stock, self._levels())
 
     def has_other_levels(self) -> bool:
         """Tells whether the levels of the network have changed since `take_changed`."""

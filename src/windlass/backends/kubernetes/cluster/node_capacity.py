@@ -42,7 +42,7 @@ def model_of(labels: Mapping[str, str]) -> str:
     return next((labels[label] for label in _MODELS if labels.get(label)), "")
 
 
-def capacity(allocatable: Resources, taken: Resources, kind: str) -> dict[str, int]:
+def gang_capacity(allocatable: Resources, taken: Resources, kind: str) -> dict[str, int]:
     """Returns the capacity left for gangs, in the core's names."""
     return {
         core_name(name): max(amount - taken.get(name, 0), 0)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Node as NodeObject
-from windlass.backends.kubernetes.cluster.node_capacity import capacity, gpu_kind, model_of
+from windlass.backends.kubernetes.cluster.node_capacity import gang_capacity, gpu_kind, model_of
 from windlass.backends.kubernetes.cluster.pods import amounts
 from windlass.backends.kubernetes.cluster.topology_levels import Level, place
 from windlass.core.model.node import Node, Taint
@@ -26,20 +26,20 @@ _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NodeConversion:
     """Facts that the conversion of every node depends on: if they change, all nodes are converted again."""
 
     levels: tuple[Level, ...] = ()
 
 
-def node(seen: NodeObject, taken: Resources, view: View) -> Node:
+def node(seen: NodeObject, taken: Resources, view: NodeConversion) -> Node:
     """Converts a node. `taken`: resources used by other pods (`Occupancy.taken`). Costs about 20 µs."""
     allocatable = amounts(seen.status.allocatable)
     kind = gpu_kind(allocatable)
     ready = is_ready(seen)
     return Node(
         name=seen.metadata.name,
-        capacity=capacity(allocatable, taken, kind),
+        capacity=gang_capacity(allocatable, taken, kind),
         exclusive_in_use=tuple(sorted(filter(is_exclusive, taken))),
         labels=_labels(seen, kind),
         taints=tuple(_taints(seen, ready=ready)),
@@ -67,7 +67,7 @@ def is_dead(seen: NodeObject) -> bool:
     return any(taint.key == _OUT_OF_SERVICE for taint in seen.spec.taints)
 
 
-def same(before: NodeObject, after: NodeObject) -> bool:
+def is_same_to_core(before: NodeObject, after: NodeObject) -> bool:
     """Tells whether two states convert to the same Node: most updates of a node are heartbeats."""
     return (
         before.metadata.labels == after.metadata.labels

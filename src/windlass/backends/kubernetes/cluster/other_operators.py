@@ -82,10 +82,10 @@ def rivals_among(
 def age_of(lease: Mapping[str, Any], now: float) -> float:
     """Returns the seconds since a lease was renewed; infinite if it never was."""
     renewed = lease.get("spec", {}).get("renewTime")
-    return now - seconds(renewed) if renewed else float("inf")
+    return now - parse_time(renewed) if renewed else float("inf")
 
 
-def seconds(moment: str) -> float:
+def parse_time(moment: str) -> float:
     """Parses a time of the API. Returns seconds since the epoch."""
     return datetime.fromisoformat(moment).timestamp()
 

@@ -10,13 +10,13 @@ from windlass.backends.kubernetes.client.objects import Resources as Asked
 from windlass.core.model.resources import PODS, Resources
 from windlass.jobs.kubernetes.manifest_reader import ManifestError, ManifestField
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors, exclusions_of_pod
-from windlass.jobs.kubernetes.pods.pod_requests import effective, host_port
+from windlass.jobs.kubernetes.pods.pod_requests import effective_requests, host_port
 from windlass.jobs.kubernetes.pods.quantities import amount
 
 _ENDED = ("Succeeded", "Failed")
 
 
-def takes(pod: Pod) -> dict[str, int]:
+def pod_usage(pod: Pod) -> dict[str, int]:
     """Returns requests, one pod slot, host ports and anti-affinity of a pod; nothing once it has ended.
 
     A pod that is being deleted uses everything until it is gone.
@@ -24,7 +24,7 @@ def takes(pod: Pod) -> dict[str, int]:
     if pod.status.phase in _ENDED:
         return {}
     spec = pod.spec
-    together = effective(
+    together = effective_requests(
         [_asked(container.resources) for container in spec.containers],
         [(_asked(each.resources), each.restart_policy == "Always") for each in spec.init_containers],
         _asked(spec.resources),

@@ -41,7 +41,7 @@ class StorageClass:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class StorageObjects:
     """Existing objects by name; claims by namespace and name."""
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Stock:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class VolumeConstraints:
     """The constraints of a pod's volumes."""
 
     terms: Terms = ()
@@ -88,15 +88,15 @@ def claims_of(spec: ManifestField, pod: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def storage(names: Iterable[str], namespace: str, stock: Stock) -> Storage:
+def volume_constraints(names: Iterable[str], namespace: str, stock: StorageObjects) -> VolumeConstraints:
     """Returns the joint constraints of these claims."""
     found = [_of_claim(name, namespace, stock) for name in names]
     trouble = next((each.trouble for each in found if each.trouble), "")
     try:
         terms = intersect_terms(*[each.terms for each in found])
     except ValueError as error:
-        return Storage(trouble=trouble or str(error))
-    return Storage(terms, tuple(name for each in found for name in each.to_choose), trouble)
+        return VolumeConstraints(trouble=trouble or str(error))
+    return VolumeConstraints(terms, tuple(name for each in found for name in each.to_choose), trouble)
 
 
 def intersect_terms(*all_terms: Terms) -> Terms:
@@ -118,27 +118,35 @@ def _joined(one: tuple[Match, ...], other: tuple[Match, ...]) -> tuple[Match, ..
     return tuple(dict.fromkeys((*one, *other))) if one and other else ()
 
 
-def _of_claim(name: str, namespace: str, stock: Stock) -> Storage:
+def _of_claim(name: str, namespace: str, stock: StorageObjects) -> VolumeConstraints:
     claim = stock.claims.get((namespace, name))
     if claim is None:
-        return Storage(trouble=f"there is no PersistentVolumeClaim {name} in namespace {namespace}; create it")
+        return VolumeConstraints(
+            trouble=f"there is no PersistentVolumeClaim {name} in namespace {namespace}; create it"
+        )
     if claim.metadata.deletion_timestamp:
-        return Storage(trouble=f"PersistentVolumeClaim {name} is being deleted; create it again once it has gone")
+        return VolumeConstraints(
+            trouble=f"PersistentVolumeClaim {name} is being deleted; create it again once it has gone"
+        )
     if claim.status.phase == "Lost":
-        return Storage(trouble=f"PersistentVolumeClaim {name} has lost its volume {claim.spec.volume_name}")
+        return VolumeConstraints(trouble=f"PersistentVolumeClaim {name} has lost its volume {claim.spec.volume_name}")
     if claim.spec.volume_name:
         return _bound(name, claim.spec.volume_name, stock)
     return _unbound(name, claim.spec.storage_class_name or "", stock)
 
 
-def _bound(name: str, volume_name: str, stock: Stock) -> Storage:
+def _bound(name: str, volume_name: str, stock: StorageObjects) -> VolumeConstraints:
     volume = stock.volumes.get(volume_name)
     if volume is None:
-        return Storage(trouble=f"PersistentVolumeClaim {name} waits for its volume {volume_name}, which is not there")
+        return VolumeConstraints(
+            trouble=f"PersistentVolumeClaim {name} waits for its volume {volume_name}, which is not there"
+        )
     try:
-        return Storage(_terms(volume.spec.node_affinity))
+        return VolumeConstraints(_terms(volume.spec.node_affinity))
     except ManifestError as error:
-        return Storage(trouble=f"the node affinity of volume {volume_name} cannot be read: {error.fault.message}")
+        return VolumeConstraints(
+            trouble=f"the node affinity of volume {volume_name} cannot be read: {error.fault.message}"
+        )
 
 
 def _terms(node_affinity: Mapping[str, Any] | None) -> Terms:
@@ -151,15 +159,17 @@ def _terms(node_affinity: Mapping[str, Any] | None) -> Terms:
     )
 
 
-def _unbound(name: str, class_name: str, stock: Stock) -> Storage:
+def _unbound(name: str, class_name: str, stock: StorageObjects) -> VolumeConstraints:
     known = stock.classes.get(class_name)
     if class_name and known is None:
-        return Storage(trouble=f"PersistentVolumeClaim {name}: there is no StorageClass {class_name}; create it")
+        return VolumeConstraints(
+            trouble=f"PersistentVolumeClaim {name}: there is no StorageClass {class_name}; create it"
+        )
     if known is None or not known.waits:
-        return Storage(trouble=f"PersistentVolumeClaim {name} is not bound to a volume yet")
+        return VolumeConstraints(trouble=f"PersistentVolumeClaim {name} is not bound to a volume yet")
     if not known.provisions:
-        return Storage(
+        return VolumeConstraints(
             trouble=f"PersistentVolumeClaim {name}: class {class_name} has no provisioner; set its volumeName, "
             "or use a class with a provisioner"
         )
-    return Storage(known.terms, (name,))
+    return VolumeConstraints(known.terms, (name,))

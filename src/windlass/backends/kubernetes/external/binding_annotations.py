@@ -32,7 +32,7 @@ class BindingDecision:
     nodes: Mapping[str, str]
 
 
-def whole(decision: BindingDecision) -> Mapping[str, str]:
+def decision_annotation(decision: BindingDecision) -> Mapping[str, str]:
     """Returns the annotation of the first pod."""
     by_node: dict[str, list[str]] = {}
     for uid, node in decision.nodes.items():
@@ -40,7 +40,7 @@ def whole(decision: BindingDecision) -> Mapping[str, str]:
     return _annotation(_Written(name=decision.name, nodes=by_node))
 
 
-def part(first: str) -> Mapping[str, str]:
+def reference_annotation(first: str) -> Mapping[str, str]:
     """Returns the annotation of every other pod. `first`: the uid of the first."""
     return _annotation(_Written(first=first))
 
@@ -69,7 +69,7 @@ def _annotation(written: _Written) -> Mapping[str, str]:
     return {ANNOTATION: msgspec.json.encode(written).decode()}
 
 
-def together(pods: Sequence[Pod]) -> Mapping[str, Sequence[Pod]]:
+def group_by_decision(pods: Sequence[Pod]) -> Mapping[str, Sequence[Pod]]:
     """Groups pods by the first pod of the decision that bound them."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:

@@ -6,8 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, at_level, priority_of, queue_of
-from windlass.backends.kubernetes.cluster.volumes import Storage, intersect_terms, storage
+from windlass.backends.kubernetes.cluster.job_resolution import (
+    NamespaceLookups,
+    priority_of,
+    queue_of,
+    with_level_name,
+)
+from windlass.backends.kubernetes.cluster.volumes import VolumeConstraints, intersect_terms, volume_constraints
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
 from windlass.jobs.kubernetes.external.gang_assembly import AssembledGang
@@ -17,9 +22,9 @@ from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError
 from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 
-def fitted_job(gang: AssembledGang[Pod], around: Surroundings) -> Job:
+def fitted_job(gang: AssembledGang[Pod], around: NamespaceLookups) -> Job:
     """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones."""
-    job = at_level(gang.job, around.levels)
+    job = with_level_name(gang.job, around.levels)
     named = any(pod.metadata.labels.get(QUEUE) for pod in gang.pods)
     queue = job.queue if named or job.queue != DEFAULT_QUEUE else queue_of("", around.namespace_labels)
     priority = priority_of(gang.priority_class, around.priorities)[0] if gang.priority_class else None
@@ -31,11 +36,11 @@ def fitted_job(gang: AssembledGang[Pod], around: Surroundings) -> Job:
     )
 
 
-def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
-    """Returns the node terms of a pod, for `gather`: from its own affinity, its volumes and the kind of its GPUs."""
+def node_terms_in(around: NamespaceLookups) -> Callable[[Pod], Terms]:
+    """Returns the node terms of a pod, for `assemble_gangs`: from its affinity, volumes and kind of GPUs."""
 
     def terms(pod: Pod) -> Terms:
-        store = stored(pod, around)
+        store = volumes_of(pod, around)
         if store.trouble:
             raise ManifestError(Fault((pod.metadata.name, "spec", "volumes"), store.trouble))
         try:
@@ -46,15 +51,15 @@ def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
     return terms
 
 
-def stored(pod: Pod, around: Surroundings) -> Storage:
+def volumes_of(pod: Pod, around: NamespaceLookups) -> VolumeConstraints:
     """Resolves the volume claims of a pod."""
     names = _claims(pod)
-    return storage(names, pod.metadata.namespace, around.stock) if names else Storage()
+    return volume_constraints(names, pod.metadata.namespace, around.stock) if names else VolumeConstraints()
 
 
-def claims_to_choose(around: Callable[[str], Surroundings], pod: Pod) -> Sequence[str]:
+def claims_to_choose(around: Callable[[str], NamespaceLookups], pod: Pod) -> Sequence[str]:
     """Returns the claims of a pod whose volumes are provisioned near its node."""
-    return stored(pod, around(pod.metadata.namespace)).to_choose if pod.spec.volumes else ()
+    return volumes_of(pod, around(pod.metadata.namespace)).to_choose if pod.spec.volumes else ()
 
 
 def _claims(pod: Pod) -> Sequence[str]:

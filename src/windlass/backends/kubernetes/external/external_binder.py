@@ -19,9 +19,10 @@ from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
 
 
 class ExternalBinder:
-    """Binds gangs and late pods. `mark` is called with each gang whose bindings have changed.
+    """Background binder of external gangs and of late pods.
 
-    `to_choose` returns the claims of a pod whose volumes are provisioned near its node.
+    `mark` is called with each gang whose bindings have changed. `to_choose` returns the claims of a pod whose volumes
+    are provisioned near its node.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ExternalBinder:
             allocation.rebound.update(numbers)
             if not allocation.bound and len(numbers) > 1:
                 # a later controller finds the whole decision on the first pod, whichever pod it sees bound
-                decision = binding_annotations.whole(_decision(gang, allocation))
+                decision = binding_annotations.decision_annotation(_decision(gang, allocation))
                 await self._bind(gang, allocation, numbers.pop(0), decision)
             note = _note(gang, allocation)
             await asyncio.gather(*(self._bind(gang, allocation, number, note) for number in numbers))
@@ -125,4 +126,4 @@ def _note(gang: ExternalGang, allocation: Allocation) -> Mapping[str, str] | Non
         return None
     bound = [gang.pods[number] for number in sorted(allocation.bound)]
     first = binding_annotations.first_of(bound[0]) if bound else gang.pods[0].metadata.uid
-    return binding_annotations.part(first)
+    return binding_annotations.reference_annotation(first)

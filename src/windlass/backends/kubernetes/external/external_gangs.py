@@ -21,7 +21,7 @@ from windlass.backends.kubernetes.external.gang_index import GangIndex
 from windlass.backends.kubernetes.external.group_status import GroupStatusWriter
 from windlass.backends.kubernetes.external.groups import Groups
 from windlass.backends.kubernetes.external.pending_messages import PendingMessages
-from windlass.backends.kubernetes.external.recovery import Recovering
+from windlass.backends.kubernetes.external.recovery import GangRecovery
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
@@ -30,7 +30,10 @@ from windlass.core.model.status import TERMINAL, JobState
 
 
 class ExternalGangs:
-    """Watches store what they see; `look` reports what follows. Nothing is reported before `recover`."""
+    """All external gangs of a cluster, and the groups of pods from which they are gathered.
+
+    Watches record changes; `process_changed` reports what follows from them. Nothing is reported before `recover`.
+    """
 
     def __init__(
         self, binding: PodBinding, deletion: PodDeletion, conditions: PendingConditions, callbacks: BackendCallbacks
@@ -120,7 +123,9 @@ class ExternalGangs:
 
     def recover(self) -> Sequence[JobState]:
         """Returns the gangs that are bound, are being bound, or wait, as their pods show it."""
-        recovering = Recovering(self._groups, self._callbacks.around, self._callbacks.is_usable, self._callbacks.now())
+        recovering = GangRecovery(
+            self._groups, self._callbacks.around, self._callbacks.is_usable, self._callbacks.now()
+        )
         for gang in recovering.placed():
             self._admit(gang)
         self._deletion.delete(pod for pod in recovering.to_unwind if not pod.metadata.deletion_timestamp)
@@ -129,14 +134,14 @@ class ExternalGangs:
                 waiting.status = recovering.queued(waiting)
                 self._admit(waiting)
         for gang in sorted(self._index, key=lambda gang: (gang.status.queued_at or 0, gang.id)):
-            gang.number = self._callbacks.next_number()
+            gang.number = self._callbacks.allocate_number()
         return [gang.state for gang in self._index]
 
     def process_changed(self) -> None:
         """Reports what has happened since the last call."""
         for group in self._groups.changed():
             for gang in self._gathering.new_gangs(group):
-                gang.number = self._callbacks.next_number()
+                gang.number = self._callbacks.allocate_number()
                 self._admit(gang)
                 self._callbacks.inject(JobArrived(gang.id, gang.number, gang.job))
             self._group_status.mark(group.member)

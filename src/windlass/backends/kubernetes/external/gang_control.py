@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external.external_binder import ExternalBinder
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of, placement_of
@@ -24,28 +24,31 @@ _LEFT_ALONE = ("NodeLost",)
 
 @dataclass(frozen=True, slots=True)
 class BackendCallbacks:
-    """The parts of the backend that external gangs use."""
+    """Functions and parts of the backend that external gangs use."""
 
     inject: Callable[[BackendEvent], None]
-    next_number: Callable[[], int]
+    allocate_number: Callable[[], int]
     """Returns the next job number."""
     recount: Callable[[Pod], None]
     """Called for a pod when the controller begins or ceases to account for it."""
     report_cluster: Callable[[], None]
     """Reports the cluster to the controller before the events that follow."""
     wake: Callable[[], None]
-    """Schedules a call of `look`."""
+    """Schedules a call of `ExternalGangs.process_changed`."""
     placements: PlacementCheck
     is_usable: Callable[[str], bool]
     """Tells whether a pod may be bound to the node of this name."""
-    around: Callable[[str], Surroundings]
+    around: Callable[[str], NamespaceLookups]
     """Returns the lookups for a pod of this namespace."""
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
 
 
 class ExternalGangControl:
-    """Binds and evicts the pods of one gang at a time. `mark` is called with each gang that is to be looked at."""
+    """Executor of the controller's commands for external gangs: binds and evicts the pods of one gang at a time.
+
+    `mark` is called with each gang that is to be processed.
+    """
 
     def __init__(
         self,

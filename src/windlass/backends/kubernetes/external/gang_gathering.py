@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, asks
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, requests_of
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
-from windlass.backends.kubernetes.external.cluster_fit import fitted_job, terms_in
+from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_terms_in
 from windlass.backends.kubernetes.external.dialects import job_id
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
 from windlass.backends.kubernetes.external.gang_index import GangIndex
@@ -32,12 +32,15 @@ _PODS_PER_MS = 10
 
 @dataclass(slots=True)
 class GangGathering:
-    """`bind_late` binds a late pod; `recount` counts a pod that the controller begins or ceases to account for."""
+    """Forms gangs from the pods of changed groups, and assigns late pods to running gangs.
+
+    `bind_late` binds a late pod; `recount` counts a pod that the controller begins or ceases to account for.
+    """
 
     groups: Groups
     index: GangIndex
     messages: PendingMessages
-    around: Callable[[str], Surroundings]
+    around: Callable[[str], NamespaceLookups]
     placements: PlacementCheck
     now: Callable[[], int]
     recount: Callable[[Pod], None]
@@ -120,7 +123,7 @@ class GangGathering:
         open_gangs = [gang for gang in gangs if gang.allocation is not None and gang.allocation.whole]
         if not open_gangs:
             return
-        terms = terms_in(self.around(group.member.namespace))
+        terms = node_terms_in(self.around(group.member.namespace))
         for pod in [each for each in group.loose.values() if not each.spec.scheduling_gates]:
             for gang in open_gangs:
                 number = find_slot(gang, pod, terms, partial(self._fits, gang))
@@ -149,8 +152,8 @@ class GangGathering:
             return ()
         group.manifest = manifest
         known = [uid for uid in group.pods if self.index.of_pod(uid) is not None]
-        terms = terms_in(self.around(member.namespace))
-        gathered = gang_assembly.gather(member, group.ready, manifest, asks, known, terms)
+        terms = node_terms_in(self.around(member.namespace))
+        gathered = gang_assembly.assemble_gangs(member, group.ready, manifest, requests_of, known, terms)
         self._set_missing(group, gathered.missing)
         if group.missing and (wait := len(group.pods) // _PODS_PER_MS):
             self.retry_later(group, wait)

@@ -11,7 +11,10 @@ from windlass.jobs.kubernetes.external.membership import GangKey
 
 
 class GangIndex:
-    """Passes on to `groups` which pods belong to a gang."""
+    """External gangs by id, by uid of a pod, and by group.
+
+    Each assignment of a pod to a gang is passed on to `groups`.
+    """
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups

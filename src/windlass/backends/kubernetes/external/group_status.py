@@ -19,7 +19,10 @@ _DELAY_S, _INTERVAL_S = 2.0, 5.0
 
 
 class GroupStatusWriter:
-    """`waits` returns why a group does not start, as a sentence; "" if it has started or nothing holds it back."""
+    """Background writer of the status of PodGroups.
+
+    `waits` returns why a group does not start, as a sentence; "" if it has started or nothing holds it back.
+    """
 
     def __init__(
         self,

@@ -30,9 +30,9 @@ class Group:
     """The object that describes the group, as it was when the group was last gathered."""
     minimum: int = 0
     missing: str = ""
-    """Why its waiting pods form no gang yet."""
+    """The reason why its waiting pods form no gang yet."""
     refused: tuple[str, frozenset[str]] = ("", frozenset())
-    """Why the controller refused the gang of these pods, and their uids."""
+    """The reason why the controller refused the gang of these pods, and their uids."""
     unwinding: set[str] = field(default_factory=set)
     """Uids of pods that an earlier controller has bound and that are to be deleted."""
     failures: int = 0
@@ -53,7 +53,10 @@ class Group:
 
 
 class Groups:
-    """Groups, updated pod by pod. Only the groups that `changed` returns need to be gathered again."""
+    """All groups of external pods, updated pod by pod.
+
+    Only the groups that `changed` returns need to be gathered again.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[GangKey, Group] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import asks
+from windlass.backends.kubernetes.cluster.job_resolution import requests_of
 from windlass.backends.kubernetes.external.external_gang import ExternalGang, placement_of
 from windlass.backends.kubernetes.pods.pod_ends import was_turned_away
 from windlass.core.placement.replacement import find_replaced_member
@@ -27,7 +27,7 @@ def find_slot(gang: ExternalGang, late: Pod, terms: Callable[[Pod], Terms], fits
     if not replaceable:
         return None
     try:
-        wanted = roles_of([late], asks, terms)[0][0]
+        wanted = roles_of([late], requests_of, terms)[0][0]
     except ManifestError:
         return None
     return find_replaced_member(gang.job, placement_of(gang.job, allocation.nodes), replaceable, fits, wanted)

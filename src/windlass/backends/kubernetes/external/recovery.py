@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, asks
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, requests_of
 from windlass.backends.kubernetes.external.cluster_fit import fitted_job
 from windlass.backends.kubernetes.external.dialects import job_id
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, has_begun, placement_of
 from windlass.backends.kubernetes.external.groups import Group, Groups
-from windlass.backends.kubernetes.external.takeover import Found, found
+from windlass.backends.kubernetes.external.takeover import BoundGang, find_bound_gangs
 from windlass.core.model.job import Job
 from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.external.gang_assembly import gang_of
@@ -20,11 +20,14 @@ from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 
-class Recovering:
-    """`to_unwind` holds, once `placed` is exhausted, the pods of gangs that can no longer become whole."""
+class GangRecovery:
+    """External gangs of an earlier controller, read from the pods of their groups.
+
+    `to_unwind` holds, once `placed` is exhausted, the pods of gangs that can no longer become whole.
+    """
 
     def __init__(
-        self, groups: Groups, around: Callable[[str], Surroundings], usable: Callable[[str], bool], now: int
+        self, groups: Groups, around: Callable[[str], NamespaceLookups], usable: Callable[[str], bool], now: int
     ) -> None:
         self._groups, self._around, self._usable, self._now = groups, around, usable, now
         self.to_unwind: list[Pod] = []
@@ -33,7 +36,7 @@ class Recovering:
         """Yields gangs that run, or of which some pods are bound and all others can be."""
         taken: set[str] = set()
         for group in self._groups:
-            for each in found(group.pods, self._usable):
+            for each in find_bound_gangs(group.pods, self._usable):
                 if not each.possible:
                     bound = [pod for pod in each.pods.values() if pod.spec.node_name]
                     group.unwinding.update(pod.metadata.uid for pod in bound)
@@ -48,9 +51,9 @@ class Recovering:
         since = self._since(gang.pods)
         return Status(Phase.QUEUED, "Queued", created_at=since, queued_at=since)
 
-    def _gang(self, group: Group, found: Found, taken: set[str]) -> ExternalGang:
+    def _gang(self, group: Group, found: BoundGang, taken: set[str]) -> ExternalGang:
         member, pods = group.member, tuple(found.pods.values())
-        gathered = gang_of(member.name, pods, self._needs(group), asks, lambda _pod: ())
+        gathered = gang_of(member.name, pods, self._needs(group), requests_of, lambda _pod: ())
         name = found.name
         if not name or job_id(member, name) in taken:
             alone = member.dialect is Dialect.ALONE

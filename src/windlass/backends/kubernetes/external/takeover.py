@@ -14,7 +14,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BoundGang:
     """Pods that were decided on together."""
 
     name: str
@@ -29,29 +29,29 @@ class Found:
     """Whether the pods that are not bound yet can still be bound."""
 
 
-def found(pods: Mapping[str, Pod], usable: Callable[[str], bool]) -> Iterator[Found]:
+def find_bound_gangs(pods: Mapping[str, Pod], usable: Callable[[str], bool]) -> Iterator[BoundGang]:
     """Yields the gangs of one group of which at least one pod is on a node.
 
     `pods`: all pods of the group, by uid. `usable`: tells whether a pod may still be bound to a node.
     """
     bound = [pod for pod in pods.values() if pod.spec.node_name and pod.status.phase not in _ENDED]
-    for first, living in binding_annotations.together(bound).items():
+    for first, living in binding_annotations.group_by_decision(bound).items():
         decision = binding_annotations.decision_on(pods[first]) if first in pods else None
         yield _found(decision, living, pods, usable)
 
 
 def _found(
     decision: BindingDecision | None, living: Sequence[Pod], pods: Mapping[str, Pod], usable: Callable[[str], bool]
-) -> Found:
+) -> BoundGang:
     here = {pod.metadata.uid: pod for pod in living}
     nodes = {uid: pod.spec.node_name for uid, pod in here.items()}
     name = decision.name if decision else ""
     planned = decision.nodes if decision else {}
     missing = {uid: node for uid, node in planned.items() if uid not in here and waits(pods.get(uid))}
     if not missing:
-        return Found(name, here, nodes, whole=True)
+        return BoundGang(name, here, nodes, whole=True)
     rest = {uid: pods[uid] for uid in missing}
     lost = any(uid not in here and uid not in missing for uid in planned)
     moved = any(nodes[uid] != planned.get(uid, nodes[uid]) for uid in here)
     possible = not (lost or moved) and all(map(usable, missing.values()))
-    return Found(name, here | rest, nodes | missing, whole=False, possible=possible)
+    return BoundGang(name, here | rest, nodes | missing, whole=False, possible=possible)

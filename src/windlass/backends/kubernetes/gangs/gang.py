@@ -46,7 +46,7 @@ class ClusterFit:
     """Result of resolving a job's names in its cluster. Written by the job store."""
 
     held: str = ""
-    """Why the controller does not know the job yet; "" if it does."""
+    """The reason why the controller does not know the job yet; "" if it does."""
     to_choose: tuple[str, ...] = ()
     """Claims whose volumes are provisioned near the first pod that mounts them."""
 
@@ -86,7 +86,7 @@ class StatusNotes:
     waits_reason: str = ""
     """The same as a reason in one word."""
     trouble: str = ""
-    """Why its pods or dependent objects cannot be created at present."""
+    """The reason why its pods or dependent objects cannot be created at present."""
 
 
 @dataclass(slots=True)

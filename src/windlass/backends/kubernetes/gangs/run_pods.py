@@ -10,7 +10,10 @@ from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 
 class RunPods:
-    """`roles`: the role of each member. Pods that belong to no member have numbers from the gang's size on."""
+    """The pods of one run by member number.
+
+    `roles`: the role of each member. Pods that belong to no member have numbers from the gang's size on.
+    """
 
     def __init__(self, roles: Sequence[str]) -> None:
         self._roles = roles

@@ -62,7 +62,7 @@ class _Placements(msgspec.Struct, frozen=True, omit_defaults=True):
 _decode_placements = msgspec.json.Decoder(_Placements).decode
 
 
-def written(stored: Stored) -> dict[str, Any]:
+def to_patch(stored: Stored) -> dict[str, Any]:
     """Returns a merge patch of `status.windlass`. It contains the placements only if this revision changes them."""
     status, placed = stored.status, stored.revision if stored.placed is None else stored.placed
     is_placed = status.placement is not None or status.resize_to is not None

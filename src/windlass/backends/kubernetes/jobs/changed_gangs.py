@@ -8,7 +8,10 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 
 
 class ChangedGangs:
-    """Gangs that `take` returns when they are due. `wake` is called for each gang that is marked."""
+    """Set of gangs to be processed, now or at a given time.
+
+    `take` returns those that are due. `wake` is called for each gang that is marked.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake

@@ -1,6 +1,6 @@
 """Controls the gangs of our own kinds: turns pod events into events for the controller, and its commands into pods.
 
-Changes of one gang are collected until `look`, which reports the states of its pods to the gang's run.
+Changes of one gang are collected until `process_due`, which reports the states of its pods to the gang's run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 
 
 class GangController:
-    """One object for all gangs of our kinds; `runs` acts on those that have pods."""
+    """Controller of all gangs of our kinds; `runs` acts on those that have pods."""
 
     def __init__(self, store: JobStore, standby: StandbyPods, runs: RunControl) -> None:
         self._store, self._standby, self._runs = store, standby, runs
@@ -68,7 +68,7 @@ class GangController:
     def owner(self, pod: Pod) -> Gang | None:
         """Returns the gang that a pod belongs to."""
         uid = controller_of(pod)
-        return self._store.owner(self._parts.gang_pods.launchers.owner(uid) or uid)
+        return self._store.get_by_uid(self._parts.gang_pods.launchers.owner(uid) or uid)
 
     def launch(self, job_id: str, generation: int, placement: Placement) -> None:
         """Creates and binds the pods of a generation."""

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
-from windlass.backends.kubernetes.status.events import NOT_WRITTEN, RECOVERED, EventRecorder, News
+from windlass.backends.kubernetes.status.events import NOT_WRITTEN, RECOVERED, EventRecord, EventRecorder
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
@@ -30,7 +30,10 @@ _NOT_WRITTEN_NOTE = "its state cannot be written, and no command for it is carri
 
 @dataclass(frozen=True, slots=True)
 class JobCommits:
-    """Writes and deletes job objects. `recount` counts a pod that the controller no longer accounts for."""
+    """Writer of job objects: commits states, and deletes objects whose time to live is over.
+
+    `recount` counts a pod that the controller no longer accounts for.
+    """
 
     connection: Connection
     store: JobStore
@@ -65,7 +68,7 @@ class JobCommits:
         phase = state.status.phase
         if gang.notes.trouble.startswith(_NOT_WRITTEN_NOTE):
             gang.notes.trouble = ""
-        await state_writes.write(self.connection, gang, state, status_of(gang, state.status, self.now()))
+        await state_writes.write_state(self.connection, gang, state, status_of(gang, state.status, self.now()))
         self.specs.apply_requested(gang)
         if phase is Phase.SUSPENDED:
             self.gangs.delete_pods(gang)
@@ -85,7 +88,7 @@ class JobCommits:
         gang = self.store.get(job_id)
         if gang is None or gang.status.phase not in TERMINAL:  # another job has that name by now
             return
-        if await state_writes.remove(self.connection, gang, self.on_trouble):
+        if await state_writes.delete_object(self.connection, gang, self.on_trouble):
             self.reader.close(gang)
 
     def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:
@@ -96,11 +99,11 @@ class JobCommits:
             if gang is not None and gang.notes.trouble != note:
                 gang.notes.trouble, gang.notes.stale = note, True
                 self.changed.mark(gang)
-                events.tell(News(gang.home, NOT_WRITTEN, "Commit", note, self.now()))
+                events.tell(EventRecord(gang.home, NOT_WRITTEN, "Commit", note, self.now()))
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
         """Records an Event for the last transition of each job."""
         for last in {each.job_id: each for each in transitions}.values():
             if (gang := self.store.get(last.job_id)) is not None:
                 reason = last.event if last.event == RECOVERED else last.after
-                events.tell(News(gang.home, reason, last.event, last.message or reason, last.at))
+                events.tell(EventRecord(gang.home, reason, last.event, last.message or reason, last.at))

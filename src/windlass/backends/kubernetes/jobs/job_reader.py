@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.kinds.run_policy import US, is_ours
+from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR, is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
@@ -32,9 +32,10 @@ _CONTINUES = "; the job continues unchanged"
 
 
 class JobReader:
-    """Adds, changes and removes the gangs of a store. `specs` resolves jobs, `reports` reports them.
+    """Reader of job objects, which adds, changes and removes the gangs of a store.
 
-    `adopt` is called with each gang that has a state and becomes readable only after the term has begun.
+    `specs` resolves jobs, `reports` reports them. `adopt` is called with each gang that has a state and becomes
+    readable only after the term has begun.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class JobReader:
         gangs = sorted(self._store, key=lambda gang: gang.number or 2**63)
         known = [gang for gang in gangs if gang.stored is not None]
         numbers = [gang.number for gang in known] + [stored.number for stored in self._states_aside.values()]
-        self._store.continue_numbers(max(numbers, default=0))
+        self._store.resume_numbering(max(numbers, default=0))
         for gang in sorted((g for g in gangs if g.stored is None), key=_creation_order):
             self._reports.report_arrival(gang)
         for gang in known:
@@ -75,7 +76,7 @@ class JobReader:
     def update(self, resource: Resource, manifest: Manifest) -> None:
         """Reads an object as it is now."""
         home = reference_to(resource, manifest)
-        gang = self._store.owner(home.uid)
+        gang = self._store.get_by_uid(home.uid)
         if gang is not None and self._leads:
             self._update(gang, manifest)
             return
@@ -95,7 +96,7 @@ class JobReader:
         self._reports.forget_faults(uid)
         self._foreign.pop(uid, None)
         self._states_aside.pop(uid, None)
-        gang = self._store.owner(uid)
+        gang = self._store.get_by_uid(uid)
         if gang is None:
             kept = {name: each for name, each in self._successors.items() if each[1]["metadata"]["uid"] != uid}
             self._successors = kept
@@ -162,8 +163,10 @@ class JobReader:
 
     def _is_foreign(self, resource: Resource, parsed: ParsedJob, stored: Stored | None) -> bool:
         """Tells whether another operator handles a job. A job with a state is ours, whatever was installed since."""
-        left_to_others = resource.kind in self.foreign_kinds and parsed.policy.managed_by != US and stored is None
-        return left_to_others or not is_ours(parsed.policy)
+        left_to_others = (
+            resource.kind in self.foreign_kinds and parsed.run_policy.managed_by != WINDLASS_OPERATOR and stored is None
+        )
+        return left_to_others or not is_ours(parsed.run_policy)
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
         # replies to our own writes may have brought this version already, without a look at its request

@@ -23,18 +23,19 @@ CANCEL = "windlass.dev/cancel"
 
 
 class JobReports:
-    """`inject` passes events to the controller, `refuse` reports objects that cannot be jobs, or not yet.
+    """Reporter of arrivals, owners' requests and faults of jobs.
 
-    `next_number` returns the number of a job that arrives.
+    `inject` passes events to the controller, `refuse` reports objects that cannot be jobs, or not yet.
+    `allocate_number` returns the number of a job that arrives.
     """
 
     def __init__(
         self,
         inject: Callable[[BackendEvent], None],
         refuse: Callable[[Refusal], None],
-        next_number: Callable[[], int],
+        allocate_number: Callable[[], int],
     ) -> None:
-        self._inject, self._refuse, self._next_number = inject, refuse, next_number
+        self._inject, self._refuse, self._allocate_number = inject, refuse, allocate_number
         self._faulty: dict[str, int] = {}
         """By uid: the generation of the object for which its fault was reported."""
 
@@ -46,7 +47,7 @@ class JobReports:
             self._report_wait(gang, gang.fit.held)
             return
         gang.fit.held = ""
-        gang.number = self._next_number()
+        gang.number = self._allocate_number()
         self._inject(JobArrived(gang.id, gang.number, gang.job))
         if is_to_end:
             self.report_cancel(gang)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.backends.kubernetes.cluster.job_resolution import Fitted
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.job_reports import JobReports
@@ -21,13 +21,16 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 
 class JobSpecs:
-    """`resolve_names` resolves a parsed job in the cluster; `changed` is called with each gang that has changed."""
+    """Resolver of the specs of jobs, which applies changed specs to their gangs.
+
+    `resolve_names` resolves a parsed job in the cluster; `changed` is called with each gang that has changed.
+    """
 
     def __init__(
         self,
         store: JobStore,
         reports: JobReports,
-        resolve_names: Callable[[ParsedJob], Fitted],
+        resolve_names: Callable[[ParsedJob], ResolvedJob],
         inject: Callable[[BackendEvent], None],
         changed: Callable[[Gang], None],
     ) -> None:

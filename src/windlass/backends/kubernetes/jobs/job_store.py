@@ -11,7 +11,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 
 
 class JobStore:
-    """Gangs whose object exists, or has not ended yet; the next job number."""
+    """Gangs of Windlass's own resource kinds, until the object is deleted and the gang has ended."""
 
     def __init__(self) -> None:
         self._gangs: dict[str, Gang] = {}
@@ -25,12 +25,12 @@ class JobStore:
         """Returns the gang of this id, ended or not."""
         return self._gangs.get(job_id)
 
-    def owner(self, uid: str) -> Gang | None:
+    def get_by_uid(self, uid: str) -> Gang | None:
         """Returns the gang of the object with this uid."""
         return self._by_uid.get(uid)
 
     def add(self, gang: Gang) -> None:
-        """Adds a gang."""
+        """Adds a gang under its id and under the uid of its object; replaces one of the same id or uid."""
         self._gangs[gang.id] = self._by_uid[gang.home.uid] = gang
 
     def discard(self, gang: Gang) -> None:
@@ -38,11 +38,11 @@ class JobStore:
         self._gangs.pop(gang.id, None)
         self._by_uid.pop(gang.home.uid, None)
 
-    def next_number(self) -> int:
-        """Returns the number of the next job that arrives, of our kinds or external."""
+    def allocate_number(self) -> int:
+        """Returns a number that no job has, for a job that arrives: of our kinds or external."""
         self._next_number += 1
         return self._next_number - 1
 
-    def continue_numbers(self, latest: int) -> None:
-        """Lets the numbers of new jobs begin after the latest one that an earlier controller gave."""
+    def resume_numbering(self, latest: int) -> None:
+        """Continues the numbers of jobs after the latest one that an earlier controller allocated."""
         self._next_number = latest + 1

@@ -37,7 +37,10 @@ class BackendParts:
 
 @dataclass(frozen=True, slots=True)
 class RunControl:
-    """Controls runs. `report` writes the status of a changed gang. A call of `look` costs by the pods that changed."""
+    """Control loop of single runs: binds, replaces and deletes their pods.
+
+    `report` writes the status of a changed gang. The cost of `process` is proportional to the pods that changed.
+    """
 
     changed: ChangedGangs
     executor: PodExecutor

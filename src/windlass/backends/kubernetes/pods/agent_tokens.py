@@ -22,7 +22,7 @@ def with_token(pod: dict[str, Any]) -> dict[str, Any]:
     return {**pod, "metadata": {**about, "annotations": {**annotations, TOKEN: secrets.token_urlsafe(24)}}}
 
 
-def is_of(pod: Pod, token: object) -> bool:
+def is_token_of(pod: Pod, token: object) -> bool:
     """Tells whether a token is that of an agent of this pod."""
     wanted = pod.metadata.annotations.get(TOKEN, "")
     return bool(wanted) and isinstance(token, str) and secrets.compare_digest(wanted.encode(), token.encode())

@@ -70,7 +70,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class DependentObjects:
-    """Creates the dependent objects of gangs. An object that exists stays, but its data is updated."""
+    """Creator of the dependent objects of gangs. An object that exists stays, but its data is updated."""
 
     connection: Connection
     at_once: asyncio.Semaphore

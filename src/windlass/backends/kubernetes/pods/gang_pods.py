@@ -21,7 +21,10 @@ from windlass.wire import USER, EndClass
 
 @dataclass(frozen=True, slots=True)
 class GangPods:
-    """`is_dead` tells whether nothing can run on a node of this name. `image_pull_timeout`: see `pod_ends.observe`."""
+    """Observer of the pods of gangs, which reports each pod to the member tracker of its run.
+
+    `is_dead` tells whether nothing can run on a node of this name. `image_pull_timeout`: see `pod_ends.observe`.
+    """
 
     pods: PodStore
     launchers: LauncherJobs

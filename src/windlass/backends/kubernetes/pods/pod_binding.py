@@ -53,7 +53,7 @@ class NotWantedError(Exception):
 
 @dataclass(slots=True)
 class PodBinding:
-    """Creates and binds pods over one connection, with limited concurrency, by what is known of existing pods."""
+    """Creator and binder of pods over one connection, with limited concurrency, by what is known of existing pods."""
 
     connection: Connection
     at_once: PriorityLimiter
@@ -162,7 +162,7 @@ class PodBinding:
         await self._look_again(pod)
 
     async def _look_again(self, pod: Pod) -> None:
-        """Waits until the pod is gone, at most `PAUSE`."""
+        """Waits until the pod is gone, at most `RETRY_INTERVAL_S`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RETRY_INTERVAL_S):
                 await self.pods.gone(key_of(pod))

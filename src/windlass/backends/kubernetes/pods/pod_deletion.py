@@ -23,7 +23,7 @@ _DEFAULT_GRACE_S = 30
 
 
 class PodDeletion:
-    """Deletes or evicts each pod once: a pod in progress is not requested a second time, until `forget`."""
+    """Background deletion and eviction of pods, each requested once until `forget`."""
 
     def __init__(self, binding: PodBinding, on_trouble: Callable[[str], None]) -> None:
         self._binding, self._on_trouble = binding, on_trouble

@@ -39,9 +39,10 @@ _RETRY_S = 30.0
 
 
 class PodExecutor:
-    """`concern` is called with each gang that was worked on, `on_trouble` with unexpected errors.
+    """Background executor of pod operations: creates, binds and deletes the pods and dependent objects of gangs.
 
-    `hear_job` is called with each launcher's Job that was created, before the watch reports it.
+    `concern` is called with each gang that was worked on, `on_trouble` with unexpected errors. `hear_job` is called
+    with each launcher's Job that was created, before the watch reports it.
     """
 
     def __init__(

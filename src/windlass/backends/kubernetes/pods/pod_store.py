@@ -12,7 +12,10 @@ from windlass.backends.kubernetes.client.owners import controller_of
 
 
 class PodStore:
-    """`apply` takes a watch's changes, `learn` replies to own writes; an older version never replaces a newer one."""
+    """Cache of pods; an older version never replaces a newer one.
+
+    `apply` takes a watch's changes, `learn` replies to own writes.
+    """
 
     def __init__(self, hear: Callable[[Pod, bool], None]) -> None:
         self.fresh: ObjectCache[Pod] = ObjectCache()

@@ -28,8 +28,8 @@ REPORTER = "windlass.dev/operator"
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """One event. `at` in ms."""
+class EventRecord:
+    """One Kubernetes Event to record. `at` in ms."""
 
     about: ObjectReference
     reason: str
@@ -39,14 +39,14 @@ class News:
 
 
 class EventRecorder:
-    """Writes events in the background; `tell` returns at once."""
+    """Background writer of events; `tell` returns at once."""
 
     def __init__(self, connection: Connection, urgent: PriorityLimiter, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
-        self._news: asyncio.Queue[News] = asyncio.Queue(_MAX_QUEUED_EVENTS)
+        self._news: asyncio.Queue[EventRecord] = asyncio.Queue(_MAX_QUEUED_EVENTS)
         self._workers: list[asyncio.Task[None]] = []
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: EventRecord) -> None:
         """Queues an event, unless too many wait already."""
         if not self._workers:
             loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class EventRecorder:
                 continue  # the API server is not reachable now
 
 
-def event(news: News) -> dict[str, object]:
+def event(news: EventRecord) -> dict[str, object]:
     """Returns the API object of an Event (events.k8s.io/v1)."""
     home = news.about
     at = datetime.fromtimestamp(news.at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -53,7 +53,7 @@ def changes_materially(before: str, after: str) -> bool:
 
 
 class PendingConditions:
-    """The latest reason of each pending gang, of our kinds or external; written in the background into its pods."""
+    """Background writer of pending reasons: the latest of each gang, of our kinds or external, into its pods."""
 
     def __init__(
         self, connection: Connection, on_trouble: Callable[[str], None], limiter: PriorityLimiter | None = None

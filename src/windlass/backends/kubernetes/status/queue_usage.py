@@ -20,7 +20,7 @@ _INTERVAL_S = 30.0
 _decode = msgspec.json.Decoder(PastUsage).decode
 
 
-def remembered(queues: Manifests) -> dict[str, PastUsage]:
+def read_past_usage(queues: Manifests) -> dict[str, PastUsage]:
     """Past usage by queue, as it was written last; unreadable usage is dropped."""
     found = {}
     for name, manifest in queues.items():
@@ -34,7 +34,7 @@ def remembered(queues: Manifests) -> dict[str, PastUsage]:
 
 
 class QueueUsageWriter:
-    """Writes past usage in the background, at long intervals."""
+    """Background writer of past usage, at long intervals."""
 
     def __init__(self, connection: Connection, queues: Manifests, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._queues = connection, queues

@@ -21,7 +21,10 @@ _DELAY_S, _INTERVAL_S = 0.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`reason`: INVALID, or `gang.WAITING` for something else in the cluster; without a message it is accepted."""
+    """Fault of an object, to be written into its conditions.
+
+    `reason`: INVALID, or `gang.WAITING` for something else in the cluster; without a message the object is accepted.
+    """
 
     home: ObjectReference
     manifest: Mapping[str, Any]
@@ -34,7 +37,7 @@ class Refusal:
 
 
 class Refusals:
-    """Refusals to write, by uid."""
+    """Background writer of refusals, by uid of their object."""
 
     def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
         self._connection, self._now = connection, now

@@ -28,14 +28,14 @@ class DeposedError(Exception):
     """Another controller has written the state of a job: this one must stop, without another attempt."""
 
 
-async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
+async def write_state(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     """Writes a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
     async with gang.version.writing:
         if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
             await _write(connection, gang, state, said)
 
 
-async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
+async def write_status(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
     """Writes only the rest of the status. Raises ApiError, Unreachable."""
     async with gang.version.writing:
         home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
@@ -55,7 +55,7 @@ async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> No
         gang.learn(answer)
 
 
-async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str], None]) -> bool:
+async def delete_object(connection: Connection, gang: Gang, on_trouble: Callable[[str], None]) -> bool:
     """Deletes the object and all that it owns; returns False if that is not allowed. Raises ApiError, Unreachable."""
     home = gang.home
     try:
@@ -105,7 +105,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
         new = replace(before.followed_by(state.status), number=state.number)
         body = {
             "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.home.uid},
-            "status": {**_changes(gang, said), FIELD: stored_state.written(new)},
+            "status": {**_changes(gang, said), FIELD: stored_state.to_patch(new)},
         }
         try:
             answer = await _patch(connection, gang, body, deadline)

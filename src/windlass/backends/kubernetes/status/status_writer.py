@@ -78,7 +78,7 @@ def _failing(gang: Gang) -> Failing:
 
 
 class StatusWriter:
-    """Writes in the background the parts of a status that no commit waits for."""
+    """Background writer of the parts of a status that no commit waits for."""
 
     def __init__(self, connection: Connection, urgent: PriorityLimiter, now: Callable[[], int]) -> None:
         self._connection, self._urgent, self._now = connection, urgent, now
@@ -112,7 +112,7 @@ class StatusWriter:
             await self._urgent.wait_until_idle(_INTERVAL_S)
             try:
                 async with self._at_once:
-                    await state_writes.say(self._connection, gang, status_of(gang, gang.status, self._now()))
+                    await state_writes.write_status(self._connection, gang, status_of(gang, gang.status, self._now()))
             except BackendError:
                 pass  # the next attempt or commit writes it
             await asyncio.sleep(_INTERVAL_S)

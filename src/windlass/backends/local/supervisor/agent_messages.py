@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .event_loop import Poll
+from .event_loop import Poller
 
 _CHUNK = 65536
 _MAX_LINE = 1 << 20
@@ -17,7 +17,7 @@ _MAX_LINE = 1 << 20
 class AgentMessages:
     """Calls `on_message` with each object. `write_end` is for the agent; the process that starts it closes it here."""
 
-    def __init__(self, poll: Poll, on_message: Callable[[Any], None]) -> None:
+    def __init__(self, poll: Poller, on_message: Callable[[Any], None]) -> None:
         self._poll, self._on_message = poll, on_message
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_end, False)

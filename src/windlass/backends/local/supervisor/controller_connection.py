@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .event_loop import READ, WRITE, Poll
+from .event_loop import READ, WRITE, Poller
 
 Message: TypeAlias = dict[str, Any]
 
@@ -24,7 +24,7 @@ _CHUNK = 1 << 18
 class ControllerConnection:
     """Connection to at most one controller at a time; the newest wins, since it holds the lock."""
 
-    def __init__(self, poll: Poll, listener: socket.socket, on_message: Callable[[Message], None]) -> None:
+    def __init__(self, poll: Poller, listener: socket.socket, on_message: Callable[[Message], None]) -> None:
         self.connected = False
         self._poll = poll
         self._listener = listener

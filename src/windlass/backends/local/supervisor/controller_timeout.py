@@ -7,7 +7,10 @@ _CLIENT_TIMEOUT_S = 60.0
 
 
 class ControllerTimeout:
-    """Times in monotonic seconds. `linger`: the agreed time; infinite: until a controller connects."""
+    """Time limit for a supervisor without a controller, in monotonic seconds.
+
+    `linger`: the agreed time; infinite: until a controller connects.
+    """
 
     def __init__(self, linger: float, now: float) -> None:
         self._linger = linger
@@ -25,7 +28,7 @@ class ControllerTimeout:
         self.check_at = max(self.check_at, self._since + self._linger)
 
     def has_expired(self, now: float, *, has_client: bool) -> bool:
-        """Tells whether to stop waiting. `awaited`: a client lives, which may take long to become the controller."""
+        """Tells whether to stop waiting. `has_client`: a client lives, which may take long to become the controller."""
         ends = self._since + max(self._linger, _CLIENT_TIMEOUT_S)
         self.check_at = min(now + self._linger, ends)
         return not has_client or now >= ends

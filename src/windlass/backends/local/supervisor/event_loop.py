@@ -12,7 +12,7 @@ READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 
 
-class Poll:
+class Poller:
     """Calls back for descriptors that are ready. A callback gets the epoll mask."""
 
     def __init__(self) -> None:

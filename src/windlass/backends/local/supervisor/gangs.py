@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from . import proc, spawn
-from .event_loop import Poll
-from .log_files import Limits
+from .event_loop import Poller
+from .log_files import LogLimits
 from .orphans import Key, Orphans
 from .process_cleanup import kill
 from .process_output import LogSettings, ProcessOutput
@@ -69,7 +69,9 @@ class SupervisedGang:
 class SupervisedGangs:
     """Every gang that was started and whose end has not been acknowledged."""
 
-    def __init__(self, poll: Poll, report: Callable[[Report], None], now: Callable[[], int], limits: Limits) -> None:
+    def __init__(
+        self, poll: Poller, report: Callable[[Report], None], now: Callable[[], int], limits: LogLimits
+    ) -> None:
         self.by_key: dict[Key, SupervisedGang] = {}
         self._poll = poll
         self._send = report
@@ -78,7 +80,7 @@ class SupervisedGangs:
         self._ranks: dict[int, tuple[SupervisedGang, RankProcess]] = {}
         self._orphans = Orphans(self.by_key)
         self._ending: dict[Key, SupervisedGang] = {}
-        self._scan = proc.Scan(_KILL_INTERVAL_S / 2)
+        self._scan = proc.ProcessScan(_KILL_INTERVAL_S / 2)
 
     # --- start ---------------------------------------------------------------------------------------
 

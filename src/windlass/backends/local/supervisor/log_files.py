@@ -20,7 +20,7 @@ INDEX_EVERY = 20
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
-class Limits(NamedTuple):
+class LogLimits(NamedTuple):
     """Kept amount of one stream: `parts` parts of `part_bytes` each."""
 
     part_bytes: int = 64 << 20
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
 class LogWriter:
     """One stream on disk. Created on the first write; data that cannot be written is dropped and counted."""
 
-    def __init__(self, path: str, limits: Limits, now: Callable[[], int]) -> None:
+    def __init__(self, path: str, limits: LogLimits, now: Callable[[], int]) -> None:
         self.path = path
         self.trouble = ""
         """The error for which output is being lost; "" for none."""
@@ -111,7 +111,7 @@ class LogWriter:
         self._open()
 
 
-class Stream:
+class LoggedStream:
     """The reading end of a rank's stdout or stderr, and its file."""
 
     def __init__(self, pipe: int, log: LogWriter) -> None:

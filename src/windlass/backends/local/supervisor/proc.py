@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class Stat(NamedTuple):
+class ProcessStat(NamedTuple):
     """Fields of /proc/<pid>/stat; `started` in clock ticks since boot, with the pid a unique identity."""
 
     state: str
@@ -18,14 +18,14 @@ class Stat(NamedTuple):
     started: int
 
 
-def stat(pid: int) -> Stat | None:
+def stat(pid: int) -> ProcessStat | None:
     """Reads the fields of a process; None if there is no such process."""
     raw = _read(f"/proc/{pid}/stat")
     if not raw:
         return None
     # the name, in parentheses, may contain parentheses and spaces
     fields = raw[raw.rindex(b")") + 2 :].split()
-    return Stat(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return ProcessStat(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def is_alive(pid: int, started: int) -> bool:
@@ -40,21 +40,21 @@ def environment(pid: int) -> dict[bytes, bytes]:
     return {name: value for name, _, value in entries if name}
 
 
-def all_stats() -> dict[int, Stat]:
+def all_stats() -> dict[int, ProcessStat]:
     """Returns every process."""
     found = ((int(name), stat(int(name))) for name in os.listdir("/proc") if name.isdecimal())
     return {pid: seen for pid, seen in found if seen is not None}
 
 
-class Scan:
+class ProcessScan:
     """All processes, read again when the last scan is older than `max_age` seconds: gangs stopped together share it."""
 
     def __init__(self, max_age: float) -> None:
         self._max_age = max_age
         self._taken = 0.0
-        self._processes: dict[int, Stat] = {}
+        self._processes: dict[int, ProcessStat] = {}
 
-    def processes(self) -> dict[int, Stat]:
+    def processes(self) -> dict[int, ProcessStat]:
         """Returns every process."""
         now = time.monotonic()
         if now - self._taken > self._max_age:
@@ -71,7 +71,7 @@ def children(parent: int) -> list[int]:
         return [pid for pid, seen in all_stats().items() if seen.parent == parent]
 
 
-def descendants(roots: Iterable[int], stats: Mapping[int, Stat]) -> list[int]:
+def descendants(roots: Iterable[int], stats: Mapping[int, ProcessStat]) -> list[int]:
     """Returns the descendants of `roots`, parents before children, without `roots`."""
     below: dict[int, list[int]] = {}
     for pid, seen in stats.items():

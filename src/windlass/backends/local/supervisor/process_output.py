@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from .agent_messages import AgentMessages
-from .event_loop import Poll
-from .log_files import Limits, LogWriter, Stream
+from .event_loop import Poller
+from .log_files import LoggedStream, LogLimits, LogWriter
 from .spawn import AgentRanks, Program
 
 _CHUNK = 65536
@@ -24,7 +24,7 @@ _PIPE_LIMIT = 1 << 20
 class LogSettings(NamedTuple):
     """The kept amount of each stream, and the clock of its index, in ms."""
 
-    limits: Limits
+    limits: LogLimits
     now: Callable[[], int]
 
 
@@ -38,13 +38,13 @@ class ReportOfGang(Protocol):
 class ProcessOutput:
     """Streams of process `number` of a gang, and messages if it is an agent. `logs`: the folder of the log files."""
 
-    def __init__(self, poll: Poll, number: int, logs: str, settings: LogSettings, report: ReportOfGang) -> None:
+    def __init__(self, poll: Poller, number: int, logs: str, settings: LogSettings, report: ReportOfGang) -> None:
         self._poll = poll
         self._number = number
         self._logs = logs
         self._settings = settings
         self._report = report
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, LoggedStream] = {}
         """Streams by the name of their files."""
         self.messages: AgentMessages | None = None
         self._loss_reported = False
@@ -87,7 +87,7 @@ class ProcessOutput:
     def _open_stream(self, name: str) -> int:
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read_end, False)
-        self._streams[name] = Stream(read_end, LogWriter(f"{self._logs}/{name}", *self._settings))
+        self._streams[name] = LoggedStream(read_end, LogWriter(f"{self._logs}/{name}", *self._settings))
         self._poll.watch(read_end, lambda _mask: self._pump(name, _CHUNK))
         return write_end
 

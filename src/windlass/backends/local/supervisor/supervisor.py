@@ -27,7 +27,7 @@ from . import event_loop, proc, process_cleanup
 from .controller_connection import ControllerConnection
 from .controller_timeout import ControllerTimeout
 from .gangs import SupervisedGangs
-from .log_files import Limits
+from .log_files import LogLimits
 from .spawn import AgentRanks, Program
 
 Message: TypeAlias = dict[str, Any]
@@ -36,8 +36,8 @@ Message: TypeAlias = dict[str, Any]
 class Supervisor:
     """Main loop of the process. `lifeline`: reading end of a pipe that ends when the watchdog does."""
 
-    def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: Limits) -> None:
-        self._poll = event_loop.Poll()
+    def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: LogLimits) -> None:
+        self._poll = event_loop.Poller()
         self._connection = ControllerConnection(self._poll, listener, self._handle)
         self._gangs = SupervisedGangs(self._poll, self._connection.report, self._now, limits)
         self._timeout = ControllerTimeout(linger, time.monotonic())

@@ -14,7 +14,7 @@ import sys
 import time
 
 from . import kernel, proc, process_cleanup
-from .log_files import Limits
+from .log_files import LogLimits
 from .supervisor import Supervisor
 
 _LISTENER = 3
@@ -38,7 +38,7 @@ def main() -> None:
     if supervisor == 0:
         os.close(held_by_watchdog)
         _write_holders(lock, watchdog, os.getpid())
-        _run_supervisor(f"{state}/supervisor.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
+        _run_supervisor(f"{state}/supervisor.sock", lifeline, float(linger), LogLimits(int(part_bytes), int(parts)))
         return
     # 3. the watchdog kills the processes of a supervisor that was killed
     os.close(_LISTENER)
@@ -47,7 +47,7 @@ def main() -> None:
     process_cleanup.kill_descendants()
 
 
-def _run_supervisor(path: str, lifeline: int, linger: float, limits: Limits) -> None:
+def _run_supervisor(path: str, lifeline: int, linger: float, limits: LogLimits) -> None:
     kernel.adopt_orphans()
     own = os.stat(path).st_ino
     listener = socket.socket(fileno=_LISTENER)

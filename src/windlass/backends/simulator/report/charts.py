@@ -49,9 +49,9 @@ def _over_time(drawn: Drawn) -> list[Chart]:
             found.append([_rounded(y, 4) if on else None for y, on in zip(value(outcome), there, strict=True)])
         return found
 
-    used = lines(lambda outcome: timeline.means(timeline.held(outcome), edges) / outcome.capacity)
-    requested = lines(lambda outcome: timeline.means(timeline.wanted(outcome), edges) / 1000)
-    lost = lines(lambda outcome: timeline.unusable(outcome, edges))
+    used = lines(lambda outcome: timeline.interval_means(timeline.held_amount(outcome), edges) / outcome.capacity)
+    requested = lines(lambda outcome: timeline.interval_means(timeline.wanted_amount(outcome), edges) / 1000)
+    lost = lines(lambda outcome: timeline.unusable_share(outcome, edges))
     time = {"kind": "time", "x_title": "Time since the first submission", "x": seconds}
     return [
         {
@@ -83,7 +83,7 @@ def _over_time(drawn: Drawn) -> list[Chart]:
 
 
 def interval_edges(begin: int, end: int) -> timeline.Times:
-    """Returns the edges of STRETCHES equal, non-empty intervals from `begin` to `end`, in ms."""
+    """Returns the edges of INTERVALS equal, non-empty intervals from `begin` to `end`, in ms."""
     edges: timeline.Times = np.linspace(begin, max(end, begin + INTERVALS), INTERVALS + 1).astype(np.int64)
     return edges
 

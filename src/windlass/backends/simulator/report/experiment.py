@@ -11,7 +11,7 @@ from windlass.core.model.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TraceSource:
     """One trace, read or synthetic."""
 
     name: str
@@ -29,7 +29,7 @@ class Experiment:
 
     command: str
     """The command that repeats it, with file names instead of paths."""
-    sources: tuple[Source, ...]
+    sources: tuple[TraceSource, ...]
     cluster: str
     """Description: "96 nodes with 8 GPUs each"."""
     policies: Mapping[str, Policy]

@@ -24,7 +24,7 @@ _PARTS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """A time window from `begin` to `end`, in ms, over the first `nodes` rows."""
 
     begin: int
@@ -63,27 +63,27 @@ def gantt(drawn: Mapping[str, Outcome]) -> dict[str, Any] | None:
     }
 
 
-def _window(outcomes: list[Outcome]) -> Window:
+def _window(outcomes: list[Outcome]) -> TimeWindow:
     """Returns the whole time if its bars fit; else a window around the longest queue, halved until they fit."""
     begin = min(int(outcome.submit[0]) for outcome in outcomes)
     end = max(int(outcome.end.max()) for outcome in outcomes if len(outcome.end))
     nodes = min(MAX_NODES, len(outcomes[0].nodes))
-    window, width, least = Window(begin, end, nodes), end - begin, (end - begin) // _PARTS
+    window, width, least = TimeWindow(begin, end, nodes), end - begin, (end - begin) // _PARTS
     centre = _busiest(outcomes[0], begin, end)
     while width > least and any(len(window.seats(outcome)) > MAX_BARS for outcome in outcomes):
         width //= 2
         low = max(begin, min(centre - width // 2, end - width))
-        window = Window(low, low + width, nodes)
+        window = TimeWindow(low, low + width, nodes)
     return window
 
 
 def _busiest(outcome: Outcome, begin: int, end: int) -> int:
     edges = interval_edges(begin, end)
-    place = int(np.argmax(timeline.means(timeline.wanted(outcome), edges)))
+    place = int(np.argmax(timeline.interval_means(timeline.wanted_amount(outcome), edges)))
     return int(edges[place] + edges[place + 1]) // 2
 
 
-def _bars(outcome: Outcome, window: Window, zero: int, jobs: dict[int, int]) -> list[float]:
+def _bars(outcome: Outcome, window: TimeWindow, zero: int, jobs: dict[int, int]) -> list[float]:
     """Returns a flat list: job, node, first lane, lanes, begin, end. `jobs` numbers jobs across all policies."""
     seats = window.seats(outcome)
     run = np.searchsorted(outcome.seats, seats, side="right") - 1
@@ -118,7 +118,7 @@ def _job(outcome: Outcome, number: int, queues: list[str], zero: int) -> dict[st
     }
 
 
-def _about(drawn: Mapping[str, Outcome], window: Window, zero: int) -> str:
+def _about(drawn: Mapping[str, Outcome], window: TimeWindow, zero: int) -> str:
     first = next(iter(drawn.values()))
     length, begin = (window.end - window.begin) / 1000, (window.begin - zero) / 1000
     whole = window.end >= max(int(outcome.end.max()) for outcome in drawn.values()) and begin <= 0

@@ -19,7 +19,7 @@ _COLOURS = 8
 """Number of policy colours: --p0 to --p7 of the style, used in turn."""
 
 
-def page(report: Report) -> str:
+def render_page(report: Report) -> str:
     """Returns the whole page as text."""
     policies = [policy["name"] for policy in report["policies"]]
     data = {"policies": policies, **{name: report[name] for name in _DRAWN}}

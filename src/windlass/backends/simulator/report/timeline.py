@@ -16,22 +16,22 @@ Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class StepFunction:
     """A function of time that is 0 at first and changes by `delta` (float64[C]) at `time` (int64[C], sorted, ms)."""
 
     time: Times
     delta: Values
 
 
-def steps(begin: Times, end: Times, amount: NDArray[np.integer] | Values) -> Steps:
+def sum_intervals(begin: Times, end: Times, amount: NDArray[np.integer] | Values) -> StepFunction:
     """Returns the sum of intervals, each with `amount` from `begin` to `end`; arguments are arrays."""
     time = np.concatenate((begin, end))
     delta = np.concatenate((amount, -amount)).astype(np.float64)
     order = np.argsort(time, kind="stable")
-    return Steps(time[order], delta[order])
+    return StepFunction(time[order], delta[order])
 
 
-def means(of: Steps, edges: Times) -> Values:
+def interval_means(of: StepFunction, edges: Times) -> Values:
     """Returns the average between each two edges (int64[E], increasing, ms) as float64[E - 1]."""
     if not len(of.time):
         return np.zeros(len(edges) - 1)
@@ -44,26 +44,26 @@ def means(of: Steps, edges: Times) -> Values:
     return found
 
 
-def held(outcome: Outcome) -> Steps:
+def held_amount(outcome: Outcome) -> StepFunction:
     """Returns the held amount of the outcome's unit, in thousandths."""
-    return steps(outcome.begin, outcome.end, outcome.held_units)
+    return sum_intervals(outcome.begin, outcome.end, outcome.held_units)
 
 
-def wanted(outcome: Outcome) -> Steps:
+def wanted_amount(outcome: Outcome) -> StepFunction:
     """Returns the amount requested by waiting jobs, in thousandths: before their first run and between runs."""
     there = np.flatnonzero(outcome.first_begin != NEVER)
     order = np.lexsort((outcome.begin, outcome.job))
     job, begin, end = outcome.job[order], outcome.begin[order], outcome.end[order]
     again = np.flatnonzero(job[1:] == job[:-1])
     asks = np.array([requested_units(one, outcome.unit) for one in outcome.trace.jobs], dtype=np.int64)
-    return steps(
+    return sum_intervals(
         np.concatenate((outcome.submit[there], end[again])),
         np.concatenate((outcome.first_begin[there], begin[again + 1])),
         np.concatenate((asks[there], asks[job[again]])),
     )
 
 
-def unusable(outcome: Outcome, edges: Times) -> Values:
+def unusable_share(outcome: Outcome, edges: Times) -> Values:
     """Returns, between each two edges, the share of free capacity on nodes with too little free for the next job.
 
     The next job is drawn from the trace, as in `metrics.fragmentation`, which is the average of this function over
@@ -79,6 +79,9 @@ def unusable(outcome: Outcome, edges: Times) -> Values:
         np.int64
     )
     end = begin + lasted.astype(np.int64)
-    lost, room = means(steps(begin, end, free * share), edges), means(steps(begin, end, free), edges)
+    lost, room = (
+        interval_means(sum_intervals(begin, end, free * share), edges),
+        interval_means(sum_intervals(begin, end, free), edges),
+    )
     found: Values = np.divide(lost, room, out=np.full(len(room), np.nan), where=room > 0.5)
     return found

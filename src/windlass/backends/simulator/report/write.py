@@ -8,14 +8,14 @@ from pathlib import Path
 
 from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.report.build import Report
-from windlass.backends.simulator.report.page import page
+from windlass.backends.simulator.report.page import render_page
 
 PAGE, DATA = "index.html", "report.json"
 
 
 def write(report: Report, folder: Path) -> Path:
     """Writes index.html and report.json into a folder, created if missing. Returns the page. Raises SimulationError."""
-    texts = {PAGE: page(report), DATA: as_json(report)}
+    texts = {PAGE: render_page(report), DATA: as_json(report)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

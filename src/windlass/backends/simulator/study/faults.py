@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from windlass.backends.simulator.errors import SimulationError
-from windlass.backends.simulator.faults import Fault, FaultKind, Rate, Rates, draw_faults, read_faults
+from windlass.backends.simulator.faults import Fault, FaultKind, FaultRate, Rates, draw_faults, read_faults
 from windlass.backends.simulator.traces.job import Trace
 from windlass.jobs.syntax.durations import format_duration, parse_duration
 from windlass.jobs.syntax.names import did_you_mean
@@ -61,7 +61,7 @@ def parse_faults(text: str, nodes: Iterable[str]) -> FaultModel:
             raise SimulationError(f"--faults: there are no faults {kind!r}{did_you_mean(kind, _KINDS)}")
         between, _, lasts = times.partition("/")
         try:
-            rates[FaultKind(kind)] = Rate(parse_duration(between), parse_duration(lasts) if lasts else 0)
+            rates[FaultKind(kind)] = FaultRate(parse_duration(between), parse_duration(lasts) if lasts else 0)
         except ValueError as error:
             raise SimulationError(f"--faults: {kind} {error}; write for example '{_EXAMPLE}'") from None
         if not rates[FaultKind(kind)].between:

@@ -14,7 +14,7 @@ from windlass.backends.simulator.metrics import measure
 from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.replay import replay
 from windlass.backends.simulator.report import Experiment, PolicyRun
-from windlass.backends.simulator.report.experiment import Source
+from windlass.backends.simulator.report.experiment import TraceSource
 from windlass.backends.simulator.report.number_format import format_count
 from windlass.backends.simulator.simulate import Controlled, simulate
 from windlass.backends.simulator.study.load import at_load
@@ -138,12 +138,12 @@ def _joined(traces: list[Trace]) -> Trace:
 def _experiment(study: Study, command: str, traces: list[Trace], first: Trace, seeds: tuple[int, ...]) -> Experiment:
     drawn = study.drawn
     read = [
-        Source(trace.name, FORMATS[trace.format], len(trace.jobs), _sha256(path))
+        TraceSource(trace.name, FORMATS[trace.format], len(trace.jobs), _sha256(path))
         for trace, path in zip(traces, study.traces, strict=True)
     ]
     return Experiment(
         command=command,
-        sources=tuple(read) if drawn is None else (Source("drawn", drawn.about, len(first.jobs)),),
+        sources=tuple(read) if drawn is None else (TraceSource("drawn", drawn.about, len(first.jobs)),),
         cluster=describe_cluster(study.cluster),
         policies=study.policies,
         seeds=seeds,

@@ -23,7 +23,7 @@ _TRES = re.compile(r"^(\d+(?:\.\d+)?)([KMGTPE]?)$")
 _BINARY = {"": 1, **{letter: 1024**power for power, letter in enumerate("KMGTPE", start=1)}}
 
 
-def number(text: str, name: str, most: float) -> float:
+def parse_number(text: str, name: str, most: float) -> float:
     """Parses a number from 0 to `most`."""
     try:
         value = float(text)
@@ -40,31 +40,31 @@ def number(text: str, name: str, most: float) -> float:
     raise RowError("value out of range", f"{name} is {text[:40]}, and {most:,.0f} is the maximum")
 
 
-def whole(text: str, name: str, most: int) -> int:
+def parse_integer(text: str, name: str, most: int) -> int:
     """Parses a whole number from 0 to `most`; "4.0" is valid."""
-    value = number(text, name, most)
+    value = parse_number(text, name, most)
     if value != int(value):
         raise RowError("not a whole number", f"{name} is {text[:40]}, not a whole number")
     return int(value)
 
 
-def duration(text: str, name: str) -> int:
+def parse_duration(text: str, name: str) -> int:
     """Parses seconds. Returns ms."""
-    return round(number(text, name, LONGEST_S) * 1000)
+    return round(parse_number(text, name, LONGEST_S) * 1000)
 
 
 @lru_cache(maxsize=1024)
-def gpus(text: str, name: str) -> int:
+def parse_gpus(text: str, name: str) -> int:
     """Parses a count of GPUs; cached, because traces have few different counts."""
-    return whole(text, name, MAX_GPUS)
+    return parse_integer(text, name, MAX_GPUS)
 
 
-def seconds(text: str, name: str) -> int:
+def parse_seconds(text: str, name: str) -> int:
     """Parses a time in seconds since any origin. Returns ms."""
-    return round(number(text, name, LATEST_S) * 1000)
+    return round(parse_number(text, name, LATEST_S) * 1000)
 
 
-def moment(text: str, name: str) -> int:
+def parse_moment(text: str, name: str) -> int:
     """Parses a date and time ("2017-10-09 07:01:55"); UTC without a zone. Returns ms since the epoch."""
     try:
         when = datetime.fromisoformat(text)
@@ -79,7 +79,7 @@ def moment(text: str, name: str) -> int:
     raise RowError("value out of range", f"{name} is {text}, which is not between 1970 and 2220")
 
 
-def amount(text: str, name: str) -> int:
+def parse_amount(text: str, name: str) -> int:
     """Parses a quantity in Slurm's notation: "64G", "1.50T", binary suffixes; plain numbers are unchanged."""
     match = _TRES.match(text.strip().upper().removesuffix("B"))
     if match is None:
@@ -87,7 +87,7 @@ def amount(text: str, name: str) -> int:
     return min(int(float(match[1]) * _BINARY[match[2]]), MAX_AMOUNT)
 
 
-def later(end: int, begin: int, name: str) -> int:
+def elapsed(end: int, begin: int, name: str) -> int:
     """Returns `end - begin`, which must not be negative."""
     if end < begin:
         raise RowError("times out of order", f"{name} by {(begin - end) / 1000:g} s")

@@ -18,14 +18,14 @@ def _parser(at: Mapping[str, int]) -> Parser:
 
     def job(cells: Sequence[str], row: int) -> TraceJob:
         needs(cells, width)
-        in_all, cores = c.gpus(cells[gpus], "gpu_num"), cell(cells, at.get("cpu_num")) or "0"
+        in_all, cores = c.parse_gpus(cells[gpus], "gpu_num"), cell(cells, at.get("cpu_num")) or "0"
         return TraceJob(
             id=cell(cells, at.get("job_id")) or f"helios-{row}",
-            submit=c.moment(cells[submit], "submit_time"),
-            duration=c.duration(cells[duration], "duration"),
+            submit=c.parse_moment(cells[submit], "submit_time"),
+            duration=c.parse_duration(cells[duration], "duration"),
             gpus=in_all,
             replicas=None,
-            cpu=c.whole(cores, "cpu_num", 10**7) * 1000,
+            cpu=c.parse_integer(cores, "cpu_num", 10**7) * 1000,
             user=cell(cells, at.get("user")),
             queue=cell(cells, at.get("vc")) or "default",
             status=cell(cells, at.get("state")),

@@ -10,10 +10,12 @@ from windlass.core.model.job import DEFAULT_QUEUE
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """Times in ms, cpu in milli-cores, memory in bytes, shared GPUs in thousandths of one GPU.
+    """One job of a trace.
 
-    `gpus`, `cpu`, `memory` and `gpu_milli` are the request of each of the `replicas`. `replicas` None: the amounts
-    are totals, which `backends.simulator.gangs` divides into whole nodes and a remainder.
+    Times in ms, cpu in milli-cores, memory in bytes, shared GPUs in thousandths of one GPU.
+
+    `gpus`, `cpu`, `memory` and `gpu_milli` are the request of each of the `replicas`. `replicas` None: the amounts are
+    totals, which `backends.simulator.gangs` divides into whole nodes and a remainder.
     """
 
     id: str

@@ -100,7 +100,7 @@ def _duration(line: TraceLine) -> int:
         if line.phase:
             raise RowError(NEVER_STARTED, "the job never started")
         raise RowError("missing value", "duration is missing")
-    return c.later(line.finished_at, line.started_at, "finished_at is before started_at")
+    return c.elapsed(line.finished_at, line.started_at, "finished_at is before started_at")
 
 
 def _between(value: int, name: str, most: int) -> int:

@@ -24,17 +24,17 @@ def _parser(at: Mapping[str, int]) -> Parser:
 
     def job(cells: Sequence[str], row: int) -> TraceJob:
         needs(cells, width)
-        count = c.whole(cells[iterations], "iterations", 10**12)
-        ms = c.number(cells[each], "iteration_time", 10**9)
+        count = c.parse_integer(cells[iterations], "iterations", 10**12)
+        ms = c.parse_number(cells[each], "iteration_time", 10**9)
         if count * ms > c.LONGEST_S * 1000:
             raise RowError(
                 "value out of range", f"iterations × iteration_time is {count * ms / 1000:,.0f} s (over ten years)"
             )
         return TraceJob(
             id=cell(cells, at.get("job_id")) or f"muri-{row}",
-            submit=c.whole(cells[submit], "submit_time", c.LATEST_S * 1000),
+            submit=c.parse_integer(cells[submit], "submit_time", c.LATEST_S * 1000),
             duration=round(count * ms * _OVERHEAD / 1000),
-            gpus=c.gpus(cells[gpus], "num_gpu"),
+            gpus=c.parse_gpus(cells[gpus], "num_gpu"),
             replicas=None,
             row=row,
         )

@@ -23,17 +23,17 @@ def _parser(at: Mapping[str, int]) -> Parser:
     def job(cells: Sequence[str], row: int) -> TraceJob:
         needs(cells, width)
         begin = cell(cells, at.get("scheduled_time")) or cells[at["creation_time"]]
-        submit = c.seconds(cells[at["creation_time"]], "creation_time")
-        end = c.seconds(cells[at["deletion_time"]], "deletion_time")
-        ran = c.later(end, c.seconds(begin, "scheduled_time"), "deletion_time is before scheduled_time")
+        submit = c.parse_seconds(cells[at["creation_time"]], "creation_time")
+        end = c.parse_seconds(cells[at["deletion_time"]], "deletion_time")
+        ran = c.elapsed(end, c.parse_seconds(begin, "scheduled_time"), "deletion_time is before scheduled_time")
         count, milli = _gpus(cells, at)
         return TraceJob(
             id=cell(cells, at.get("name")) or f"openb-{row}",
             submit=submit,
             duration=ran,
             gpus=0 if milli else count,
-            cpu=c.whole(cells[at["cpu_milli"]], "cpu_milli", 10**9),
-            memory=c.whole(cells[at["memory_mib"]], "memory_mib", 10**9) << 20,
+            cpu=c.parse_integer(cells[at["cpu_milli"]], "cpu_milli", 10**9),
+            memory=c.parse_integer(cells[at["memory_mib"]], "memory_mib", 10**9) << 20,
             gpu_milli=milli,
             gpu_types=tuple(filter(None, cell(cells, at.get("gpu_spec")).split("|"))),
             queue=cell(cells, at.get("qos")) or "default",
@@ -46,8 +46,8 @@ def _parser(at: Mapping[str, int]) -> Parser:
 
 def _gpus(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int]:
     """Returns (whole GPUs, thousandths of one GPU); the second is 0 unless the pod shares a GPU."""
-    count = c.gpus(cells[at["num_gpu"]], "num_gpu")
-    milli = c.whole(cell(cells, at.get("gpu_milli")) or str(WHOLE), "gpu_milli", WHOLE)
+    count = c.parse_gpus(cells[at["num_gpu"]], "num_gpu")
+    milli = c.parse_integer(cell(cells, at.get("gpu_milli")) or str(WHOLE), "gpu_milli", WHOLE)
     if count == 0 or milli == WHOLE:
         return count, 0
     if count > 1:

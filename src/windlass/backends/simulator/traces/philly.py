@@ -21,9 +21,9 @@ def _parser(at: Mapping[str, int]) -> Parser:
         needs(cells, width)
         return TraceJob(
             id=f"philly-{row}",
-            submit=c.moment(cells[submit], "timestamp"),
-            duration=c.duration(cells[duration], "duration"),
-            gpus=c.gpus(cells[gpus], "num_gpus"),
+            submit=c.parse_moment(cells[submit], "timestamp"),
+            duration=c.parse_duration(cells[duration], "duration"),
+            gpus=c.parse_gpus(cells[gpus], "num_gpus"),
             replicas=None,
             queue=cell(cells, cluster) or "default",
             row=row,

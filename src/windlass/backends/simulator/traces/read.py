@@ -153,7 +153,7 @@ def _of_swf(lines: Iterable[str]) -> Iterator[Row]:
         if line.strip() and not line.lstrip().startswith(";"):
             try:
                 job = swf.job_of(line.split(), row)
-                since = cells.later(job.submit, latest, "submitted before the row above; sort by the 2nd field:")
+                since = cells.elapsed(job.submit, latest, "submitted before the row above; sort by the 2nd field:")
                 latest += since
                 yield row, job
             except RowError as error:

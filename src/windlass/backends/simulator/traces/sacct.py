@@ -37,7 +37,7 @@ def _parser(at: Mapping[str, int]) -> Parser:
         nodes, gpus, cpu, memory, types = _asked(cells, at)
         return TraceJob(
             id=job_id or f"sacct-{row}",
-            submit=c.moment(cells[at["Submit"]], "Submit"),
+            submit=c.parse_moment(cells[at["Submit"]], "Submit"),
             duration=elapsed(cells[at["Elapsed"]], "Elapsed"),
             gpus=gpus // nodes,
             replicas=nodes,
@@ -65,8 +65,8 @@ def _ended(cells: Sequence[str], at: Mapping[str, int]) -> None:
     if "Start" in at and start in _NOT_A_TIME:
         raise RowError(NEVER_STARTED, "the job never started")
     if start:
-        began, came = c.moment(start, "Start"), c.moment(cells[at["Submit"]], "Submit")
-        c.later(began, came, "Start is before Submit")
+        began, came = c.parse_moment(start, "Start"), c.parse_moment(cells[at["Submit"]], "Submit")
+        c.elapsed(began, came, "Start is before Submit")
 
 
 def elapsed(text: str, name: str) -> int:
@@ -76,7 +76,7 @@ def elapsed(text: str, name: str) -> int:
         raise RowError("not a time", f"{name} is {text[:40]!r}; expected [DD-]HH:MM:SS")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return round(c.number(str(total), name, c.LONGEST_S) * 1000)
+    return round(c.parse_number(str(total), name, c.LONGEST_S) * 1000)
 
 
 def _limit(text: str) -> int | None:
@@ -86,12 +86,14 @@ def _limit(text: str) -> int | None:
 def _asked(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int, int, int, tuple[str, ...]]:
     """Returns (nodes, GPUs, milli-cores, bytes, models) over all nodes. Uneven shares are rounded down to even ones."""
     tres = _tres(cell(cells, at.get("AllocTRES")) or cell(cells, at.get("ReqTRES")))
-    nodes = max(1, c.whole(tres.get("node") or cell(cells, at.get("NNodes")) or "1", "nodes", c.MAX_GPUS))
-    cores = c.whole(tres.get("cpu") or cell(cells, at.get("NCPUS")) or "0", "cpu", 10**7)
+    nodes = max(1, c.parse_integer(tres.get("node") or cell(cells, at.get("NNodes")) or "1", "nodes", c.MAX_GPUS))
+    cores = c.parse_integer(tres.get("cpu") or cell(cells, at.get("NCPUS")) or "0", "cpu", 10**7)
     typed = {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
     plain = tres.get("gres/gpu")
-    gpus = c.gpus(plain, "gres/gpu") if plain else sum(c.gpus(count, "gres/gpu") for count in typed.values())
-    return nodes, gpus, cores * 1000, c.amount(tres.get("mem", "0"), "mem"), tuple(sorted(typed))
+    gpus = (
+        c.parse_gpus(plain, "gres/gpu") if plain else sum(c.parse_gpus(count, "gres/gpu") for count in typed.values())
+    )
+    return nodes, gpus, cores * 1000, c.parse_amount(tres.get("mem", "0"), "mem"), tuple(sorted(typed))
 
 
 def _tres(text: str) -> dict[str, str]:

@@ -27,20 +27,20 @@ def job_of(cells: Sequence[str], row: int) -> TraceJob:
     number, submit, _wait, run, used, _cpu, memory, asked, limit, asked_memory, status, user = cells[:12]
     if run == _UNKNOWN:
         raise RowError(NEVER_STARTED, "the run time (4th field) is -1: the job never ran")
-    processors = c.whole(asked if _known(asked) else used, "processors (8th or 5th field)", c.MAX_GPUS)
+    processors = c.parse_integer(asked if _known(asked) else used, "processors (8th or 5th field)", c.MAX_GPUS)
     if processors == 0:
         raise RowError("value out of range", "the job ran on 0 processors (5th and 8th field)")
     each = asked_memory if _known(asked_memory) else memory
     return TraceJob(
         id=number,
-        submit=c.seconds(submit, "submit time (2nd field)"),
-        duration=c.duration(run, "run time (4th field)"),
+        submit=c.parse_seconds(submit, "submit time (2nd field)"),
+        duration=c.parse_duration(run, "run time (4th field)"),
         replicas=processors,
         cpu=1000,
-        memory=c.whole(each, "memory (7th or 10th field)", 2**40) << 10 if _known(each) else 0,
+        memory=c.parse_integer(each, "memory (7th or 10th field)", 2**40) << 10 if _known(each) else 0,
         user=user if _known(user) else "",
         queue=f"q{cells[14]}" if _known(cells[14]) else "default",
-        walltime=c.duration(limit, "requested time (9th field)") if _known(limit) else None,
+        walltime=c.parse_duration(limit, "requested time (9th field)") if _known(limit) else None,
         status=_STATUS.get(status, ""),
         row=row,
     )

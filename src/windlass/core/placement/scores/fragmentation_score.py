@@ -28,7 +28,7 @@ from windlass.core.placement.scores.fragmentation import (
     without_gpu_part,
     without_whole_gpus,
 )
-from windlass.core.placement.scores.shadow_prices import worth
+from windlass.core.placement.scores.shadow_prices import worth_of_free_part
 
 _STEPS = 100
 _WIDTH = 1000
@@ -115,7 +115,7 @@ class _ScoreCache:
 
     def __init__(self, table: NodeTable, demands: Weighted, *, prices: bool) -> None:
         self.demands = demands
-        self.worth = worth(_parts(demands)) if prices else None
+        self.worth = worth_of_free_part(_parts(demands)) if prices else None
         self.table = table
         self.typical: TypicalDemands = typical_demands_of(table, most_popular(demands))
         self.clock = 0

@@ -29,7 +29,7 @@ _MAX_STEPS = 2_000
 
 
 @lru_cache(maxsize=8)
-def worth(weights: tuple[tuple[int, int], ...]) -> Counts:
+def worth_of_free_part(weights: tuple[tuple[int, int], ...]) -> Counts:
     """Returns int64[1001]: the worth of free thousandths of a GPU to (size, weight) parts, in thousandths of a GPU.
 
     A whole GPU is worth 1000, because it can always be used whole. Read-only.
@@ -37,14 +37,14 @@ def worth(weights: tuple[tuple[int, int], ...]) -> Counts:
     popular = sorted(weights, key=lambda pair: (-pair[1], pair[0]))[:_MAX_SIZES]
     sizes = sorted({size for size, _ in popular})
     times = [sum(weight for size, weight in popular if size == each) for each in sizes]
-    best, _ = _knapsack(sizes, prices(sizes, times))
+    best, _ = _knapsack(sizes, shadow_prices_of(sizes, times))
     found = np.array([int(value * WHOLE) for value in best], dtype=np.int64)
     found[WHOLE] = WHOLE
     found.flags.writeable = False
     return found
 
 
-def prices(sizes: Sequence[int], times: Sequence[int]) -> Row:
+def shadow_prices_of(sizes: Sequence[int], times: Sequence[int]) -> Row:
     """Returns the share of a GPU that a part of each size costs at these frequencies. Sizes ascend, at most 1000."""
     count = len(sizes)
     # 1. initial basis: every size by itself, as often as it fits

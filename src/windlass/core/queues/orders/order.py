@@ -27,7 +27,7 @@ class Order:
     backfill_key: KeyFunction | None = None
     """The key by which gangs are tried once all reservations are made; None: the same."""
     fair_share: bool = False
-    """Between queues the weighted dominant share decides before the key."""
+    """The order is fair: between queues the weighted dominant share decides before the key."""
     priority_first: bool = False
     """A higher priority decides before the share, in whatever queue the gang is."""
     uses_priority: bool = True

@@ -10,7 +10,7 @@ well or not, is reported to the core as done: its owner decides what follows.
 
 Public names:
 - `membership`: `membership(pod) -> GangKey | None`; `Dialect`; `object_of(membership)`: the object with the size
-- `gang_assembly`: `gather(membership, pods, group, …) -> Gathered`: the gangs to place, or the reason to wait
+- `gang_assembly`: `assemble_gangs(membership, pods, …) -> AssembledGangs`: the gangs to place, or the reason to wait
 - `group_status`: `group_patch(...)`: the status of a PodGroup in the terms of its dialect
 - `pod_demands`, `roles`: the demands of a group and the roles of its pods, for the assembly
 - `observed_pod`: the fields of a pod that the others read

@@ -40,23 +40,23 @@ class AssembledGang(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered(Generic[P]):
+class AssembledGangs(Generic[P]):
     """Gangs of one group that are to be placed."""
 
     gangs: tuple[AssembledGang[P], ...] = ()
     minimum: int = 0
     missing: str = ""
-    """Why the existing pods must wait; empty if they need not."""
+    """The reason why the existing pods must wait; empty if they need not."""
 
 
-def gather(
+def assemble_gangs(
     member: GangKey,
     pods: Sequence[P],
     group: Manifest | None,
     takes: Callable[[P], Resources],
     known: Collection[str] = (),
     terms: Callable[[P], Terms] = own_terms,
-) -> Gathered[P]:
+) -> AssembledGangs[P]:
     """The gangs among the unbound pods of one group.
 
     `pods`: all of the group, ended ones as well. `group`: see `membership.object_of`. `takes`: the requests of a pod.
@@ -66,18 +66,18 @@ def gather(
     try:
         needed = demands_of_group(member, group, pods)
     except ManifestError as error:
-        return Gathered(missing=str(error.fault))
+        return AssembledGangs(missing=str(error.fault))
     if isinstance(needed, str):
-        return Gathered(missing=needed)
+        return AssembledGangs(missing=needed)
     # 1. Pods still to be placed, and those that count as placed: bound once, or in a gang already.
     waiting = [pod for pod in pods if _waits(pod, known)]
     placed = sum(_counts(pod) for pod in pods) - len(waiting)
     together = max(needed.minimum - placed, 0)
     # 2. As many as are still required start together, or wait for the others.
     if not waiting:
-        return Gathered(minimum=needed.minimum)
+        return AssembledGangs(minimum=needed.minimum)
     if len(waiting) < together:
-        return Gathered((), needed.minimum, f"{placed + len(waiting)} of {needed.minimum} pods exist")
+        return AssembledGangs((), needed.minimum, f"{placed + len(waiting)} of {needed.minimum} pods exist")
     # 3. Each later pod is a gang of its own.
     waiting.sort(key=_rank)
     parts = [waiting[:together]] if together else []
@@ -88,8 +88,8 @@ def gather(
             for at, part in enumerate(parts)
         )
     except ManifestError as error:
-        return Gathered((), needed.minimum, str(error.fault))
-    return Gathered(gangs, needed.minimum)
+        return AssembledGangs((), needed.minimum, str(error.fault))
+    return AssembledGangs(gangs, needed.minimum)
 
 
 def _waits(pod: Pod, known: Collection[str]) -> bool:
@@ -120,7 +120,7 @@ def _name(member: GangKey, part: Sequence[Pod], *, first: bool) -> str:
 def gang_of(
     name: str, pods: Sequence[P], needed: GroupDemands, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
 ) -> AssembledGang[P]:
-    """These pods as one gang, on whatever nodes. See `gather`. Raises ManifestError."""
+    """These pods as one gang, on whatever nodes. See `assemble_gangs`. Raises ManifestError."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
     job = Job(

@@ -23,7 +23,7 @@ _NOT_ENOUGH_PODS, _NOT_ENOUGH_ROOM = "NotEnoughTasks", "NotEnoughResources"
 
 @dataclass(frozen=True, slots=True)
 class PodCounts:
-    """Of all pods of a group."""
+    """Number of pods of a group by phase."""
 
     pods: int = 0
     """Pods that are not being deleted."""
@@ -36,7 +36,7 @@ class PodCounts:
 
 @dataclass(frozen=True, slots=True)
 class GroupPatch:
-    """Merge patches; empty parts are not to be sent. None removes a field."""
+    """Merge patches of one PodGroup; empty parts are not to be sent. None removes a field."""
 
     status: Status = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Membership of a pod in a gang, by dialect.
+"""Finds the gang that a pod belongs to, by dialect: coscheduling, Volcano, native PodGroups, or our labels.
 
 Sources: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1 (coscheduling; its older label is of v0.2x);
-volcano.sh/apis v1.13, scheduling/v1beta1/labels.go; k8s.io/api v0.36, core/v1 PodSchedulingGroup;
-sigs.k8s.io/jobset v0.10, api/jobset/v1alpha2.
+volcano.sh/apis v1.13, scheduling/v1beta1/labels.go; k8s.io/api v0.36, core/v1 PodSchedulingGroup; sigs.k8s.io/jobset
+v0.10, api/jobset/v1alpha2.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from windlass.jobs.kubernetes.external.observed_pod import Owner, Pod
+from windlass.jobs.kubernetes.external.observed_pod import OwnerReference, Pod
 from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
 
 
@@ -32,7 +32,7 @@ class Dialect(StrEnum):
 
 
 class GangKey(NamedTuple):
-    """The key of a gang."""
+    """Key of an external gang: namespace, name and dialect."""
 
     namespace: str
     name: str
@@ -104,6 +104,6 @@ def _labelled(pod: Pod, name: str) -> GangKey:
     return GangKey(about.namespace, name, Dialect.GANG_SIZE)
 
 
-def controller(pod: Pod) -> Owner | None:
+def controller(pod: Pod) -> OwnerReference | None:
     """The owner that replaces this pod."""
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)

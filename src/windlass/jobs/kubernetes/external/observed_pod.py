@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
-class Owner(Protocol):
-    """Of `metadata.ownerReferences`."""
+class OwnerReference(Protocol):
+    """The fields of an entry of `metadata.ownerReferences` that are used."""
 
     @property
     def kind(self) -> str: ...
@@ -23,8 +23,8 @@ class Owner(Protocol):
     def controller(self) -> bool | None: ...
 
 
-class About(Protocol):
-    """`metadata`."""
+class PodMetadata(Protocol):
+    """The fields of `metadata` that are used."""
 
     @property
     def name(self) -> str: ...
@@ -37,20 +37,20 @@ class About(Protocol):
     @property
     def annotations(self) -> Mapping[str, str]: ...
     @property
-    def owner_references(self) -> Sequence[Owner]: ...
+    def owner_references(self) -> Sequence[OwnerReference]: ...
     @property
     def deletion_timestamp(self) -> str | None: ...
 
 
 class SchedulingGroup(Protocol):
-    """`spec.schedulingGroup`."""
+    """The fields of `spec.schedulingGroup` that are used."""
 
     @property
     def pod_group_name(self) -> str: ...
 
 
-class Tolerated(Protocol):
-    """Of `spec.tolerations`."""
+class PodToleration(Protocol):
+    """The fields of an entry of `spec.tolerations` that are used."""
 
     @property
     def key(self) -> str: ...
@@ -62,8 +62,8 @@ class Tolerated(Protocol):
     def effect(self) -> str: ...
 
 
-class Spec(Protocol):
-    """`spec`."""
+class PodSpec(Protocol):
+    """The fields of `spec` that are used."""
 
     @property
     def node_name(self) -> str: ...
@@ -72,7 +72,7 @@ class Spec(Protocol):
     @property
     def affinity(self) -> dict[str, Any] | None: ...
     @property
-    def tolerations(self) -> Sequence[Tolerated]: ...
+    def tolerations(self) -> Sequence[PodToleration]: ...
     @property
     def priority(self) -> int: ...
     @property
@@ -81,8 +81,8 @@ class Spec(Protocol):
     def scheduling_group(self) -> SchedulingGroup | None: ...
 
 
-class Status(Protocol):
-    """`status`."""
+class PodStatus(Protocol):
+    """The fields of `status` that are used."""
 
     @property
     def phase(self) -> str: ...
@@ -92,8 +92,8 @@ class Pod(Protocol):
     """A pod."""
 
     @property
-    def metadata(self) -> About: ...
+    def metadata(self) -> PodMetadata: ...
     @property
-    def spec(self) -> Spec: ...
+    def spec(self) -> PodSpec: ...
     @property
-    def status(self) -> Status: ...
+    def status(self) -> PodStatus: ...

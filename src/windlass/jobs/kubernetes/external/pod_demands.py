@@ -1,4 +1,4 @@
-"""Number of pods that must start together, and the other requests of their group.
+"""Reads what the pods of a group request together: how many must start at once, queue, priority and topology.
 
 Sources: as of `membership`; k8s.io/api v0.36, batch/v1 (parallelism, completions) and scheduling/v1alpha2.
 """

@@ -1,4 +1,4 @@
-"""Roles of a gang from its pods: pods with the same requests and the same allowed nodes are replicas of one role."""
+"""Derives the roles of a gang from its pods: pods with the same requests and allowed nodes are replicas of one role."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     port = port_of(parsed.replicas[0], PORT)
 
     def one(replicas: Replicas, index: int) -> Manifest:
-        env = env_vars(environment(parsed.name, pods=parsed.pods, port=port, index=index))
+        env = env_vars(environment(parsed.name, pods=parsed.pod_count, port=port, index=index))
         return pod(parsed, replicas, index, generation=generation, env=env, lead=index == 0)
 
     return each_member(parsed, one)

@@ -36,9 +36,9 @@ class MemberPolicy:
 def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
     """The job with its success policy, and with restarts of single pods unless the gang restarts whole."""
     job = parsed.job
-    if parsed.policy.gang_restart:
+    if parsed.run_policy.gang_restart:
         return replace(parsed, job=replace(job, success=SuccessPolicy(_required_roles(parsed))))
-    limit = parsed.policy.backoff_limit if policy.is_limited else None
+    limit = parsed.run_policy.backoff_limit if policy.is_limited else None
     by_role = {each.role: each for each in parsed.replicas}
     roles = tuple(_role(role, by_role[role.name], policy) for role in job.roles)
     restart = RestartPolicy(scope=RestartScope.MEMBER, member_limit=limit)
@@ -46,7 +46,7 @@ def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
 
 
 def _role(role: Role, replicas: Replicas, policy: MemberPolicy) -> Role:
-    restart = _RESTARTS.get(replicas.restart, MemberRestart.ON_FAILURE)
+    restart = _RESTARTS.get(replicas.restart_policy, MemberRestart.ON_FAILURE)
     if replicas.type in policy.never_restarted:
         restart = MemberRestart.NEVER
     elif replicas.type in policy.restarted_if_deleted:

@@ -12,7 +12,7 @@ from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
-from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, run_policy
+from windlass.jobs.kubernetes.kinds.run_policy import CLEAN_POD_POLICIES, run_policy
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import (
@@ -53,7 +53,7 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     slots(spec)
     spec["mainContainer"].text()
     spec[TYPES.specs][LAUNCHER]["template"]["spec"]["serviceAccountName"].text()
-    policy = run_policy(manifest, clean=spec["cleanPodPolicy"].choice(CLEAN, "None"))
+    policy = run_policy(manifest, clean_pod_policy=spec["cleanPodPolicy"].choice(CLEAN_POD_POLICIES, "None"))
     kubectl = _kubectl(manifest["metadata"]["namespace"].text() or "default", settings.kubectl_image)
     return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings, init={LAUNCHER: kubectl})
 
@@ -66,7 +66,7 @@ def slots(spec: ManifestField) -> int:
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation: the launcher, then the workers."""
-    launcher, worker = parsed.replicas[0], parsed.of(WORKER)
+    launcher, worker = parsed.replicas[0], parsed.replicas_of(WORKER)
     name = f"{parsed.name}-launcher"
     labels = {**job_labels(parsed), REPLICA_TYPE: "launcher", JOB_ROLE: "master"}
     first = pod_object(parsed, launcher, name, labels, _launcher_spec(parsed, launcher), generation)
@@ -84,7 +84,7 @@ def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[
 
     `running`: names of the workers that run.
     """
-    if parsed.policy.suspend:
+    if parsed.run_policy.suspend:
         return []
     return [_config_map(parsed, running), *_rights(parsed)]
 
@@ -151,7 +151,7 @@ def _account(launcher: Replicas) -> str:
 
 
 def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
-    launcher, worker = parsed.replicas[0], parsed.of(WORKER)
+    launcher, worker = parsed.replicas[0], parsed.replicas_of(WORKER)
     count = slots(parsed.spec)
     first = [f"{parsed.name}-launcher"] if _computes(launcher) else []
     workers = [replica_name(parsed.name, WORKER, index) for index in range(worker.count if worker else 0)]
@@ -167,7 +167,7 @@ def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
 
 def _rights(parsed: ParsedJob) -> list[Manifest]:
     """A service account for the launcher, with the rights to read pods and to exec into its own workers only."""
-    launcher, worker = parsed.replicas[0], parsed.of(WORKER)
+    launcher, worker = parsed.replicas[0], parsed.replicas_of(WORKER)
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
     account = _account(launcher) or about["name"]
     workers = [replica_name(parsed.name, WORKER, index) for index in range(worker.count if worker else 0)]

@@ -45,8 +45,8 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     for each in replicas:
-        if each.restart not in ("Never", "OnFailure"):
-            spec[TYPES.specs][each.written]["restartPolicy"].refuse("expects Never or OnFailure")
+        if each.restart_policy not in ("Never", "OnFailure"):
+            spec[TYPES.specs][each.type_as_written]["restartPolicy"].refuse("expects Never or OnFailure")
     _slots(spec)
     _implementation(spec)
     _computes(spec)
@@ -57,7 +57,7 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every worker of a generation. The launcher is a batch Job among the dependent objects, which creates its pod."""
-    worker = parsed.of(WORKER)
+    worker = parsed.replicas_of(WORKER)
     if worker is None:
         return []
     first = 1 if _computes(parsed.spec) else 0  # the launcher has index 0 then
@@ -83,7 +83,7 @@ def member_policy(_parsed: ParsedJob) -> MemberPolicy:
 
 def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
     """Service, config map, keys and launcher. `running`: names of the workers that are ready."""
-    worker = parsed.of(WORKER)
+    worker = parsed.replicas_of(WORKER)
     ready = sum(replica_name(parsed.name, WORKER, index) in running for index in range(worker.count if worker else 0))
     waits = _creation(parsed.spec) == _WHEN_READY and worker is not None and ready < worker.count
     return [_service(parsed), _config_map(parsed, running), _secret(parsed), *([] if waits else [_launcher(parsed)])]
@@ -151,9 +151,9 @@ def _launcher(parsed: ParsedJob) -> Manifest:
     policy = parsed.spec["runPolicy"]
     passed_on = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
     limits = {name: policy[name].value for name in passed_on if policy[name].value is not None}
-    if parsed.policy.gang_restart:
+    if parsed.run_policy.gang_restart:
         limits["backoffLimit"] = 0  # its failure is that of the gang
-    suspend = {"suspend": True} if parsed.policy.suspend else {}
+    suspend = {"suspend": True} if parsed.run_policy.suspend else {}
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
     template = _launcher_template(parsed, parsed.replicas[0])
     return {
@@ -196,7 +196,7 @@ def _service(parsed: ParsedJob) -> Manifest:
 
 
 def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
-    worker = parsed.of(WORKER)
+    worker = parsed.replicas_of(WORKER)
     first = [f"{parsed.name}-launcher"] if _computes(parsed.spec) else []
     workers = [replica_name(parsed.name, WORKER, index) for index in range(worker.count if worker else 0)]
 

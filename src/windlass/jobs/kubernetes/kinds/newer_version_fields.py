@@ -1,4 +1,4 @@
-"""Fields that a later version of Windlass has defined.
+"""Drops fields that a later version of Windlass has defined, and records their paths.
 
 The API server drops fields that the definition of a kind lacks. So a field unknown here is no mistake: a later version
 wrote it, and an earlier one must not refuse its objects.

@@ -35,11 +35,13 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation."""
-    has_master = parsed.of(MASTER) is not None
+    has_master = parsed.replicas_of(MASTER) is not None
     port = port_of(parsed.replicas[0], PORT)
 
     def one(replicas: Replicas, index: int) -> Manifest:
-        variables = environment(parsed.name, replicas.role, index, pods=parsed.pods, port=port, has_master=has_master)
+        variables = environment(
+            parsed.name, replicas.role, index, pods=parsed.pod_count, port=port, has_master=has_master
+        )
         return pod(parsed, replicas, index, generation=generation, env=_env(variables), lead=replicas.type == MASTER)
 
     return each_member(parsed, one)

@@ -59,7 +59,7 @@ def parsed_job(
         uid=manifest["metadata"]["uid"].text(),
         job=_job(name, roles, policy, restart_policy(policy, replicas), grace, labels),
         replicas=tuple(replicas),
-        policy=policy,
+        run_policy=policy,
         settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
         anti_affinity={each.role: anti_affinity_selectors(templates[each.type]) for each in replicas},
@@ -75,8 +75,8 @@ def _job(
         roles=tuple(roles),
         launcher=Launcher.TORCHRUN,
         queue=policy.queue or DEFAULT_QUEUE,
-        deadline=policy.deadline,
-        ttl=policy.ttl,
+        deadline=policy.deadline_ms,
+        ttl=policy.ttl_ms,
         grace=grace,
         restart=restart,
         suspend=policy.suspend,
@@ -86,7 +86,7 @@ def _job(
 
 def _spec(manifest: ManifestField, field: str, replicas: Replicas, init: Manifest | None) -> ManifestField:
     """The pod spec of a type, as far as it decides on nodes."""
-    path = manifest["spec"][field][replicas.written]["template"]["spec"].path
+    path = manifest["spec"][field][replicas.type_as_written]["template"]["spec"].path
     spec = replicas.template["spec"]
     return ManifestField(
         {**spec, "initContainers": [*(spec.get("initContainers") or []), init]} if init else spec, path

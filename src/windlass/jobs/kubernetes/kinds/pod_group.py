@@ -19,7 +19,7 @@ from windlass.jobs.kubernetes.pods.pod_requests import device_name
 
 def pod_group(parsed: ParsedJob) -> list[Manifest]:
     """The PodGroup of the job's name, if the installation enables it; pods have its label. None for a suspended job."""
-    if not parsed.settings.pod_groups or parsed.policy.suspend:
+    if not parsed.settings.pod_groups or parsed.run_policy.suspend:
         return []
     kind = object_of(GangKey(parsed.namespace, parsed.name, Dialect.COSCHEDULING))
     least = _least(parsed.job)

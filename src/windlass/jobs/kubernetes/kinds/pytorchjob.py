@@ -58,7 +58,7 @@ def _with_agents(manifest: ManifestField, replicas: tuple[Replicas, ...], settin
     nproc = spec["nprocPerNode"].value or spec["elasticPolicy"]["nProcPerNode"].value
     made = []
     for each in replicas:
-        where = spec[TYPES.specs][each.written]["template"]["spec"]["containers"]
+        where = spec[TYPES.specs][each.type_as_written]["template"]["spec"]["containers"]
         template = with_agent(each.template, PORT.container, way, settings, where, procs="" if nproc else "1")
         made.append(replace(each, template=template))
     return tuple(made)
@@ -82,7 +82,7 @@ def member_policy(parsed: ParsedJob) -> MemberPolicy:
 
 
 def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:
-    lead = replicas.type == MASTER or (parsed.of(MASTER) is None and index == 0)
+    lead = replicas.type == MASTER or (parsed.replicas_of(MASTER) is None and index == 0)
     env = env_vars(environment(gang, replicas.role, index))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
     if requested_agent(ManifestField(parsed.manifest)):
@@ -109,12 +109,12 @@ def _waiter(job: str, settings: Settings) -> Manifest:
 
 
 def _gang(parsed: ParsedJob) -> PyTorchGang:
-    master = parsed.of(MASTER)
+    master = parsed.replicas_of(MASTER)
     elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
     nproc = _nproc_per_node(parsed.spec)
     if nproc is None and (elastic is None or elastic.nproc_per_node is None):
         nproc = "auto"
-    return PyTorchGang(parsed.name, parsed.pods, port_of(master, PORT) if master else None, nproc, elastic)
+    return PyTorchGang(parsed.name, parsed.pod_count, port_of(master, PORT) if master else None, nproc, elastic)
 
 
 def _nproc_per_node(spec: ManifestField) -> str | None:
@@ -153,7 +153,7 @@ def _autoscaler(parsed: ParsedJob) -> list[Manifest]:
     """Returns the autoscaler, which sets the number of workers; none for a suspended job."""
     elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
     metrics = parsed.spec["elasticPolicy"]["metrics"].items()
-    if elastic is None or not metrics or parsed.policy.suspend:
+    if elastic is None or not metrics or parsed.run_policy.suspend:
         return []
     return [autoscaler(parsed, elastic.fewest, elastic.most)]
 

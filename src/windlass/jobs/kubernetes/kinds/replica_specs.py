@@ -14,7 +14,7 @@ from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import WORKER, Replicas
 from windlass.jobs.syntax.names import did_you_mean
 
-RESTARTS = ("OnFailure", "Never", "Always", "ExitCode")
+RESTART_POLICIES = ("OnFailure", "Never", "Always", "ExitCode")
 MAX_REPLICAS = 100_000
 
 
@@ -88,7 +88,7 @@ def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
         entry["replicas"].refuse(f"must be at least {kind.fewest}; leave the {name} out instead")
     template = entry["template"]
     check_template(template, kind.port)
-    restart = entry["restartPolicy"].choice(RESTARTS, kind.restarts.get(name, kind.restart))
+    restart = entry["restartPolicy"].choice(RESTART_POLICIES, kind.restarts.get(name, kind.restart))
     return Replicas(name, str(entry.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
 
 

@@ -15,14 +15,14 @@ from windlass.jobs.kubernetes.parsed_job import Replicas, RunPolicy
 from windlass.jobs.syntax.durations import MAX_DURATION
 
 RESTART_MODE = "windlass.dev/restart-mode"
-CLEAN = ("None", "Running", "All")
+CLEAN_POD_POLICIES = ("None", "Running", "All")
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 TRAINING_OPERATOR = "kubeflow.org/training-operator"
 MPI_OPERATOR = "kubeflow.org/mpi-operator"
 TRAINER = "trainer.kubeflow.org/trainjob-controller"
-US = "windlass.dev/operator"
-_OURS = ("", US, TRAINING_OPERATOR, MPI_OPERATOR, TRAINER)
-MANAGERS = (US, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
+WINDLASS_OPERATOR = "windlass.dev/operator"
+_OURS = ("", WINDLASS_OPERATOR, TRAINING_OPERATOR, MPI_OPERATOR, TRAINER)
+MANAGERS = (WINDLASS_OPERATOR, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
 
 _BACKOFF_LIMIT = 6
 """Restarts of a whole gang where the manifest names no limit; batch/v1's. V1 without one restarts for ever."""
@@ -30,14 +30,17 @@ _PERMANENT_CODES = tuple(range(1, 128))
 """Exit codes that end a job under the restart policy ExitCode; 128 and more do not."""
 
 
-def run_policy(manifest: ManifestField, *, clean: str = "None") -> RunPolicy:
-    """Raises ManifestError. `clean`: the cleanPodPolicy that holds where runPolicy names none."""
+def run_policy(manifest: ManifestField, *, clean_pod_policy: str = "None") -> RunPolicy:
+    """Reads the run policy of a manifest. Raises ManifestError.
+
+    `clean_pod_policy`: the cleanPodPolicy that holds where runPolicy names none.
+    """
     written = manifest["spec"]["runPolicy"]
     scheduling = written["schedulingPolicy"]
     return RunPolicy(
-        clean=written["cleanPodPolicy"].choice(CLEAN, clean),
-        ttl=seconds(written["ttlSecondsAfterFinished"]),
-        deadline=seconds(written["activeDeadlineSeconds"]),
+        clean_pod_policy=written["cleanPodPolicy"].choice(CLEAN_POD_POLICIES, clean_pod_policy),
+        ttl_ms=seconds_as_ms(written["ttlSecondsAfterFinished"]),
+        deadline_ms=seconds_as_ms(written["activeDeadlineSeconds"]),
         backoff_limit=written["backoffLimit"].integer(),
         suspend=written["suspend"].flag(),
         managed_by=check_manager(written["managedBy"]),
@@ -60,7 +63,7 @@ def is_ours(policy: RunPolicy) -> bool:
 
 def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPolicy:
     """The restart policy of a gang that restarts whole, under `restartMode: gang`."""
-    policies = {each.restart for each in replicas}
+    policies = {each.restart_policy for each in replicas}
     if policies <= {"Never"} or policy.backoff_limit == 0:
         return RestartPolicy(user_limit=0, restarts_after_exit=False)
     limit = _BACKOFF_LIMIT if policy.backoff_limit is None else policy.backoff_limit
@@ -68,7 +71,7 @@ def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPo
     return RestartPolicy(user_limit=limit, fatal_exit_codes=fatal)
 
 
-def seconds(field: ManifestField) -> int | None:
+def seconds_as_ms(field: ManifestField) -> int | None:
     """Seconds as milliseconds; None if absent. Raises ManifestError."""
     number = field.integer(0, 2**63 - 1)
     return None if number is None else min(number * 1000, MAX_DURATION)
@@ -79,7 +82,7 @@ def check_manager(field: ManifestField, operators: tuple[str, ...] = (TRAINING_O
 
     Raises ManifestError.
     """
-    name, known = field.text(), (US, *operators, MULTI_KUEUE)
+    name, known = field.text(), (WINDLASS_OPERATOR, *operators, MULTI_KUEUE)
     if name and name not in known:
         field.refuse(f"expects {' or '.join(known)}; leave it out for the operator that serves the kind")
     return name

@@ -1,4 +1,4 @@
-"""The headless service of each pod: its stable name.
+"""Makes the headless service of each pod, which gives the pod a stable name.
 
 Source: kubeflow/training-operator v1.9, pkg/controller.v1/common/service.go.
 """
@@ -12,8 +12,8 @@ from windlass.launch.replica_names import replica_name
 
 
 def services(parsed: ParsedJob, container: str) -> list[Manifest]:
-    """One for each pod, with the ports of its `container`; none while the job is suspended."""
-    if parsed.policy.suspend:
+    """Returns one service for each pod, with the ports of its `container`; none while the job is suspended."""
+    if parsed.run_policy.suspend:
         return []
     return [
         _service(parsed, replicas, index, container) for replicas in parsed.replicas for index in range(replicas.count)

@@ -36,7 +36,7 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
 
 
 def success_policy(spec: ManifestField) -> str:
-    """Empty: the first worker's success is the job's. Raises ManifestError."""
+    """Returns the success policy; "": the first worker's success is the job's. Raises ManifestError."""
     policy = spec["successPolicy"]
     return policy.choice((ALL_WORKERS,), ALL_WORKERS) if policy.text() else ""
 
@@ -56,7 +56,9 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
     def one(replicas: Replicas, index: int) -> Manifest:
         lead = replicas.type in leads or (not leads and replicas.type == WORKER and index == 0)
         # A job of one pod has no TF_CONFIG: TensorFlow would wait for others.
-        variables = {VARIABLE: tf_config(cluster, replicas.role, index, dynamic=dynamic)} if parsed.pods != 1 else {}
+        variables = (
+            {VARIABLE: tf_config(cluster, replicas.role, index, dynamic=dynamic)} if parsed.pod_count != 1 else {}
+        )
         return pod(
             parsed, replicas, index, generation=generation, env=env_vars(variables), only_in=PORT.container, lead=lead
         )

@@ -75,7 +75,7 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
         uid=manifest["metadata"]["uid"].text(),
         job=job,
         replicas=replicas,
-        policy=_policy(job, queue),
+        run_policy=_policy(job, queue),
         settings=settings,
         priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
         anti_affinity={kind: anti_affinity_selectors(spec) for kind, spec in specs.items()},
@@ -106,7 +106,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """A service with a name `<pod>.<job>` for every pod, also before it is ready: pods rendezvous before that."""
-    if parsed.policy.suspend:
+    if parsed.run_policy.suspend:
         return []
     labels = {JOB_NAME: parsed.name}
     spec = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
@@ -242,9 +242,9 @@ def _refuse_if_no_pods(manifest: ManifestField, job: Job, name: str) -> None:
 def _policy(job: Job, queue: str) -> RunPolicy:
     """The run policy, which other kinds write out. The pods of a job that has ended stay, for their logs."""
     return RunPolicy(
-        clean="None",
-        ttl=job.ttl,
-        deadline=job.deadline,
+        clean_pod_policy="None",
+        ttl_ms=job.ttl,
+        deadline_ms=job.deadline,
         backoff_limit=job.restart.user_limit,
         suspend=job.suspend,
         managed_by="",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
-from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds
+from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upsert
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
@@ -63,7 +63,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """The headless service of the pods; for MPI also the Secret of the SSH keys, without data, and the hostfile."""
-    if parsed.policy.suspend:
+    if parsed.run_policy.suspend:
         return []
     runtime = runtime_of(ManifestField(parsed.manifest), parsed.settings)
     made = [_service(parsed, runtime)]
@@ -77,9 +77,9 @@ def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:
     backoff = [job["template"]["spec"]["backoffLimit"].integer() for job in job_set["replicatedJobs"].items()]
     restarts = job_set["failurePolicy"]["maxRestarts"].integer() or 0
     return RunPolicy(
-        clean="None",
-        ttl=seconds(job_set["ttlSecondsAfterFinished"]),
-        deadline=seconds(spec["activeDeadlineSeconds"]),
+        clean_pod_policy="None",
+        ttl_ms=seconds_as_ms(job_set["ttlSecondsAfterFinished"]),
+        deadline_ms=seconds_as_ms(spec["activeDeadlineSeconds"]),
         backoff_limit=restarts + max(_BACKOFF_LIMIT if limit is None else limit for limit in backoff),
         suspend=spec["suspend"].flag(),
         managed_by=check_manager(spec["managedBy"], (TRAINERS_OWN,)),
@@ -135,7 +135,7 @@ def _subdomain(parsed: ParsedJob, runtime: Runtime) -> str:
 def _member(
     parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int, generation: int
 ) -> Member:
-    name = replica_name(parsed.name, replicas.stem, index)
+    name = replica_name(parsed.name, replicas.name_infix, index)
     labels = {**job_set_labels(parsed, replicas.role), _INDEX: str(index)}
     spec = {
         **_spec(parsed, runtime, nodes, replicas, index),
@@ -207,7 +207,7 @@ def _hostfile(parsed: ParsedJob, runtime: Runtime) -> Manifest:
     """The config map with the hostfile: pods in the order of the runtime's jobs, the launcher if it runs as a node."""
     computes = runtime.policy["runLauncherAsNode"].flag()
     hosts = [
-        f"{replica_name(parsed.name, each.stem, index)}.{_subdomain(parsed, runtime)}"
+        f"{replica_name(parsed.name, each.name_infix, index)}.{_subdomain(parsed, runtime)}"
         for each in parsed.replicas
         if each.type == NODE or (computes and each.type == LAUNCHER)
         for index in range(each.count)

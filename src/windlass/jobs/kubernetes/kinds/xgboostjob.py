@@ -40,7 +40,7 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 
 def _gang(parsed: ParsedJob) -> XGBoostGang:
-    master, worker = parsed.replicas[0], parsed.of(WORKER)
+    master, worker = parsed.replicas[0], parsed.replicas_of(WORKER)
     worker_port = port_of(worker, PORT) if worker else PORT.number
     return XGBoostGang(parsed.name, worker.count if worker else 0, port_of(master, PORT), worker_port)
 

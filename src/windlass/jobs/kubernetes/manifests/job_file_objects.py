@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from windlass.core.model.job import Job
 from windlass.jobs.description.submission import Submission
-from windlass.jobs.errors import job_error
+from windlass.jobs.errors import input_error
 from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import Objects, objects_of_parsed_job
@@ -15,29 +15,29 @@ from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 
 
 def objects_of_jobs(submissions: Iterable[Submission]) -> Objects:
-    """The service and every pod of each job's first generation. Raises JobError."""
+    """The service and every pod of each job's first generation. Raises InputError."""
     found = Objects([], [])
     for submission in submissions:
         parsed = read(_resource(submission))
         if isinstance(parsed, Fault):
-            raise job_error(submission.source, _in_a_file(parsed))
+            raise input_error(submission.source, _in_a_file(parsed))
         found.objects.extend(objects_of_parsed_job(parsed))
         found.warnings.extend(f"{submission.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     return found
 
 
 def resources_of_jobs(submissions: Iterable[Submission]) -> Objects:
-    """The TrainingJob of each job. Raises JobError."""
+    """The TrainingJob of each job. Raises InputError."""
     made = [_resource(submission) for submission in submissions]
     for submission, manifest in zip(submissions, made, strict=True):
         if isinstance(fault := read(manifest), Fault):
-            raise job_error(submission.source, _in_a_file(fault))
+            raise input_error(submission.source, _in_a_file(fault))
     return Objects(made, [])
 
 
 def _resource(submission: Submission) -> Manifest:
     if submission.array:
-        raise job_error(submission.source, "an array is many jobs; render it without its array")
+        raise input_error(submission.source, "an array is many jobs; render it without its array")
     return training_job(_in_the_image(submission.job), submission.job.name)
 
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from windlass.jobs.description.fields import JOB
-from windlass.jobs.errors import FieldPath, JobError, Place, Problem
+from windlass.jobs.errors import FieldPath, InputError, Place, Problem
 from windlass.jobs.kubernetes.kinds import trainingjob
 from windlass.jobs.kubernetes.kinds.newer_version_fields import drop_unknown_fields
 from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, format_path
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, give_hint
-from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import Unknown, unknown_fields
+from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import UnknownField, unknown_fields
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, Lookup
@@ -38,12 +38,12 @@ class Objects(NamedTuple):
 
 
 def holds_manifests(text: Text) -> bool:
-    """Tells whether a file contains manifests and no job file. Raises JobError if it is no YAML."""
+    """Tells whether a file contains manifests and no job file. Raises InputError if it is no YAML."""
     return any(_names(node) & set(_MARKS) for node in compose(text))
 
 
 def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
-    """Every object that the manifests become, in their order. Raises JobError with every fault.
+    """Every object that the manifests become, in their order. Raises InputError with every fault.
 
     `validate`: treatment of fields that no kind has.
     """
@@ -51,7 +51,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
     manifests = [plain(node) for node in nodes]
     settings = Settings(runtimes=_runtimes(manifests))
     strict = validate is Validate.STRICT
-    found, unknown, faults = Objects([], []), list[Unknown](), list[Problem]()
+    found, unknown, faults = Objects([], []), list[UnknownField](), list[Problem]()
     for node, manifest in zip(nodes, manifests, strict=True):
         slips = [] if validate is Validate.IGNORE else unknown_fields(node)
         unknown += slips
@@ -65,7 +65,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
             found.objects.extend(objects_of_parsed_job(parsed))
             found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     if faults or (strict and unknown):
-        raise JobError([*as_problems(text, unknown), *faults], give_hint() if strict and unknown else "")
+        raise InputError([*as_problems(text, unknown), *faults], give_hint() if strict and unknown else "")
     return found._replace(warnings=[*as_warnings(text, unknown), *found.warnings])
 
 
@@ -81,7 +81,7 @@ def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fau
 
 def objects_of_parsed_job(parsed: ParsedJob) -> list[Manifest]:
     """Every object of a running job; a suspended one has no pods."""
-    made = [] if parsed.policy.suspend else members(parsed, 1)
+    made = [] if parsed.run_policy.suspend else members(parsed, 1)
     return [*dependent_objects(parsed, [member.name for member in made]), *(member.pod for member in made)]
 
 
@@ -137,7 +137,7 @@ def _place(node: Node, path: FieldPath) -> Place:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes shared parts out in each object, without aliases, and texts of several lines as blocks."""
+    """YAML writer that repeats shared parts, without aliases, and writes texts of several lines as blocks."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         """Returns True: no aliases are written."""

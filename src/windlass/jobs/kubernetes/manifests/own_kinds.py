@@ -31,7 +31,7 @@ TOPOLOGY = Field(
         ),
     ),
 )
-"""Of the policy."""
+"""Field `topology` of the policy."""
 
 
 class OwnKind(NamedTuple):

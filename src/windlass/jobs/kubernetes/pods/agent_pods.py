@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass import wire
-from windlass.jobs.description.agent_command import WAYS, under_agent
+from windlass.jobs.description.agent_command import AGENT_SOURCES, under_agent
 from windlass.jobs.kubernetes.labels import AGENT, TOKEN
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, with_additions, with_env
 from windlass.jobs.kubernetes.settings import Settings
 
-INJECT, IMAGE = WAYS
+INJECT, IMAGE = AGENT_SOURCES
 FOLDER = "/windlass/agent"
 FILE = f"{FOLDER}/agent.pyz"
 _NAME = "windlass-agent"
@@ -32,7 +32,7 @@ _TERMINATION_LOG = "/dev/termination-log"
 def requested_agent(manifest: ManifestField) -> str:
     """Source of the agent that an annotation requests on a foreign kind; "" without one. Raises ManifestError."""
     source = manifest["metadata"]["annotations"][AGENT]
-    return source.choice(WAYS, "") if source.text() else ""
+    return source.choice(AGENT_SOURCES, "") if source.text() else ""
 
 
 def with_agent(
@@ -62,7 +62,7 @@ def with_agent(
 
 
 def with_membership(spec: Manifest, parsed: ParsedJob, container: str, pod: str) -> Manifest:
-    """The spec of one pod with the endpoint of its agent's memberships and the agent's name there."""
+    """Returns the spec of one pod with the variables by which its agent joins the rendezvous."""
     if not parsed.settings.agents:
         return spec
     return with_env(spec, [*_membership(parsed, container, spec, pod), _token()], container)

@@ -1,4 +1,4 @@
-"""Pods that may not share a node by their own anti-affinity: by a resource of which each node has one.
+"""Turns pod anti-affinity into exclusive resources, of which each node has one.
 
 The resource is named after the selector of the anti-affinity, so all pods that match their own selector request the
 same one: that is exact, and the usual way to get one pod on each node. One-sided anti-affinity, and anti-affinity over
@@ -17,7 +17,7 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob, Selector
 from windlass.jobs.kubernetes.pods.pod_placement import HOSTNAME
 
 EXCLUSION = "apart/"
-"""Begins the name of such a resource."""
+"""Prefix of the names of such resources."""
 _UNSUPPORTED_FIELDS = ("namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _EVERY_POD = (Match("", "DoesNotExist"),)

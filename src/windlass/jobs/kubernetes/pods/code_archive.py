@@ -22,11 +22,11 @@ from windlass.jobs.kubernetes.pods.strategic_merge import merge
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
 from windlass.jobs.syntax.yaml_tree import canonical
 
-MOUNT = "/windlass/code"
+MOUNT_PATH = "/windlass/code"
 """Path of the folder in every pod of the job."""
-LIMIT = 1 << 20
+MAX_ARCHIVE_BYTES = 1 << 20
 """Bytes that a ConfigMap may hold (MaxSecretSize in k8s.io/api/core/v1)."""
-CODE = f"{OURS}code"
+CODE_LABEL = f"{OURS}code"
 """The label of objects that hold code; its value is the hash."""
 KEY = "code.tar.gz"
 _PACKED = "/windlass/packed"
@@ -34,8 +34,8 @@ _DATE = 315_532_800
 """1980, in seconds since the epoch: zip archives, which builds may make of these files, have no earlier dates."""
 _UNPACK = (
     "if command -v tar >/dev/null 2>&1 && command -v gzip >/dev/null 2>&1; "
-    f"then exec tar -xzf {_PACKED}/{KEY} -C {MOUNT}; "
-    f"else exec python3 -m tarfile -e {_PACKED}/{KEY} {MOUNT}; fi"
+    f"then exec tar -xzf {_PACKED}/{KEY} -C {MOUNT_PATH}; "
+    f"else exec python3 -m tarfile -e {_PACKED}/{KEY} {MOUNT_PATH}; fi"
 )
 _MAX_LISTED = 5
 """Maximum number of files that an error about a large archive or folder lists."""
@@ -43,7 +43,7 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of the folder. `path` is relative to it, with slashes."""
+    """One file of the shipped folder. `path` is relative to the folder, with slashes."""
 
     path: str
     content: bytes
@@ -51,8 +51,8 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """A folder, packed. `sizes`: bytes of each file before that, by path."""
+class CodeArchive:
+    """A folder as one archive. `sizes`: bytes of each file before packing, by path."""
 
     archive: bytes
     sizes: dict[str, int]
@@ -68,7 +68,7 @@ class Packed:
         return f"code-{self.digest}"
 
 
-def pack(files: Iterable[File]) -> Packed:
+def pack(files: Iterable[File]) -> CodeArchive:
     """The archive of some files: in the order of their names, without an owner, with one date."""
     ordered = sorted(files, key=lambda file: file.path)
     raw = io.BytesIO()
@@ -78,33 +78,34 @@ def pack(files: Iterable[File]) -> Packed:
             entry.size, entry.mtime = len(file.content), _DATE
             entry.mode = 0o755 if file.executable else 0o644
             archive.addfile(entry, io.BytesIO(file.content))
-    return Packed(gzip.compress(raw.getvalue(), mtime=0), {file.path: len(file.content) for file in ordered})
+    return CodeArchive(gzip.compress(raw.getvalue(), mtime=0), {file.path: len(file.content) for file in ordered})
 
 
-def too_large(packed: Packed, limit: int = LIMIT) -> str:
-    """Why the archive cannot be shipped, with its largest files; "" if it can."""
+def size_fault(packed: CodeArchive, limit: int = MAX_ARCHIVE_BYTES) -> str:
+    """The reason why the archive cannot be shipped, with its largest files; "" if it can."""
     if len(packed.archive) <= limit:
         return ""
-    return f"the code is {size(len(packed.archive))} packed, and {size(limit)} is the most; {largest(packed.sizes)}"
+    found, most = format_size(len(packed.archive)), format_size(limit)
+    return f"the code is {found} packed, and {most} is the most; {describe_largest_files(packed.sizes)}"
 
 
-def largest(sizes: dict[str, int]) -> str:
+def describe_largest_files(sizes: dict[str, int]) -> str:
     """The files that make a folder large, in words."""
     first = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LISTED]
-    return "largest: " + ", ".join(f"{path} {size(count)}" for path, count in first)
+    return "largest: " + ", ".join(f"{path} {format_size(count)}" for path, count in first)
 
 
-def size(count: int) -> str:
-    """A size in bytes as text."""
+def format_size(count: int) -> str:
+    """Formats a size in bytes."""
     for power, unit in ((20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
             return f"{count / (1 << power):.4g} {unit}"
     return f"{count} B"
 
 
-def config_map(packed: Packed, namespace: str = "", owners: Sequence[Manifest] = ()) -> Manifest:
+def config_map(packed: CodeArchive, namespace: str = "", owners: Sequence[Manifest] = ()) -> Manifest:
     """The ConfigMap that holds the archive: immutable, and deleted with the last job that owns it."""
-    about: Manifest = {"name": packed.name, "labels": {CODE: packed.digest}}
+    about: Manifest = {"name": packed.name, "labels": {CODE_LABEL: packed.digest}}
     if namespace:
         about["namespace"] = namespace
     if owners:
@@ -113,9 +114,9 @@ def config_map(packed: Packed, namespace: str = "", owners: Sequence[Manifest] =
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "immutable": True, "binaryData": held}
 
 
-def with_code(job: Job, packed: Packed, workdir: PurePosixPath | None = None) -> Job:
+def with_code(job: Job, packed: CodeArchive, workdir: PurePosixPath | None = None) -> Job:
     """The job with the code unpacked before each of its programs starts, in the folder `workdir` of it."""
-    folder = str(PurePosixPath(MOUNT, workdir or "."))
+    folder = str(PurePosixPath(MOUNT_PATH, workdir or "."))
     roles = tuple(replace(role, pod=_pod(role, packed, folder)) for role in job.roles)
     return replace(job, roles=roles, workdir="")
 
@@ -127,9 +128,9 @@ def image_of(role: Role) -> str:
     return next((str(each["image"]) for each in written if each.get("image")), role.image)
 
 
-def _pod(role: Role, packed: Packed, workdir: str) -> str:
+def _pod(role: Role, packed: CodeArchive, workdir: str) -> str:
     """The role's `pod`, over the parts for the code: a volume, the container that fills it, and its mount."""
-    code = {"name": "windlass-code", "mountPath": MOUNT}
+    code = {"name": "windlass-code", "mountPath": MOUNT_PATH}
     fills = {
         "name": "windlass-code",
         "image": image_of(role),

@@ -126,7 +126,9 @@ def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:
     spec = replicas.template["spec"]
     # The kubelet does not know ExitCode: whether such a pod comes back is decided by its code. And where one lost
     # process restarts the gang, the kubelet must not restart that process alone.
-    restart = "Never" if replicas.restart == "ExitCode" or parsed.policy.gang_restart else replicas.restart
+    restart = (
+        "Never" if replicas.restart_policy == "ExitCode" or parsed.run_policy.gang_restart else replicas.restart_policy
+    )
     return {**spec, "restartPolicy": restart, "schedulerName": spec.get("schedulerName") or SCHEDULER}
 
 

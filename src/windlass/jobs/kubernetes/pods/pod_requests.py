@@ -20,12 +20,12 @@ _NVIDIA_MIG = f"nvidia.com/{PREFIX}"
 _PROFILES = {PREFIX + profile.name for geometry in GEOMETRIES.values() for profile in geometry.profiles}
 _HUGE = "hugepages-"
 HOST_PORT = "hostport/"
-"""Begins the resource for a host port, of which each node has one. TCP's is `hostport/8080`."""
+"""Prefix of the resource for a host port, of which each node has one. TCP's is `hostport/8080`."""
 
 
 def pod_requests(spec: ManifestField) -> dict[str, int]:
-    """The whole pod, from the `spec` of its template. Raises ManifestError."""
-    asked = effective(
+    """Returns the requests of a whole pod, from the `spec` of its template. Raises ManifestError."""
+    asked = effective_requests(
         [_container(container) for container in spec["containers"].items()],
         [(_container(each), each["restartPolicy"].text() == "Always") for each in spec["initContainers"].items()],
         _container(spec),
@@ -34,7 +34,7 @@ def pod_requests(spec: ManifestField) -> dict[str, int]:
     return {name: count for name, count in {**asked, **_host_ports(spec)}.items() if count}
 
 
-def effective(
+def effective_requests(
     containers: Iterable[Resources],
     init_containers: Iterable[tuple[Resources, bool]],
     of_pod: Resources,

@@ -24,9 +24,10 @@ _BYTES = (MEMORY, "ephemeral-storage", "storage")
 
 
 def amount(resource: str, value: Any) -> int:
-    """CPU in milli-cores and bytes, both rounded up; everything else counted whole. At most MAX_AMOUNT.
+    """Returns an amount as the core's integer: CPU in milli-cores and bytes, both rounded up; everything else whole.
 
-    `resource` is the core's name or Kubernetes' own. Raises ValueError, whose text carries the fix.
+    At most MAX_AMOUNT. `resource` is the core's name or Kubernetes' own. Raises ValueError, whose text contains the
+    fix.
     """
     return _amount(resource, str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else "")
 

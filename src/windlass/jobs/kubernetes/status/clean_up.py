@@ -22,7 +22,7 @@ def pods_to_delete(parsed: ParsedJob, status: Status, phases: Mapping[str, str])
     by_limit = (
         failure is not None and failure.member is None and failure.reason == status.reason == BACKOFF_LIMIT.reason
     )
-    deleted = _DELETED["All" if by_limit else parsed.policy.clean]
+    deleted = _DELETED["All" if by_limit else parsed.run_policy.clean_pod_policy]
     return tuple(name for name, phase in phases.items() if phase in deleted)
 
 
@@ -34,4 +34,4 @@ def keeps_running_pods(parsed: ParsedJob, status: Status) -> bool:
     failure = status.last_failure
     by_member = failure is not None and failure.member is not None and failure.reason == status.reason
     ended = status.target is Target.SUCCEED or (status.target is Target.FAIL and by_member)
-    return ended and parsed.policy.clean == "None"
+    return ended and parsed.run_policy.clean_pod_policy == "None"

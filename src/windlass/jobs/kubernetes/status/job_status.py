@@ -72,7 +72,7 @@ def _fold_active(status: Mapping[str, Any]) -> dict[str, Any]:
 
 def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
     """Start of the gang; where pods restart one by one, the creation of the first pods, and again after a resume."""
-    if parsed.policy.gang_restart:
+    if parsed.run_policy.gang_restart:
         return life.started_at
     resumed = job_conditions.is_true(_listed(before), job_conditions.SUSPENDED)
     if life.phase is Phase.QUEUED:
@@ -82,24 +82,24 @@ def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
 
 def _ended_at(parsed: ParsedJob, life: Life) -> int | None:
     """End of the job; where pods restart one by one, its decision: pods may be left to end by themselves."""
-    if not parsed.policy.gang_restart and outcome_of(life) is not None:
+    if not parsed.run_policy.gang_restart and outcome_of(life) is not None:
         return life.stopping_since or life.finished_at
     return life.finished_at
 
 
 def _shows_members(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> bool:
     """Tells whether the conditions are those of single pods: they restart one by one, and the first has begun."""
-    if parsed.policy.gang_restart or life.phase not in (Phase.ADMITTED, Phase.RUNNING):
+    if parsed.run_policy.gang_restart or life.phase not in (Phase.ADMITTED, Phase.RUNNING):
         return False
     return life.phase is Phase.RUNNING or any(map(any, counts.values()))
 
 
 def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
-    """By replica type."""
+    """Returns the replica statuses by replica type."""
     statuses = {
         each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
     }
-    ended = life.phase is Phase.SUCCEEDED or (not parsed.policy.gang_restart and outcome_of(life) is Target.SUCCEED)
+    ended = life.phase is Phase.SUCCEEDED or (not parsed.run_policy.gang_restart and outcome_of(life) is Target.SUCCEED)
     return {name: _fold_active(each) for name, each in statuses.items()} if ended else statuses
 
 

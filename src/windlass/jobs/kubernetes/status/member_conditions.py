@@ -26,7 +26,7 @@ _V2 = "kubeflow.org/v2beta1"
 
 
 class Counts(NamedTuple):
-    """Pods of one role: `active` ones run."""
+    """Number of pods of one role by phase: `active` ones run."""
 
     active: int = 0
     succeeded: int = 0
@@ -88,7 +88,7 @@ def _passed(condition: Condition) -> Condition:
 
 def _is_running(parsed: ParsedJob, counts: Mapping[str, Counts]) -> bool:
     if parsed.api_version == _V2:  # the launcher, and every worker
-        worker = parsed.of(WORKER)
+        worker = parsed.replicas_of(WORKER)
         all_run = worker is None or counts.get(worker.role, Counts()).active == worker.count
         return all_run and counts.get(LAUNCHER.lower(), Counts()).active > 0
     return any(counts[role].active for role in parsed.job.success.roles if role in counts)
@@ -113,7 +113,7 @@ def _failed_message(parsed: ParsedJob, life: Life) -> str:
 
 
 def describe_failure(pod: Manifest) -> str:
-    """Why a pod has failed: "digits-worker-1 exited with code 1"."""
+    """The reason why a pod has failed: "digits-worker-1 exited with code 1"."""
     status = pod.get("status") or {}
     name, ends = str(pod["metadata"]["name"]), [_terminated(each) for each in _container_statuses(status)]
     codes = [int(end["exitCode"]) for end in ends if "exitCode" in end]

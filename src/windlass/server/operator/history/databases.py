@@ -16,10 +16,10 @@ Row: TypeAlias = tuple[Any, ...]
 Write: TypeAlias = tuple[str, Sequence[Row]]
 """A statement, and the values for each of its executions."""
 _CONNECT_TIMEOUT_S = 5
-"""For a lock of SQLite, and for a connection to PostgreSQL."""
+"""Seconds of waiting for a lock of SQLite, and for a connection to PostgreSQL."""
 _LOCK_RETRY_S = 0.05
 _STATEMENT_TIMEOUT_MS = 30_000
-"""For one statement of PostgreSQL."""
+"""Milliseconds for one statement of PostgreSQL."""
 
 
 class HistoryError(BackendError):
@@ -34,10 +34,10 @@ class Database(Protocol):
     """One connection, used by one thread at a time. Methods raise HistoryError."""
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """Execute the statements that create the tables, in one process at a time."""
+        """Executes the statements that create the tables, in one process at a time."""
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Execute all writes in one transaction."""
+        """Executes all writes in one transaction."""
 
     def rows(self, query: str, values: Iterable[Any] = ()) -> list[Row]:
         """Rows that a query returns."""
@@ -46,11 +46,11 @@ class Database(Protocol):
         """Bytes in use; None if the server's administrator manages the space."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
 
 
 def check_url(url: str) -> None:
-    """Check the form of a database URL. Raises HistoryError."""
+    """Checks the form of a database URL. Raises HistoryError."""
     scheme = urlsplit(url).scheme
     if scheme not in ("sqlite", "postgresql", "postgres") or (scheme == "sqlite" and not _file(url)):
         raise HistoryError(
@@ -60,7 +60,7 @@ def check_url(url: str) -> None:
 
 
 def connect(url: str) -> Database:
-    """Open the database of a URL. Raises HistoryError."""
+    """Opens the database of a URL. Raises HistoryError."""
     return SQLite(_file(url)) if urlsplit(url).scheme == "sqlite" else PostgreSQL(url)
 
 
@@ -81,7 +81,7 @@ class SQLite:
             raise self._trouble(error) from error
 
     def _write_ahead(self) -> None:
-        """Switch to WAL mode, with retries: SQLite's lock timeout does not cover a new file that is being changed."""
+        """Switches to WAL mode, with retries: SQLite's lock timeout does not cover a new file that is being changed."""
         give_up = time.monotonic() + _CONNECT_TIMEOUT_S
         while True:
             try:
@@ -94,13 +94,13 @@ class SQLite:
                 return
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """Execute the statements in one write transaction."""
+        """Executes the statements in one write transaction."""
         with self._transaction():
             for statement in statements:
                 self._connection.execute(statement)
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Execute the writes in one transaction."""
+        """Executes the writes in one transaction."""
         with self._transaction():
             for statement, rows in writes:
                 self._connection.executemany(statement, rows)
@@ -136,7 +136,7 @@ class SQLite:
         return int((pages - free) * each)
 
     def close(self) -> None:
-        """Close the connection. The last connection removes the WAL file."""
+        """Closes the connection. The last connection removes the WAL file."""
         self._connection.close()
 
     def _trouble(self, error: Exception) -> HistoryError:
@@ -164,7 +164,7 @@ class PostgreSQL:
             raise self._trouble(error) from error
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """Execute the statements under an advisory lock: IF NOT EXISTS alone fails for two concurrent processes.
+        """Executes the statements under an advisory lock: IF NOT EXISTS alone fails for two concurrent processes.
 
         Each statement has a transaction of its own. CREATE INDEX locks its table even if the index exists, and a writer
         may hold locks of other tables.
@@ -178,7 +178,7 @@ class PostgreSQL:
             raise self._trouble(error) from error
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Execute the writes in one transaction, sent as one pipeline."""
+        """Executes the writes in one transaction, sent as one pipeline."""
         try:
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 for statement, rows in writes:
@@ -197,7 +197,7 @@ class PostgreSQL:
         """None: the server's administrator manages its disk, and deleted rows free no space before a VACUUM."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         self._connection.close()
 
     def _trouble(self, error: Exception) -> HistoryError:

@@ -39,7 +39,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """StateReader of one transaction."""
+    """Records that are written in one transaction."""
 
     transitions: tuple[TransitionEntry, ...] = ()
     ended: tuple[JobState, ...] = ()

@@ -27,7 +27,7 @@ _CONCURRENT_READS = 8
 _MAX_PENDING_READS = 10_000
 """Logs read or waiting to be read at once; further logs are not read."""
 _MAX_LOG_BYTES, _MAX_GANG_BYTES = 64 << 10, 4 << 20
-"""Of one log, and of all logs of a gang."""
+"""Maximum bytes of one log, and of all logs of a gang."""
 _MIN_LOG_BYTES = 2 << 10
 _LOG_LINES = 500
 _LOG_TIMEOUT_S = 10.0
@@ -43,7 +43,7 @@ class RecordedGang:
 
 
 class HistoryRecorder(Observer):
-    """Looks at the pods before a commit, while they are still known, and records them after it."""
+    """Observer that looks at the pods before a commit, while they are still known, and records them after it."""
 
     def __init__(self, backend: KubernetesBackend, history: HistoryWriter) -> None:
         self._backend, self._history = backend, history
@@ -60,17 +60,17 @@ class HistoryRecorder(Observer):
         return len(self._reading)
 
     def on_recovery(self, recovery: Recovery) -> None:
-        """Record jobs that ended under an earlier leader and whose objects still exist."""
+        """Records jobs that ended under an earlier leader and whose objects still exist."""
         self._history.set_living(recovery.states)
         ended = (gang.state for gang in self._backend.jobs if gang.stored is not None)
         self._history.note(HistoryEntry(ended=tuple(state for state in ended if state.status.phase in TERMINAL)))
 
     def on_commit_start(self, changes: Changes) -> None:
-        """Collect the pods of the jobs that are about to change."""
+        """Collects the pods of the jobs that are about to change."""
         self._gangs = [RecordedGang(state, self._pods_to_record(state)) for state in changes.states]
 
     def on_commit_end(self, changes: Changes) -> None:
-        """Record the committed changes and start to read logs."""
+        """Records the committed changes and starts to read logs."""
         created = {state.id: state.status.created_at for state in changes.states}
         transitions = (TransitionEntry(created[t.job_id], t) for t in changes.transitions if t.job_id in created)
         ended = tuple(state for state in changes.states if state.status.phase in TERMINAL)
@@ -85,7 +85,7 @@ class HistoryRecorder(Observer):
             self._read.pop(state.id, None)
 
     async def close(self) -> None:
-        """Cancel all reads."""
+        """Cancels all reads."""
         for task in self._reading:
             task.cancel()
         await asyncio.gather(*self._reading, return_exceptions=True)

@@ -19,7 +19,10 @@ _DEFAULT = RetentionLimits()
 
 
 class JobHistory:
-    """An async context manager. Queries raise HistoryError. Parameters are those of `HistoryWriter`."""
+    """Store of job history; an async context manager.
+
+    Queries raise HistoryError. Parameters are those of `HistoryWriter`.
+    """
 
     def __init__(
         self, url: str, now: Callable[[], int], on_trouble: Callable[[str], None], retention: RetentionLimits = _DEFAULT

@@ -45,7 +45,7 @@ _encode = msgspec.json.encode
 
 
 def prepare(database: Database) -> None:
-    """Create missing tables. Raises HistoryError, also if the tables are of another version."""
+    """Creates missing tables. Raises HistoryError, also if the tables are of another version."""
     schema = re.sub("--.*", "", Path(__file__).with_name("schema.sql").read_text())
     database.prepare(statement for text in schema.split(";") if (statement := text.strip()))
     version = "INSERT INTO windlass_meta (name, value) VALUES ('version', ?) ON CONFLICT (name) DO NOTHING"

@@ -42,9 +42,10 @@ class RetentionLimits:
 
 
 class HistoryWriter:
-    """Writes entries in order, and removes old jobs. `note` raises nothing.
+    """Background writer of history entries, in order; removes old jobs.
 
-    `on_trouble` is called once when the database stops to answer, and once when it is back. `now`: ms since the epoch.
+    `note` raises nothing. `on_trouble` is called once when the database stops to answer, and once when it is back.
+    `now`: ms since the epoch.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class HistoryWriter:
         self._came.set()
 
     def set_living(self, states: Collection[JobState]) -> None:
-        """Register the jobs that have not ended, when a controller takes over."""
+        """Registers the jobs that have not ended, when a controller takes over."""
         self._living.update((s.id, s.status.created_at) for s in states if s.status.phase not in TERMINAL)
 
     async def _write(self) -> None:
@@ -120,7 +121,7 @@ class HistoryWriter:
                 clean_at = loop.time() + (_CLEANUP_INTERVAL_S if await self._clean_up() else _RETRY_DELAY_S)
 
     async def _try(self, batch: Sequence[tuple[HistoryEntry, int]]) -> bool:
-        """Write a batch; returns whether it was written or dropped. Waits before it returns False."""
+        """Writes a batch; returns whether it was written or dropped. Waits before it returns False."""
         try:
             await self._thread.do(lambda database: database.write(tables.make_writes(batch)))
         except HistoryError as error:
@@ -138,7 +139,7 @@ class HistoryWriter:
         return True
 
     async def _settle(self, count: int) -> None:
-        """Remove the first entries of the queue and wake the queries that wait for them."""
+        """Removes the first entries of the queue and wakes the queries that wait for them."""
         for _ in range(count):
             self._queue.popleft()
         self._settled += count
@@ -170,7 +171,7 @@ class HistoryWriter:
             database.write(tables.make_deletions(first))
 
     async def wait_for_writes(self) -> None:
-        """Wait until all noted entries are written, for at most a second, and not while the database fails."""
+        """Waits until all noted entries are written, for at most a second, and not while the database fails."""
         target = self._noted
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_S), self._progress:

@@ -7,7 +7,7 @@ Imports: the standard library and the rest of `windlass.jobs`. The tables are lo
 Public names:
 - `Validate`: the words of the option `--validate`
 - `unknown_fields`: `unknown_fields(node)`, `unknown_below(node, shape, path)`
-- `types`: `Type`, `known_types()`, `KINDS`
+- `types`: `FieldType`, `known_types()`, `KINDS`
 """
 
 from __future__ import annotations

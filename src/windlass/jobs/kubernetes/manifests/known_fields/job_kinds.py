@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 Fields: TypeAlias = Mapping[str, str]
-"""See `types.Type`."""
+"""See `types.FieldType`."""
 
 
 def _of(plain: str, **more: str) -> Fields:

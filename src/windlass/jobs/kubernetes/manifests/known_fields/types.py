@@ -35,21 +35,21 @@ KINDS: Mapping[tuple[str, str], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class FieldType:
     """One type: its fields, and the types of their values."""
 
     fields: Mapping[str, str]
     """Content of each field by name: a type's name, `[Name]` for a list of it, `{Name}` for a mapping of free names to
     it, and nothing for single values and for free mappings."""
-    also: Mapping[str, str] = field(default_factory=dict)
+    foreign_names: Mapping[str, str] = field(default_factory=dict)
     """Names of fields in other systems: mentioned in errors, never accepted."""
 
 
 @functools.cache
-def known_types() -> Mapping[str, Type]:
+def known_types() -> Mapping[str, FieldType]:
     """Every type by its name."""
     fields = {**_of_kubernetes()["types"], **JOB_TYPES}
-    return {**{name: Type(each) for name, each in fields.items()}, **_training_job()}
+    return {**{name: FieldType(each) for name, each in fields.items()}, **_training_job()}
 
 
 def kubernetes_version() -> str:
@@ -62,16 +62,16 @@ def _of_kubernetes() -> dict[str, Any]:
     return dict(json.loads(_FILE.read_text(encoding="utf-8")))
 
 
-def _training_job() -> dict[str, Type]:
+def _training_job() -> dict[str, FieldType]:
     """Our own kind: its spec has the fields of a job file."""
     whole = {"apiVersion": "", "kind": "", "metadata": "ObjectMeta", "spec": JOB_FILE, "status": ""}
-    return {"TrainingJob": Type(whole), **dict(_tables(JOB_FILE, JOB))}
+    return {"TrainingJob": FieldType(whole), **dict(_tables(JOB_FILE, JOB))}
 
 
-def _tables(name: str, table: Table) -> Iterator[tuple[str, Type]]:
+def _tables(name: str, table: Table) -> Iterator[tuple[str, FieldType]]:
     """A table of fields as a type, and those that its fields hold."""
-    also = {other: each.name for each in table for other in each.also}
-    yield name, Type({each.name: _shape(f"{name}.{each.name}", each) for each in table}, also)
+    foreign = {other: each.name for each in table for other in each.foreign_names}
+    yield name, FieldType({each.name: _shape(f"{name}.{each.name}", each) for each in table}, foreign)
     for each in table:
         if each.table:
             yield from _tables(f"{name}.{each.name}", each.table)

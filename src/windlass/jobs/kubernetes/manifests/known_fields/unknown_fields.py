@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from windlass.jobs.errors import FieldPath, Place
 from windlass.jobs.kubernetes.manifest_reader import format_path
-from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, Type, known_types
+from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, FieldType, known_types
 from windlass.jobs.syntax.names import did_you_mean, nearest
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar
 
@@ -19,10 +19,10 @@ _SHOWN = 40
 """Characters of an odd name that an error shows."""
 _PARTS = ("spec", "template", "metadata", "runPolicy", "schedulingPolicy", "trainer", "resources", "securityContext")
 """Fields beside which users write fields that belong into them."""
-_Around: TypeAlias = tuple[tuple[FieldPath, Type], ...]
+_Around: TypeAlias = tuple[tuple[FieldPath, FieldType], ...]
 
 
-class Unknown(NamedTuple):
+class UnknownField(NamedTuple):
     """One unknown field."""
 
     path: FieldPath
@@ -41,14 +41,14 @@ class Unknown(NamedTuple):
         return f"{format_path((*around, str(name)[:_SHOWN]))}: {self.message}"
 
 
-def unknown_fields(manifest: Node) -> list[Unknown]:
+def unknown_fields(manifest: Node) -> list[UnknownField]:
     """The unknown fields of a manifest, in their order; none if its kind is not known here."""
     fields = {key.text: value for key, value in manifest.entries} if isinstance(manifest, MapNode) else {}
     version, kind = (_text(fields.get(name)) for name in ("apiVersion", "kind"))
     return unknown_below(manifest, KINDS.get((version, kind), ""))
 
 
-def unknown_below(node: Node, shape: str, path: FieldPath = ()) -> list[Unknown]:
+def unknown_below(node: Node, shape: str, path: FieldPath = ()) -> list[UnknownField]:
     """The unknown fields of a part of a known shape. `path`: its place."""
     return list(_below(node, shape, path, ()))
 
@@ -57,7 +57,7 @@ def _text(node: Node | None) -> str:
     return node.text if isinstance(node, Scalar) else ""
 
 
-def _below(node: Node, shape: str, path: FieldPath, around: _Around) -> Iterator[Unknown]:
+def _below(node: Node, shape: str, path: FieldPath, around: _Around) -> Iterator[UnknownField]:
     inner = shape[1:-1]
     if shape.startswith("["):
         for number, item in enumerate(node.items if isinstance(node, ListNode) else ()):
@@ -70,20 +70,20 @@ def _below(node: Node, shape: str, path: FieldPath, around: _Around) -> Iterator
             yield from _of_type(node, known_types()[shape], path, around)
 
 
-def _of_type(node: MapNode, of: Type, path: FieldPath, around: _Around) -> Iterator[Unknown]:
+def _of_type(node: MapNode, of: FieldType, path: FieldPath, around: _Around) -> Iterator[UnknownField]:
     for key, value in node.entries:
         if key.text in of.fields:
             yield from _below(value, of.fields[key.text], (*path, key.text), (*around, (path, of)))
         else:
             meant, hint = _meant(key.text, path, of, around)
-            yield Unknown((*path, key.text), key.place, meant, f"unknown field{hint}")
+            yield UnknownField((*path, key.text), key.place, meant, f"unknown field{hint}")
             if meant[:-1] == path and meant:  # its content is checked as if the name were right
                 yield from _below(value, of.fields[str(meant[-1])], (*path, key.text), (*around, (path, of)))
 
 
-def _meant(name: str, path: FieldPath, of: Type, around: _Around) -> tuple[FieldPath, str]:
+def _meant(name: str, path: FieldPath, of: FieldType, around: _Around) -> tuple[FieldPath, str]:
     """The suggested path and its message: a field of this name elsewhere comes first."""
-    if other := of.also.get(name.lower().replace("-", "_")):
+    if other := of.foreign_names.get(name.lower().replace("-", "_")):
         return (*path, other), f"; it is called {other!r} here"
     below = ((*path, *inside) for inside in _inside(name, of))
     above = (place for place, outer in reversed(around) if name in outer.fields)
@@ -97,13 +97,13 @@ def _meant(name: str, path: FieldPath, of: Type, around: _Around) -> tuple[Field
     return (), did_you_mean(name, of.fields)
 
 
-def _inside(name: str, of: Type, depth: int = 2) -> Iterator[FieldPath]:
+def _inside(name: str, of: FieldType, depth: int = 2) -> Iterator[FieldPath]:
     """The parts of a type, and the parts of these, that have a field of this name."""
     yield from ((part,) for part, each in _parts(of) if name in each.fields)
     if depth > 1:
         yield from ((part, *inside) for part, each in _parts(of) for inside in _inside(name, each, depth - 1))
 
 
-def _parts(of: Type) -> list[tuple[str, Type]]:
+def _parts(of: FieldType) -> list[tuple[str, FieldType]]:
     types = known_types()
     return [(part, types[shape]) for part in _PARTS if (shape := of.fields.get(part, "")) in types]
