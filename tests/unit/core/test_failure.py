@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from windlass.backends.members import SETTLING_MS, MemberTracker
-from windlass.core.lifecycle.events import Admit, Exit, GangGone, MemberExited, Recovered
+from windlass.core.lifecycle.events import Admit, Exit, GangGone, MemberExited, Recovered, Started
 from windlass.core.lifecycle.failure import (
     EVICTED,
     INVALID,
@@ -112,18 +112,52 @@ def test_a_preemption_costs_no_attempt() -> None:
     assert (status.preemptions, status.backoff_step, limit) == (9, 0, "")
 
 
-def test_a_stale_placement_costs_no_restart_and_adds_to_the_backoff() -> None:
-    stale = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n1 is gone")
-    placement = Placement({"main": ("n1",)})
-    job = Job("j", (Role("main"),), restart=RestartPolicy(infrastructure_limit=0))
-    state = JobState("j", 1, job, Status(Phase.ADMITTED, generation=1, placement=placement, is_gone=False))
+STALE = Exit(lost=True, end_class=STALE_PLACEMENT, detail="node n1 is gone")
+PLACEMENT = Placement({"main": ("n1",)})
+
+
+def admitted(policy: RestartPolicy) -> JobState:
+    job = Job("j", (Role("main"),), restart=policy)
+    return JobState("j", 1, job, Status(Phase.ADMITTED, generation=1, placement=PLACEMENT, is_gone=False))
+
+
+def end(state: JobState, exit: Exit, now: int) -> JobState:
+    """The job after the end of its only member, and of the gang."""
+    state, _ = step(state, MemberExited(state.status.generation, 0, exit), now)
+    state, _ = step(state, GangGone(state.status.generation), now)
+    return state
+
+
+def test_a_stale_placement_costs_no_restart_and_has_a_backoff_of_its_own() -> None:
+    state = admitted(RestartPolicy(infrastructure_limit=0))
     for turn in (1, 2, 3):
-        state, _ = step(state, MemberExited(state.status.generation, 0, stale), 1)
-        state, _ = step(state, GangGone(state.status.generation), 1)
+        state = end(state, STALE, 1)
         status = state.status
         assert (status.phase, status.placement, status.infrastructure_failures) == (Phase.QUEUED, None, 0)
-        assert (status.backoff_step, status.not_before is None) == (turn, turn == 1)
-        state, _ = step(state, Admit(placement), 1)
+        assert (status.failed_launches, status.not_before) == (turn, {1: None, 2: 1_001, 3: 2_001}[turn])
+        assert status.backoff_step == 0
+        state, _ = step(state, Admit(PLACEMENT), 1)
+    state, _ = step(state, Started(state.status.generation), 1)
+    assert state.status.failed_launches == 0
+
+
+def test_stale_placements_do_not_count_towards_the_limit_of_preemptions() -> None:
+    state = admitted(RestartPolicy(infrastructure_limit=2))
+    for _ in range(16):
+        state = end(state, STALE, 1)
+        state, _ = step(state, Admit(PLACEMENT), 1)
+    state, _ = step(state, Started(state.status.generation), 1)
+    state = end(state, Exit(code=83), 500_001)
+    assert (state.status.phase, state.status.reason, state.status.not_before) == (Phase.QUEUED, "Preempted", None)
+
+
+def test_the_backoff_after_a_stale_placement_leaves_out_other_failures() -> None:
+    state = admitted(RestartPolicy())
+    for _ in range(3):
+        state = end(state, Exit(code=83), 1)
+        state, _ = step(state, Admit(PLACEMENT), 1)
+    state = end(state, STALE, 1)
+    assert (state.status.backoff_step, state.status.failed_launches, state.status.not_before) == (3, 1, None)
 
 
 def test_a_healthy_run_resets_the_backoff() -> None:

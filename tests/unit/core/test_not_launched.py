@@ -29,6 +29,7 @@ def test_the_gang_gives_its_nodes_back_without_a_charge() -> None:
     status = after(before, e.Admit(ON), e.NotLaunched(1, REFUSED), start=5_000).status
     assert (status.phase, status.placement, status.is_gone) == (Phase.QUEUED, None, True)
     assert (status.infrastructure_failures, status.user_failures, status.preemptions) == (0, 0, 0)
+    assert (status.failed_launches, status.backoff_step) == (1, 0)
     assert (status.generation, status.run_time, status.service, status.stopped_at) == (0, 0, 0, 0)
     assert (status.first_admitted_at, status.admitted_at, status.launched_at) == (None, None, None)
     assert status.queued_at == before.status.queued_at, "it keeps its place"

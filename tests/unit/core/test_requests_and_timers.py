@@ -17,6 +17,7 @@ def failing(step_count: int) -> JobState:
         generation=4,
         running_since=0,
         backoff_step=step_count,
+        failed_launches=step_count,
         placement=PLACEMENT,
         is_gone=False,
         queued_at=0,
@@ -33,7 +34,7 @@ def test_a_resumed_job_does_not_wait_out_an_old_backoff() -> None:
     state, _ = step(state, Suspend(), 20)
     state, _ = step(state, Resume(), 30)
     assert (state.status.phase, state.status.not_before, state.status.queued_at) == (Phase.QUEUED, None, 30)
-    assert state.status.backoff_step == 0
+    assert (state.status.backoff_step, state.status.failed_launches) == (0, 0)
 
 
 def test_a_job_resumed_while_it_stops_does_not_wait_out_an_old_backoff() -> None:

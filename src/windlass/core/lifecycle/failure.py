@@ -35,7 +35,7 @@ VANISHED = EndClass("Lost", INFRASTRUCTURE)
 PREEMPTED = EndClass("Preempted", PREEMPTION)
 """Stopped by the scheduler for another gang."""
 
-_NOT_CHARGED = (STALE_PLACEMENT.reason, NOT_LAUNCHED.reason)
+_FAILED_LAUNCHES = (STALE_PLACEMENT.reason, NOT_LAUNCHED.reason)
 _GIVES_NODES_BACK = frozenset(
     each.reason
     for each in (
@@ -111,20 +111,28 @@ def _failures(count: int) -> str:
 def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> dict[str, int]:
     """The counters of a Status after one more failure, as changes to it.
 
-    A preemption by the scheduler (no member failed) adds nothing to the backoff. A stale placement or a launch that was
-    not performed counts towards no limit, but adds to the backoff: either may happen again and again.
+    A preemption by the scheduler (no member failed) adds nothing to the backoff. A failed launch (a stale placement or
+    a launch that was not performed) counts towards no limit; its backoff has a counter of its own, because either may
+    happen again and again.
     """
+    if failure.reason in _FAILED_LAUNCHES:
+        return {"failed_launches": status.failed_launches + 1}
     kind = failure.kind
     ran = failure.at - status.running_since if status.running_since is not None else 0
     step = 1 if ran >= policy.healthy_after else status.backoff_step + 1
     by_scheduler = kind is FailureClass.PREEMPTION and failure.member is None
-    is_charged = kind is FailureClass.INFRASTRUCTURE and failure.reason not in _NOT_CHARGED
     return {
         "user_failures": status.user_failures + (kind is FailureClass.USER),
-        "infrastructure_failures": status.infrastructure_failures + is_charged,
+        "infrastructure_failures": status.infrastructure_failures + (kind is FailureClass.INFRASTRUCTURE),
         "preemptions": status.preemptions + (kind is FailureClass.PREEMPTION),
         "backoff_step": status.backoff_step if by_scheduler else step,
     }
+
+
+def requeue_backoff(status: Status, policy: RestartPolicy) -> int:
+    """Wait before the next start of a requeued gang, in ms: after a failed launch by the number of these in a row."""
+    is_failed_launch = status.last_failure is not None and status.last_failure.reason in _FAILED_LAUNCHES
+    return backoff(status.failed_launches if is_failed_launch else status.backoff_step, policy)
 
 
 def backoff(step: int, policy: RestartPolicy) -> int:

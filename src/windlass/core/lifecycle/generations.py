@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from windlass.core.lifecycle.commands import Command, Launch, Stop
-from windlass.core.lifecycle.failure import backoff
+from windlass.core.lifecycle.failure import backoff, requeue_backoff
 from windlass.core.model.gang import attained_service
 from windlass.core.model.status import JobState, Phase, Placement, Status, Target
 
@@ -130,7 +130,7 @@ def wait_for_restart(state: JobState, now: int, wait: int) -> Outcome:
 
 def requeue(state: JobState, now: int) -> JobState:
     """Gives the nodes back and waits in the queue again, at the old place by age, until the backoff is over."""
-    wait = backoff(state.status.backoff_step, state.job.restart)
+    wait = requeue_backoff(state.status, state.job.restart)
     not_before = now + wait if wait else None
     return change_status(state, phase=Phase.QUEUED, not_before=not_before, is_gone=True, **_give_back(state, now))
 

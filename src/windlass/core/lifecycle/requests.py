@@ -14,6 +14,8 @@ from windlass.core.lifecycle.generations import (
 )
 from windlass.core.model.status import CANCELLED, JobState, Phase, Target
 
+_BACKOFF_AFRESH = {"backoff_step": 0, "failed_launches": 0}
+
 
 def suspend(state: JobState, event: Suspend, now: int) -> Outcome:
     """Stops the gang, if it runs, and keeps the job until it is resumed."""
@@ -28,7 +30,7 @@ def suspend(state: JobState, event: Suspend, now: int) -> Outcome:
 
 def resume(state: JobState, _event: Resume, now: int) -> Outcome:
     """Back into the queue, at its end, without backoff; the deadline counts afresh (as Kubernetes resets startTime)."""
-    return change_status(state, phase=Phase.QUEUED, reason="Queued", message="", queued_at=now, backoff_step=0), ()
+    return change_status(state, phase=Phase.QUEUED, reason="Queued", message="", queued_at=now, **_BACKOFF_AFRESH), ()
 
 
 def resume_while_stopping(state: JobState, _event: Resume, now: int) -> Outcome:
@@ -39,7 +41,7 @@ def resume_while_stopping(state: JobState, _event: Resume, now: int) -> Outcome:
         "target": Target.REQUEUE,
         "phase": Phase.RESTARTING,
         "queued_at": now,
-        "backoff_step": 0,
+        **_BACKOFF_AFRESH,
         **DEADLINE_AFRESH,
     }
     return change_status(state, reason="Resumed", message="", **again), ()

@@ -126,6 +126,7 @@ def on_started(state: JobState, _event: Started, now: int) -> Outcome:
         message=state.status.message if state.status.target else "",
         running_since=now,
         started_at=now if first is None else first,
+        failed_launches=0,
         avoided_nodes=(),
         avoided_until=None,
     ), ()

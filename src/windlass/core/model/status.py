@@ -99,7 +99,9 @@ class Status:
     """Newest known agent generation: the agents' own count of starts, which continues over all generations of the gang.
     """
     backoff_step: int = 0
-    """Consecutive failures without a healthy run between them; sets the next backoff."""
+    """Consecutive failures without a healthy run between them; sets the next backoff. Failed launches are left out."""
+    failed_launches: int = 0
+    """Consecutive stale placements and withdrawn launches since the gang last ran; sets the backoff after one."""
     created_at: int = 0
     queued_at: int | None = None
     """Time from which the job's age in the queue counts; kept over restarts and preemptions."""
