@@ -7,7 +7,13 @@ from small_models import Decoder
 from torch import nn
 
 from windlass.train.errors import TrainError
-from windlass.train.parallel.pipeline import find_chain, remove_other_modules, split_chain, stages_of_rank
+from windlass.train.parallel.pipeline import (
+    find_chain,
+    remove_other_modules,
+    split_chain,
+    stages_of_rank,
+    stages_per_rank,
+)
 from windlass.train.parallel.plan import Plan
 
 CHAIN = Plan(pipeline=("embed", "layers.*", "norm", "head"))
@@ -59,3 +65,17 @@ def test_a_model_that_is_no_pipeline_is_refused_with_the_reason():
         find_chain(tied, CHAIN)
     with pytest.raises(TrainError, match=r"layer: Decoder has no module of that path; it has embed, layers"):
         find_chain(Decoder(), Plan(pipeline=("layer",)))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "requested", "stages"),
+    [("1f1b", 1, 1), ("interleaved", 1, 2), ("interleaved", 4, 4), ("zero-bubble", 3, 3), ("zbv", 1, 2), ("zbv", 2, 2)],
+)
+def test_a_schedule_gives_each_rank_its_stages(schedule, requested, stages):
+    assert stages_per_rank(Plan(schedule=schedule, stages_per_rank=requested)) == stages
+
+
+@pytest.mark.parametrize(("schedule", "requested"), [("gpipe", 2), ("1f1b", 2), ("zbv", 3)])
+def test_a_number_of_stages_that_the_schedule_lacks_is_refused(schedule, requested):
+    with pytest.raises(TrainError, match=f"stages_per_rank={requested}: {schedule} has"):
+        stages_per_rank(Plan(schedule=schedule, stages_per_rank=requested))

@@ -21,9 +21,6 @@ from windlass.train.parallel.plan import Plan, Recompute
 from windlass.train.parallel.precision import PrecisionPolicy
 from windlass.train.parallel.tensor_parallel import apply_tensor_parallel, find_styles
 
-_DEFAULT_STAGES_PER_RANK = 2
-"""Default number of stages that a looped schedule gives each rank."""
-
 
 def parallelize(
     build: Builder, plan: Plan, mesh: Mesh, precision: PrecisionPolicy, ac: Recompute, seed: int, device: torch.device
@@ -93,13 +90,7 @@ def _context_parallel(model: nn.Module, plan: Plan, mesh: Mesh) -> ContextParall
 
 
 def _plan_stages(model: nn.Module, plan: Plan, ranks: int) -> list[list[str]]:
-    looped = plan.schedule in in_stages.LOOPED_SCHEDULES
-    each = max(plan.stages_per_rank, _DEFAULT_STAGES_PER_RANK) if looped else 1
-    if not looped and plan.stages_per_rank > 1:
-        raise TrainError(
-            f"stages_per_rank={plan.stages_per_rank}: {plan.schedule} has one stage on each rank; "
-            f"schedules with several are {', '.join(in_stages.LOOPED_SCHEDULES)}"
-        )
-    stages = in_stages.split_chain(model, in_stages.find_chain(model, plan), ranks * each)
+    count = ranks * in_stages.stages_per_rank(plan)
+    stages = in_stages.split_chain(model, in_stages.find_chain(model, plan), count)
     in_stages.refuse_frozen(model, stages)
     return stages

@@ -17,8 +17,10 @@ from windlass.train.errors import TrainError
 from windlass.train.parallel.module_paths import has_module, match_modules
 from windlass.train.parallel.plan import Plan
 
-LOOPED_SCHEDULES = ("interleaved", "zero-bubble", "zbv")
+_LOOPED_SCHEDULES = ("interleaved", "zero-bubble", "zbv")
 """Schedules that give each rank several stages."""
+_DEFAULT_STAGES_PER_RANK = 2
+"""Default number of stages that a looped schedule gives each rank, and the only one of zbv."""
 
 
 class ModuleChain(nn.Module):
@@ -50,6 +52,21 @@ def find_chain(model: nn.Module, plan: Plan) -> list[str]:
         )
     _refuse_left_out(model, paths)
     return paths
+
+
+def stages_per_rank(plan: Plan) -> int:
+    """Return the number of stages of each rank. Raises TrainError for a number that the schedule does not support."""
+    requested = plan.stages_per_rank
+    if plan.schedule not in _LOOPED_SCHEDULES:
+        if requested > 1:
+            raise TrainError(
+                f"stages_per_rank={requested}: {plan.schedule} has one stage on each rank; "
+                f"schedules with several are {', '.join(_LOOPED_SCHEDULES)}"
+            )
+        return 1
+    if plan.schedule == "zbv" and requested > _DEFAULT_STAGES_PER_RANK:
+        raise TrainError(f"stages_per_rank={requested}: zbv has two stages on each rank; use zero-bubble for more")
+    return max(requested, _DEFAULT_STAGES_PER_RANK)
 
 
 def split_chain(model: nn.Module, paths: Sequence[str], count: int) -> list[list[str]]:

@@ -30,7 +30,7 @@ class Plan:
     """The modules that `forward` calls as a chain, in order. Default: the parts of an `nn.Sequential`."""
     schedule: Schedule = "1f1b"
     stages_per_rank: int = 1
-    """Stages of each rank: 1, and at least 2 for the schedules interleaved, zero-bubble and zbv."""
+    """Stages of each rank: 1 for gpipe and 1f1b, 2 for zbv, at least 2 for interleaved and zero-bubble."""
     positions: tuple[str, ...] = ()
     """Over `cp`: position tables (buffers with a row for each position), and modules that look positions up."""
     loss_parallel: bool = False
