@@ -17,6 +17,8 @@ NODE_OUT_OF_MEMORY = EndClass("NodeOutOfMemory", INFRASTRUCTURE)
 """Killed because its node had no memory left; the container has no limit of its own."""
 EVICTED = EndClass("Evicted", INFRASTRUCTURE)
 """Ended by its node or by a drain: memory or disk pressure, shutdown, an eviction through the API."""
+MPI_WORKER_EVICTED = EVICTED._replace(fatal=True)
+"""A worker was evicted whose launcher is a Job: mpi-operator ends such a job."""
 REJECTED = EndClass("Rejected", INFRASTRUCTURE)
 """A member could not be placed on its node, or not be created there; another node may take it."""
 INVALID = EndClass("Invalid", USER, fatal=True)
@@ -49,6 +51,11 @@ _GIVES_NODES_BACK = frozenset(
         STALE_PLACEMENT,
     )
 )
+
+
+def launcher_failure(reason: str) -> EndClass:
+    """Class of the failure of a launcher's Job, which has used up its own restarts. `reason`: that of the Job."""
+    return EndClass(reason, USER, fatal=True)
 
 
 def classify_exit(exit: Exit, policy: RestartPolicy) -> EndClass:

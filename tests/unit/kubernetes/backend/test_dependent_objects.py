@@ -13,6 +13,8 @@ from recorded_api import RecordedApi
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
+from windlass.core.lifecycle.failure import INVALID, REJECTED
+from windlass.wire import EndClass
 
 DISCOVERY = "discover_hosts.sh"
 TEMPLATE = {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}
@@ -25,8 +27,11 @@ class ObjectApi(RecordedApi):
         super().__init__()
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.hosts: list[str] = []
+        self.refusal: ApiError | None = None
 
     async def create(self, resource: Any, body: dict[str, Any]) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
         key = resource.kind, body["metadata"]["name"]
         if key in self.objects:
             raise ApiError(409, "AlreadyExists", "it exists")
@@ -93,6 +98,22 @@ def test_a_restarted_worker_leaves_the_hosts_of_the_others_in_the_script(known: 
         executor.accompany(stage.gang, stage.run)
         await finish(executor, stage)
         assert api.hosts == ["echo pi-worker-0:1\necho pi-worker-1:1\n", "echo pi-worker-0:1\n"]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("status", "end_class"), [(422, INVALID), (403, REJECTED)])
+def test_an_invalid_dependent_object_ends_its_job_and_a_forbidden_one_does_not(
+    status: int, end_class: EndClass
+) -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(mpi_job("v1"))
+        api.refusal = ApiError(status)
+        executor = executor_of(api)
+        executor.launch(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert stage.run.failed[0].end_class is end_class
         await executor.close()
 
     asyncio.run(story())

@@ -12,10 +12,10 @@ from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVA
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
-from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding, end_of_refused
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
+from windlass.core.lifecycle.failure import STALE_PLACEMENT
 
 
 class ExternalBinder:
@@ -106,8 +106,7 @@ class ExternalBinder:
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             except ApiError as error:
-                detail = f"{pod.metadata.name}: {error}"
-                allocation.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)
+                allocation.failed[number] = end_of_refused(f"{pod.metadata.name}: its volumes cannot be written", error)
             return
 
     async def _choose_volumes(self, pod: Pod, node: str) -> None:

@@ -14,9 +14,8 @@ from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, failur
 from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage, has_ended
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import EVICTED
+from windlass.core.lifecycle.failure import EVICTED, MPI_WORKER_EVICTED, launcher_failure
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
-from windlass.wire import USER, EndClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class GangPods:
         if number in run.made_by_others and (why := self._job_failure(gang)) is not None:
             return replace(exit, end_class=why.end_class, detail=f"{why.detail}: {exit.detail}")
         if exit.end_class is not None and exit.end_class.reason == EVICTED.reason:
-            return replace(exit, end_class=EVICTED._replace(fatal=True))
+            return replace(exit, end_class=MPI_WORKER_EVICTED)
         return exit
 
     def _job_failure(self, gang: Gang) -> Exit | None:
@@ -151,7 +150,7 @@ class GangPods:
             if (failed := failure_of(job)) is not None:
                 reason = failed.get("reason") or "LauncherFailed"
                 message = failed.get("message") or f"{gang.parsed.kind} {gang.parsed.name} has failed"
-                return Exit(code=1, end_class=EndClass(reason, USER, fatal=True), detail=message)
+                return Exit(code=1, end_class=launcher_failure(reason), detail=message)
         return None
 
     def _report_missing(self, run: Run, number: int) -> None:

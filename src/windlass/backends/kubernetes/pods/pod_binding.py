@@ -203,7 +203,7 @@ async def _create_and_bind(binding: PodBinding, run: Run, slot: Slot, member: Me
         except CannotBindError as error:
             run.failed[slot.number] = error.exit
         except ApiError as error:
-            run.failed[slot.number] = _refused(member.name, error)
+            run.failed[slot.number] = end_of_refused(f"{member.name} could not be created", error)
         except BackendError:  # no answer, not the leader at present, or no credentials at present
             await asyncio.sleep(RETRY_INTERVAL_S)
             continue
@@ -220,7 +220,10 @@ def _retryable(detail: str) -> Exit:
     return Exit(lost=True, end_class=REJECTED, detail=detail)
 
 
-def _refused(name: str, error: ApiError) -> Exit:
-    """Returns the end of a member whose pod the API server has refused: final if the pod is invalid."""
+def end_of_refused(failed: str, error: ApiError) -> Exit:
+    """Returns the end of a member for which the API server has refused a request: final if the request is invalid.
+
+    `failed`: which request, in words.
+    """
     end_class = INVALID if error.is_invalid else REJECTED
-    return Exit(lost=True, end_class=end_class, detail=f"{name} could not be created: {error}")
+    return Exit(lost=True, end_class=end_class, detail=f"{failed}: {error}")

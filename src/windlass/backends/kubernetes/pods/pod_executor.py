@@ -21,12 +21,12 @@ from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
-from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding, bind_gang
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding, bind_gang, end_of_refused
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
+from windlass.core.lifecycle.failure import STALE_PLACEMENT
 from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import Member
@@ -137,9 +137,7 @@ class PodExecutor:
             await request_until_answered(lambda: choose_volumes(connection, namespace, claims))
             await bind_gang(self.binding, run, places)
         except ApiError as error:
-            run.failed[0] = Exit(
-                lost=True, end_class=REJECTED, detail=f"its volumes or dependent objects cannot be written: {error}"
-            )
+            run.failed[0] = end_of_refused("its volumes or dependent objects cannot be written", error)
         finally:
             run.busy = False
             self._mark(gang)
