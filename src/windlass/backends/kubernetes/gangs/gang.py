@@ -87,6 +87,8 @@ class StatusNotes:
     """The same as a reason in one word."""
     trouble: str = ""
     """The reason why its pods or dependent objects cannot be created at present."""
+    not_written: str = ""
+    """The reason why the controller's last state could not be written. Nothing else is written meanwhile."""
 
 
 @dataclass(slots=True)

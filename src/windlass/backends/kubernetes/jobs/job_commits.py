@@ -66,9 +66,9 @@ class JobCommits:
     async def write(self, gang: Gang, state: JobState) -> None:
         """Writes a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
         phase = state.status.phase
-        if gang.notes.trouble.startswith(_NOT_WRITTEN_NOTE):
-            gang.notes.trouble = ""
         await state_writes.write_state(self.connection, gang, state, status_of(gang, state.status, self.now()))
+        if gang.notes.not_written:
+            gang.notes.not_written, gang.notes.stale = "", True
         self.specs.apply_requested(gang)
         if phase is Phase.SUSPENDED:
             self.gangs.delete_pods(gang)
@@ -92,14 +92,12 @@ class JobCommits:
             self.reader.close(gang)
 
     def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:
-        """Reports for each job that its state could not be written, in an Event and in its conditions."""
+        """Reports for each job that its state could not be written, in an Event: its object cannot show it."""
         for job_id, error in failures.items():
             gang = self.store.get(job_id)
-            note = f"{_NOT_WRITTEN_NOTE}: {error}"
-            if gang is not None and gang.notes.trouble != note:
-                gang.notes.trouble, gang.notes.stale = note, True
-                self.changed.mark(gang)
-                events.tell(EventRecord(gang.home, NOT_WRITTEN, "Commit", note, self.now()))
+            if gang is not None and gang.notes.not_written != error:
+                gang.notes.not_written = error
+                events.tell(EventRecord(gang.home, NOT_WRITTEN, "Commit", f"{_NOT_WRITTEN_NOTE}: {error}", self.now()))
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
         """Records an Event for the last transition of each job."""

@@ -25,6 +25,8 @@ from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Fai
 
 _INTERVAL_S = 2.0
 """Seconds between two writes of one job's status that no commit waits for."""
+_LONGEST_PAUSE_S = 60.0
+"""The interval doubles up to this with each failed write in a row."""
 _AT_ONCE = 16
 _COUNTED = ("replicaStatuses", "jobsStatus")
 """Fields of a status with numbers of pods."""
@@ -87,7 +89,7 @@ class StatusWriter:
 
     def write_if_changed(self, gang: Gang) -> None:
         """Writes the gang's status if it has changed, now or soon. `gang.notes.stale`: it may have changed."""
-        if not gang.notes.stale or gang.stored is None or gang.version.gone or gang.home.uid in self._under_way:
+        if not gang.notes.stale or gang.stored is None or gang.home.uid in self._under_way or not _is_writable(gang):
             return
         gang.notes.stale = False
         if not self._is_news(gang):
@@ -108,12 +110,19 @@ class StatusWriter:
         return any(before.get(name) != value for name, value in status_of(gang, gang.status, self._now()).items())
 
     async def _write(self, gang: Gang) -> None:
-        while not gang.version.gone and self._is_news(gang):
+        pause = _INTERVAL_S
+        while _is_writable(gang) and self._is_news(gang):
             await self._urgent.wait_until_idle(_INTERVAL_S)
             try:
                 async with self._at_once:
                     await state_writes.write_status(self._connection, gang, status_of(gang, gang.status, self._now()))
-            except BackendError:
-                pass  # the next attempt or commit writes it
-            await asyncio.sleep(_INTERVAL_S)
+                pause = _INTERVAL_S
+            except BackendError:  # the next attempt or commit writes it
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause)
             gang.notes.stale = False
+
+
+def _is_writable(gang: Gang) -> bool:
+    """Tells whether the object exists, and took the controller's last state."""
+    return not (gang.version.gone or gang.notes.not_written)

@@ -1,0 +1,97 @@
+"""Objects that cannot be written do not hold up the status of other jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from test_state_writes import RUNNING, Server, gang_of
+from virtual_loop import run_in_virtual_time
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import Stored
+from windlass.backends.kubernetes.status.status_writer import StatusWriter
+
+BROKEN_COUNT, SLOW_S = 16, 3.0
+
+
+class SlowApi:
+    """Accepts the status of `healthy`; fails that of any other object after three seconds."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.written_at: float | None = None
+
+    async def patch(self, _resource: object, _namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
+        self.asked[name] += 1
+        if name != "healthy":
+            await asyncio.sleep(SLOW_S)
+            raise ApiError(500, "InternalError", "failed calling webhook")
+        self.written_at = asyncio.get_running_loop().time()
+        about = {"name": name, "namespace": "ml", "uid": name, "resourceVersion": "9"}
+        return {"metadata": about, "status": body["status"]}
+
+
+def stale_gang(name: str) -> Gang:
+    server = Server()
+    server.object = copy.deepcopy(server.object)
+    server.object["metadata"] |= {"name": name, "uid": name}
+    gang = gang_of(server)
+    gang.stored, gang.notes.stale = Stored(7, 1, RUNNING), True
+    return gang
+
+
+def play(story: Callable[[StatusWriter, SlowApi], Awaitable[None]]) -> SlowApi:
+    async def whole() -> SlowApi:
+        api = SlowApi()
+        writer = StatusWriter(cast("Connection", api), PriorityLimiter(4), lambda: 0)
+        await story(writer, api)
+        await writer.close()
+        return api
+
+    return cast("SlowApi", run_in_virtual_time(whole()))
+
+
+def test_the_status_of_a_job_whose_state_could_not_be_written_is_not_written() -> None:
+    async def story(writer: StatusWriter, api: SlowApi) -> None:
+        gang = stale_gang("broken")
+        gang.notes.not_written = "the webhook is down"
+        writer.write_if_changed(gang)
+        await asyncio.sleep(10)
+        assert not api.asked
+        gang.notes.not_written = ""
+        writer.write_if_changed(gang)
+        await asyncio.sleep(1)
+
+    assert play(story).asked["broken"] == 1, "the change is not lost"
+
+
+def test_attempts_end_when_the_state_cannot_be_written_either() -> None:
+    async def story(writer: StatusWriter, _api: SlowApi) -> None:
+        gang = stale_gang("broken")
+        writer.write_if_changed(gang)
+        await asyncio.sleep(1)
+        gang.notes.not_written = "the webhook is down"
+        await asyncio.sleep(600)
+
+    assert play(story).asked["broken"] == 1
+
+
+def test_sixteen_broken_objects_leave_the_writer_to_others_almost_always() -> None:
+    async def story(writer: StatusWriter, _api: SlowApi) -> None:
+        for number in range(BROKEN_COUNT):
+            writer.write_if_changed(stale_gang(f"broken-{number}"))
+        await asyncio.sleep(1_800)
+        writer.write_if_changed(stale_gang("healthy"))
+        await asyncio.sleep(2 * SLOW_S)
+
+    api = play(story)
+    assert all(api.asked[f"broken-{number}"] <= 1_800 / 60 + 6 for number in range(BROKEN_COUNT))
+    assert api.written_at is not None
+    assert api.written_at <= 1_800 + SLOW_S
