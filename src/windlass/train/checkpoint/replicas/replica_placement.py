@@ -33,9 +33,11 @@ def run_key(location: str, mesh: str, world: int) -> RunKey:
     return RunKey(f"{zlib.crc32(location.encode()):08x}", mesh, world)
 
 
-def file_name(copy: Replica) -> str:
+def file_name(replica: Replica) -> str:
     """Return the file name of a replica."""
-    return f"{copy.run.location}-{copy.run.mesh}-step-{copy.step:08d}-rank-{copy.rank}-of-{copy.run.world}"
+    return (
+        f"{replica.run.location}-{replica.run.mesh}-step-{replica.step:08d}-rank-{replica.rank}-of-{replica.run.world}"
+    )
 
 
 def parse_file_name(name: str) -> Replica | None:
@@ -72,10 +74,10 @@ class CompleteStep:
 def complete_steps(seen: Sequence[frozenset[Replica]], run: RunKey) -> list[CompleteStep]:
     """Return steps that all ranks can resume from, newest first. `seen`: by rank, the replicas in its node's memory."""
     by_step: dict[int, dict[int, int]] = {}
-    for reader, copies in enumerate(seen):
-        for copy in copies:
-            if copy.run == run:
-                _note_holder(by_step.setdefault(copy.step, {}), copy.rank, reader)
+    for reader, replicas in enumerate(seen):
+        for replica in replicas:
+            if replica.run == run:
+                _note_holder(by_step.setdefault(replica.step, {}), replica.rank, reader)
     return [
         CompleteStep(step, tuple(holders[rank] for rank in range(run.world)))
         for step, holders in sorted(by_step.items(), reverse=True)

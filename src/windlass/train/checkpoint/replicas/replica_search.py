@@ -27,7 +27,7 @@ def find_newest(
     A collective. Steps that are passed over are reported.
     """
     seen = run_on_all(ranks, lambda: frozenset(_list_replicas(folder)))
-    if any(copy.run.location == run.location and copy.run != run for copies in seen for copy in copies):
+    if any(replica.run.location == run.location and replica.run != run for replicas in seen for replica in replicas):
         report("in-memory replicas of another mesh are not used")
     for whole in replica_placement.complete_steps(seen, run):
         if whole.step < least:
@@ -43,27 +43,29 @@ def find_newest(
 
 def restore_state(data: ReplicaBytes, state: StateDict, ranks: RankGroup) -> tuple[dict[str, Any], StateDict]:
     """Return (further values, `state` as it was saved). A collective. Raises ModelMismatchError before any change."""
-    extra, copied = replica_file.unpack(data)
+    extra, saved = replica_file.unpack(data)
     planner = DefaultSavePlanner()
     planner.set_up_planner(state)
     flat = dict(planner.state_dict)
-    run_on_all(ranks, lambda: _refuse_another_model(flat, copied))
+    run_on_all(ranks, lambda: _refuse_another_model(flat, saved))
     with torch.no_grad():
         for name, value in flat.items():
             if isinstance(value, torch.Tensor):
-                local_part(value).copy_(copied[name])
+                local_part(value).copy_(saved[name])
             else:
-                flat[name] = copied[name]
+                flat[name] = saved[name]
     return extra, unflatten_state_dict(flat, planner.mappings)
 
 
-def _refuse_another_model(flat: StateDict, copied: StateDict) -> None:
-    if other := sorted(flat.keys() ^ copied.keys()) or [name for name in flat if _differs(flat[name], copied[name])]:
+def _refuse_another_model(flat: StateDict, saved: StateDict) -> None:
+    if other := sorted(flat.keys() ^ saved.keys()) or [name for name in flat if _differs(flat[name], saved[name])]:
         raise ModelMismatchError(f"the in-memory replicas belong to another model: {', '.join(other[:5])}")
 
 
 def _list_replicas(folder: Path) -> list[replica_placement.Replica]:
-    return [copy for path in folder.iterdir() if (copy := replica_placement.parse_file_name(path.name)) is not None]
+    return [
+        replica for path in folder.iterdir() if (replica := replica_placement.parse_file_name(path.name)) is not None
+    ]
 
 
 def _fetch(
@@ -102,8 +104,8 @@ def _map_replica(path: Path) -> ReplicaBytes:
         raise DamagedError(f"{path.name} cannot be read: {error.strerror}") from error
 
 
-def _differs(value: Any, copied: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or not isinstance(copied, torch.Tensor):
-        return isinstance(value, torch.Tensor) != isinstance(copied, torch.Tensor)
+def _differs(value: Any, saved: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not isinstance(saved, torch.Tensor):
+        return isinstance(value, torch.Tensor) != isinstance(saved, torch.Tensor)
     mine = local_part(value)
-    return (mine.shape, mine.dtype) != (copied.shape, copied.dtype)
+    return (mine.shape, mine.dtype) != (saved.shape, saved.dtype)

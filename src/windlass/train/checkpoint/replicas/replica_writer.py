@@ -53,7 +53,7 @@ class ReplicaWriter:
         self._partner = found[ranks.rank]
         self._sources = [rank for rank, partner in enumerate(found) if partner == ranks.rank]
         self._stage = StagingBuffer()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="copies", initializer=device_initializer())
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="replicas", initializer=device_initializer())
         self._staged: Future[StateDict] | None = None
         self._in_flight: Future[ReplicaCost] | None = None
         self._stall = 0.0
@@ -138,7 +138,9 @@ class ReplicaWriter:
         received = self._exchange(path, sizes)
         run_on_all(self._ranks, lambda: self._translating(lambda: self._store_received(received, step)))
         # Also those of this run on other numbers of ranks: after in-place recovery on fewer ranks they are of no use.
-        remove_replicas(self._folder, lambda copy: copy.run.location == self._run.location and copy.step < step)
+        remove_replicas(
+            self._folder, lambda replica: replica.run.location == self._run.location and replica.step < step
+        )
         return ReplicaCost(0.0, time.monotonic() - begun, sizes[self._ranks.rank])
 
     def _exchange(self, path: Path, sizes: Sequence[int]) -> dict[int, torch.Tensor]:
@@ -152,11 +154,11 @@ class ReplicaWriter:
 
     def _store_received(self, received: dict[int, torch.Tensor], step: int) -> None:
         for rank, data in received.items():
-            copy = replica_placement.Replica(self._run, step, rank)
-            replica_file.write_bytes(self._folder / replica_placement.file_name(copy), data)
+            replica = replica_placement.Replica(self._run, step, rank)
+            replica_file.write_bytes(self._folder / replica_placement.file_name(replica), data)
 
     def _remove_all_but(self, step: int | None) -> None:
-        remove_replicas(self._folder, lambda copy: copy.step != step)
+        remove_replicas(self._folder, lambda replica: replica.step != step)
         for half in self._folder.glob(f"*{replica_file.PARTIAL_SUFFIX}"):
             half.unlink(missing_ok=True)
 
@@ -169,11 +171,11 @@ class ReplicaWriter:
             ) from error
 
 
-def remove_replicas(folder: Path, old: Callable[[replica_placement.Replica], bool]) -> None:
+def remove_replicas(folder: Path, matches: Callable[[replica_placement.Replica], bool]) -> None:
     """Remove replicas that match. Ranks of a node share the folder, so another rank may have removed one already."""
     for path in folder.iterdir():
-        copy = replica_placement.parse_file_name(path.name)
-        if copy is not None and old(copy):
+        replica = replica_placement.parse_file_name(path.name)
+        if replica is not None and matches(replica):
             path.unlink(missing_ok=True)
 
 
