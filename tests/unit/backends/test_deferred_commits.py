@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.backends.deferred_commits import FIRST_RETRY_MS, LAST_RETRY_MS, DeferredCommits
+from windlass.backends.deferred_commits import (
+    FIRST_RETRY_MS,
+    LAST_RETRY_MS,
+    RETRIES_AT_ONCE,
+    DeferredCommits,
+    retry_wait,
+)
 from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Transition
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.script import Script
@@ -23,6 +30,7 @@ from windlass.core.model.status import JobState, Phase, Placement
 
 PLACEMENT = Placement({"worker": ("n1",)})
 REFUSED = {"a-1": "the webhook is down"}
+FIRST_DUE = retry_wait("a-1", 0)
 
 
 def state(job_id: str, generation: int = 0) -> JobState:
@@ -55,12 +63,12 @@ def test_a_turn_without_failures_passes_unchanged() -> None:
 
 def test_a_deferred_job_is_left_out_until_its_retry_is_due() -> None:
     found = deferred()
-    assert (found.next_due(), found.reasons) == (FIRST_RETRY_MS, REFUSED)
-    assert found.select(turn("b-1"), FIRST_RETRY_MS - 1) == turn("b-1")
-    retried = found.select(Changes(), FIRST_RETRY_MS)
+    assert (found.next_due(), found.reasons) == (FIRST_DUE, REFUSED)
+    assert found.select(turn("b-1"), FIRST_DUE - 1) == turn("b-1")
+    retried = found.select(Changes(), FIRST_DUE)
     assert retried == replace(turn("a-1"), commands=())
-    assert found.settle(retried, {}, FIRST_RETRY_MS) == ()
-    assert found.select(Changes(), 10 * FIRST_RETRY_MS) == Changes()
+    assert found.settle(retried, {}, FIRST_DUE) == ()
+    assert found.select(Changes(), 10 * FIRST_DUE) == Changes()
 
 
 def test_a_retry_writes_the_latest_state_and_performs_the_commands_in_order() -> None:
@@ -69,7 +77,7 @@ def test_a_retry_writes_the_latest_state_and_performs_the_commands_in_order() ->
     assert found.select(later, 1) == Changes()
     assert found.state_of("a-1") == state("a-1", 2)
     assert found.state_of("b-1") is None
-    retried = found.select(Changes(), FIRST_RETRY_MS)
+    retried = found.select(Changes(), FIRST_DUE)
     assert retried.states == (state("a-1", 2),)
     assert [each.message for each in retried.transitions] == ["start 1", "start 2"]
     assert retried.commands == (RestartMember("a-1", 1, 0), Stop("a-1", 1, 0)), "the first start was taken back"
@@ -88,14 +96,14 @@ def test_a_launch_of_an_earlier_controller_is_held_back_and_not_withdrawn() -> N
     found, repeated = DeferredCommits(print), Launch("a-1", 1, PLACEMENT, is_repeated=True)
     found.settle(found.select(replace(turn("a-1"), commands=(repeated,)), 0), REFUSED, 0)
     assert found.take_withheld_launches() == []
-    assert found.select(Changes(), FIRST_RETRY_MS).commands == (repeated,)
+    assert found.select(Changes(), FIRST_DUE).commands == (repeated,)
 
 
 def test_a_launch_is_performed_if_the_retry_of_the_same_turn_succeeds() -> None:
     found = deferred()
     found.take_withheld_launches()
-    retried = found.select(turn("a-1", generation=2), FIRST_RETRY_MS)
-    assert found.settle(retried, {}, FIRST_RETRY_MS) == (Launch("a-1", 2, PLACEMENT),)
+    retried = found.select(turn("a-1", generation=2), FIRST_DUE)
+    assert found.settle(retried, {}, FIRST_DUE) == (Launch("a-1", 2, PLACEMENT),)
     assert found.take_withheld_launches() == []
 
 
@@ -106,12 +114,56 @@ def test_the_wait_doubles_up_to_a_limit_and_a_reason_is_reported_once() -> None:
         now = found.next_due() or 0
         found.settle(found.select(Changes(), now), REFUSED, now)
         waits.append((found.next_due() or 0) - now)
-    assert waits == [2_000, 4_000, 8_000, 16_000, 32_000, *[LAST_RETRY_MS] * 4]
+    longest = [2_000, 4_000, 8_000, 16_000, 32_000, *[LAST_RETRY_MS] * 4]
+    assert waits == [retry_wait("a-1", failures) for failures in range(1, 10)]
+    assert all(limit * 3 / 4 < wait <= limit for wait, limit in zip(waits, longest, strict=True))
     assert len(reports) == 1
     assert "a-1" in reports[0]
     now = found.next_due() or 0
     found.settle(found.select(Changes(), now), {"a-1": "forbidden"}, now)
     assert len(reports) == 2
+
+
+def test_jobs_that_fail_together_are_retried_at_different_times() -> None:
+    waits = {retry_wait(f"j-{number}", 6) for number in range(1_000)}
+    assert len(waits) > 900
+    assert FIRST_RETRY_MS * 3 / 4 < retry_wait("j-1", 0) <= FIRST_RETRY_MS
+
+
+def test_slow_retries_take_a_tenth_of_the_time_at_most() -> None:
+    jobs = [f"j-{number}" for number in range(200)]
+    refused = dict.fromkeys(jobs, "did not answer in time")
+    found = DeferredCommits(lambda _text: None)
+    found.settle(found.select(turn(*jobs), 0), refused, 0)
+    now, slow = found.next_due() or 0, 0
+    while now < 1_000_000:
+        retried = {state.id: "did not answer in time" for state in found.select(Changes(), now).states}
+        assert 0 < len(retried) <= RETRIES_AT_ONCE
+        now, slow = now + 3_000, slow + 3_000
+        found.settle(turn(*retried), retried, now)
+        now = found.next_due() or 0
+    assert slow <= 1_000_000 / 10 + 3_000
+
+
+def test_no_job_is_left_out_when_more_are_due_than_are_retried_at_once() -> None:
+    jobs = [f"j-{number}" for number in range(3 * RETRIES_AT_ONCE)]
+    found, written = DeferredCommits(lambda _text: None), 0
+    found.settle(found.select(turn(*jobs), 0), dict.fromkeys(jobs, "HTTP 500"), 0)
+    for _ in range(3):
+        retried = found.select(Changes(), LAST_RETRY_MS)
+        found.settle(retried, {}, LAST_RETRY_MS)
+        written += len(retried.states)
+    assert (written, found.next_due()) == (len(jobs), None)
+
+
+def test_thousands_of_deferred_jobs_cost_milliseconds_a_turn() -> None:
+    """Measured: 0.1 s for 4,000 jobs; 6.6 s when each job was looked for in the whole turn."""
+    jobs = [f"j-{number}" for number in range(4_000)]
+    found, refused, whole = DeferredCommits(lambda _text: None), dict.fromkeys(jobs, "HTTP 500"), turn(*jobs)
+    began = time.perf_counter()
+    found.settle(found.select(whole, 0), refused, 0)
+    found.select(whole, LAST_RETRY_MS)
+    assert time.perf_counter() - began < 0.7
 
 
 # --- the controller on a backend that refuses one job ---------------------------------------------------
