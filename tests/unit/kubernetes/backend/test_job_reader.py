@@ -222,6 +222,19 @@ def test_a_follower_reports_no_change_of_a_deleted_job() -> None:
     assert list(case.store) == []
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_the_refusal_of_a_repaired_spec_is_not_written_any_more(leads: bool) -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(), RUNNING))
+    if leads:
+        case.reader.recover()
+    case.reader.update(TRAINING, with_state(training(version=2, generation=2, nodes=-1), RUNNING))
+    (refusal,) = case.refused
+    assert refusal.stands()
+    case.reader.update(TRAINING, with_state(training(version=3, generation=3), RUNNING))
+    assert not refusal.stands()
+
+
 def test_names_in_a_job_may_refer_to_objects_listed_after_it() -> None:
     case = ReaderCase(trouble="there is no claim data")
     case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))

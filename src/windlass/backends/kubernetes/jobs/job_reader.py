@@ -135,6 +135,8 @@ class JobReader:
         elif unreadable:
             self._reports.report_fault(home, manifest, unreadable)
         else:
+            if parsed is found:
+                self._reports.forget_faults(home.uid)
             gang = _gang(home, manifest, parsed, stored)
             gang.last_readable = last_readable
             self._enter(gang)
@@ -188,6 +190,7 @@ class JobReader:
             gang.notes.stale = True
             self._specs.changed(gang)
             return
+        self._reports.forget_faults(gang.home.uid)
         gang.notes.stale |= bool(gang.last_readable)
         gang.last_readable = ""
         self._specs.apply(gang, parsed)

@@ -6,6 +6,7 @@ The requests are to suspend, resume or cancel a job. `job_reader` decides when t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
@@ -86,10 +87,16 @@ class JobReports:
         if self._faulty.get(home.uid) != generation:
             self._faulty[home.uid] = generation
             never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
-            self._refuse(Refusal(home, manifest, message, state=Phase.FAILED.value if never_accepted else ""))
+            state = Phase.FAILED.value if never_accepted else ""
+            # a follower's refusal waits until it leads
+            stands = partial(self._has_fault, home.uid, generation)
+            self._refuse(Refusal(home, manifest, message, state=state, stands=stands))
+
+    def _has_fault(self, uid: str, generation: int) -> bool:
+        return self._faulty.get(uid) == generation
 
     def forget_faults(self, uid: str) -> None:
-        """Forgets the faults of a deleted object."""
+        """Forgets the faults of a deleted or repaired object; a refusal that is not written yet is dropped."""
         self._faulty.pop(uid, None)
 
     def _report_wait(self, gang: Gang, why: str) -> None:
