@@ -57,8 +57,8 @@ class RecordedApi:
 class Cluster:
     """Nodes with two GPUs each, jobs and pods of one TrainingJob or of others, and the turns of the controller."""
 
-    def __init__(self, *nodes: str) -> None:
-        self.api, self.now, self.versions = RecordedApi(), NOON, 0
+    def __init__(self, *nodes: str, api: RecordedApi | None = None) -> None:
+        self.api, self.now, self.versions = api or RecordedApi(), NOON, 0
         settings = BackendSettings(settle=0, settling=0)
         self.backend = KubernetesBackend(self.api, lambda: self.now, settings)  # type: ignore[arg-type]
         for name in nodes:
