@@ -234,15 +234,18 @@ def _parse_signals(text: str) -> tuple[int, ...]:
 
 
 def _shutdown_timeout(parsed: int | None, environment: Mapping[str, str]) -> float:
-    """The option, else the grace period in WINDLASS_GRACE less the time to kill ranks, else torchrun's 30 s."""
+    """Seconds from the signal that is passed on to SIGKILL.
+
+    --shutdown-timeout, else TORCH_ELASTIC_SHUTDOWN_TIMEOUT, else WINDLASS_GRACE less the time to kill ranks, else 30 s.
+    """
     if parsed is not None:
         return float(parsed)
+    variable = wire.GRACE if _SHUTDOWN not in environment and wire.GRACE in environment else _SHUTDOWN
     try:
-        if _SHUTDOWN not in environment and wire.GRACE in environment:
-            return max(1.0, float(environment[wire.GRACE]) - _RESERVE_S)
-        return float(environment.get(_SHUTDOWN, "30"))
+        seconds = float(environment.get(variable, "30"))
     except ValueError:
-        raise CommandLineError(f"{_SHUTDOWN}={environment[_SHUTDOWN]}: seconds") from None
+        raise CommandLineError(f"{variable}={environment[variable]}: seconds") from None
+    return max(1.0, seconds - _RESERVE_S) if variable == wire.GRACE else seconds
 
 
 def _parse_limits(text: str) -> HangLimits:

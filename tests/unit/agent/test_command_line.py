@@ -145,6 +145,11 @@ def test_ranks_get_the_grace_that_the_agent_has(environment, seconds):
     assert read("train.py", **environment).shutdown_timeout == seconds
 
 
+@pytest.mark.parametrize("variable", ["WINDLASS_GRACE", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"])
+def test_a_shutdown_timeout_that_is_no_number_is_refused_by_the_name_of_its_variable(variable):
+    assert f"{variable}=abc: seconds" in refusal("train.py", **{variable: "abc"})
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
 def test_agents_that_meet_at_a_loopback_address_listen_only_there(host):
     assert sockets.choose_interface(host) == host

@@ -42,7 +42,7 @@ def test_the_largest_domain_is_named_with_its_room():
     answer = verdict(cluster(running(1, BUSY)), *near(demand(2, 8)))
     assert answer.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
     assert answer.message == (
-        "needs 2×8 gpu as one gang in one rack: 60 free on 8 nodes, room for 1 in the largest of 4 racks (b1/r1)"
+        "needs 2×8 gpu as one gang in one rack: 60 free on 8 nodes, room for at most 1 in one of 4 racks (b1/r1)"
     )
     assert (answer.wanted, answer.fits) == (2, 1)
 
@@ -50,7 +50,7 @@ def test_the_largest_domain_is_named_with_its_room():
 def test_excluded_domains_are_counted_beside_the_nodes():
     answer = verdict(cluster(running(1, BUSY), zone="b"), *near(demand(2, 8, zone="a")))
     assert answer.message == (
-        "needs 2×8 gpu as one gang in one rack: 45 free on 6 nodes, room for 1 in the largest of 3 racks (b1/r1); "
+        "needs 2×8 gpu as one gang in one rack: 45 free on 6 nodes, room for at most 1 in one of 3 racks (b1/r1); "
         "1 rack lost to label zone=a; 2 nodes lost to label zone=a"
     )
 
@@ -80,7 +80,7 @@ def test_roles_that_fit_singly_but_in_no_domain_together_are_reported():
     answer = verdict(cluster(running(1, BUSY)), *roles)
     assert answer.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
     assert answer.message == (
-        "needs 2×4 gpu for its role worker in one rack: 7 free on 1 node, room for 1 in the largest of 4 racks (b1/r1)"
+        "needs 2×4 gpu for its role worker in one rack: 7 free on 1 node, room for at most 1 in one of 4 racks (b1/r1)"
     )
 
 
@@ -89,7 +89,7 @@ def test_roles_that_fit_singly_but_in_no_domain_together_are_reported():
     [
         (
             near(demand(3, 8)),
-            "in one rack: 8 nodes could take a replica, room for 2 in the largest of 4 racks (b1/r1), however empty",
+            "in one rack: 8 nodes could take a replica, room for at most 2 in one of 4 racks (b1/r1), however empty",
         ),
         (
             near(demand(2, 8), level="row"),
@@ -148,8 +148,8 @@ def test_a_cluster_that_has_not_come_up_yet_refuses_no_job():
 
 
 def test_slices_have_to_add_up():
-    assert rejection(5, 8, level="rack", slice=2) == "5 replicas of worker are no whole number of slices of 2"
-    assert rejection(4, 8, level="rack", slice=2, spread=True).startswith("a gang is cut into slices")
+    assert rejection(5, 8, level="rack", slice=2) == "5 replicas of worker: 5 is not a multiple of the slice size 2"
+    assert rejection(4, 8, level="rack", slice=2, spread=True).startswith("topology: slice must be at least 1")
 
 
 # --- what would start instead ---------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from windlass.core.nodes.free_capacity import FreeCapacities
 from windlass.core.nodes.gpu_requests import request_fault, unavailability
 from windlass.core.placement.gang_placement import fits
 from windlass.core.placement.shortage import find_shortage, format_amounts, impossible_verdict
-from windlass.core.placement.topology_shortage import topology_fault
+from windlass.core.placement.topology_shortage import check_topology_request
 from windlass.core.queues import quota
 from windlass.core.queues.limits import find_limit, user_maximum
 from windlass.core.queues.queue_tree import Tree, tree_of
@@ -42,7 +42,7 @@ def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
         fault := _request_fault(demands)
         or request_fault(demands)
         or unavailability(table, demands)
-        or topology_fault(table, demands)
+        or check_topology_request(table, demands)
     ):
         return _rejection(fault)
     # 2. its queue

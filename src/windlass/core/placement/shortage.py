@@ -120,7 +120,7 @@ def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) 
         _counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near
     )
     name = domain_name(table, domains.level, span.start)
-    return short._replace(enough=True, near=replace(domains, decisive=name, fits=short.fits, room=short.fits))
+    return short._replace(enough=True, near=replace(domains, limiting_domain=name, fits=short.fits, room=short.fits))
 
 
 def _counts(free: Amounts, table: NodeTable, demand: Demand) -> Counts:
@@ -239,7 +239,7 @@ def _nodes(count: int) -> str:
 
 def _format_all_lost(short: Shortage) -> str:
     """Formats the causes of excluded domains and nodes."""
-    domains = _format_lost(short.near.lost, short.near.request.level) if short.near else ""
+    domains = _format_lost(short.near.excluded_domains, short.near.request.level) if short.near else ""
     return domains + _format_lost(short.lost, "node")
 
 

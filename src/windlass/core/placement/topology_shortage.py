@@ -1,4 +1,4 @@
-"""The reason why replicas cannot be as close together, or as spread out, as requested: counted by domain."""
+"""Explains why the replicas of a role do not fit a topology request: how many fit, and which domain limits them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.core.placement.domain_packing import Counts
 
 @dataclass(frozen=True, slots=True)
 class TopologyShortage:
-    """The shortage of one role, which might fit if it requested no domains."""
+    """Why one role does not fit its topology request. Without the request it might fit."""
 
     request: TopologyRequest
     level: int
@@ -30,79 +30,82 @@ class TopologyShortage:
     """Number of domains of the level with nodes that the role could use."""
     fits: int
     """Number of replicas that would fit as requested, by this role's count alone."""
-    decisive: str
-    """The limiting domain ("b1/r3"): the largest, or for a spread the fullest; "" if there is none."""
+    limiting_domain: str
+    """The domain with the most room ("b1/r3"), or for a spread the one with the least; "" if there is none."""
     room: int
     """Room in that domain, in replicas."""
-    lost: tuple[CauseCount, ...]
+    excluded_domains: tuple[CauseCount, ...]
     """Whole excluded domains, by the last cause that excludes a node of them; `nodes` counts domains."""
 
 
 def find_topology_shortage(
-    counts: Counts, screen: FilterResult, table: NodeTable, near: TopologyRequest
+    counts: Counts, filtered: FilterResult, table: NodeTable, request: TopologyRequest
 ) -> TopologyShortage:
     """Returns the shortage of a role of which `counts` (int64[N]) replicas fit on each node."""
-    number = level_number(table, near.level)
+    number = level_number(table, request.level)
     if number is None:
-        return TopologyShortage(near, -1, 0, 0, "", 0, ())
+        return TopologyShortage(request, -1, 0, 0, "", 0, ())
     level = levels_of(table)[number]
     room = np.add.reduceat(counts, level.bounds[:-1])
-    able = np.flatnonzero(_any(screen.mask, level.bounds) & level.named)
-    lost = _lost(screen, level.bounds, level.named)
+    able = np.flatnonzero(_any(filtered.mask, level.bounds) & level.named)
+    excluded = _excluded_domains(filtered, level.bounds, level.named)
     if not len(able):
-        return TopologyShortage(near, number, 0, 0, "", 0, lost)
+        return TopologyShortage(request, number, 0, 0, "", 0, excluded)
     there = room[able]
-    if near.spread:
+    if request.spread:
         fits, decides = int(np.minimum(there, there.min() + 1).sum()), there.argmin()
-    elif near.slice:
-        fits, decides = int((there // near.slice).sum()) * near.slice, there.argmax()
+    elif request.slice:
+        fits, decides = int((there // request.slice).sum()) * request.slice, there.argmax()
     else:
         fits, decides = int(there.max()), there.argmax()
     domain = able[decides]
     name = domain_name(table, number, int(level.bounds[domain]))
-    return TopologyShortage(near, number, len(able), fits, name, int(room[domain]), lost)
+    return TopologyShortage(request, number, len(able), fits, name, int(room[domain]), excluded)
 
 
-def topology_fault(table: NodeTable, demands: Sequence[Demand]) -> str:
-    """Returns the fault of a gang's topology request, with its fix, or "". Without nodes, any level is accepted."""
-    near, known = demands[0].topology, table.topology.levels
-    if near is None:
+def check_topology_request(table: NodeTable, demands: Sequence[Demand]) -> str:
+    """Returns the fault of a gang's topology request, with its fix, or "".
+
+    Without nodes, any level is accepted, and any preferred level if the cluster has no topology.
+    """
+    request, known = demands[0].topology, table.topology.levels
+    if request is None:
         return ""
-    if near.level not in known and table.nodes and (near.required or known):
-        close = get_close_matches(near.level, known, n=1)
+    if request.level not in known and table.nodes and (request.required or known):
+        close = get_close_matches(request.level, known, n=1)
         hint = (
             f"did you mean {close[0]}?" if close else f"its levels are {', '.join(known)}" if known else "it has none"
         )
-        return f"the cluster's topology has no level {near.level}; {hint}"
-    if near.slice < 0 or (near.slice and near.spread):
-        return "a gang is cut into slices of one replica at least, or spread, not both"
+        return f"the cluster's topology has no level {request.level}; {hint}"
+    if request.slice < 0 or (request.slice and request.spread):
+        return "topology: slice must be at least 1 and cannot be combined with spread"
     sizes = ((demand.role, size) for demand in demands for size in (demand.count, demand.least, demand.most))
     for role, size in sizes:
-        if near.slice and size % near.slice:
-            return f"{size} replicas of {role} are no whole number of slices of {near.slice}"
+        if request.slice and size % request.slice:
+            return f"{size} replicas of {role}: {size} is not a multiple of the slice size {request.slice}"
     return ""
 
 
-def format_request(near: TopologyRequest) -> str:
+def format_request(request: TopologyRequest) -> str:
     """Formats the request: "in one rack", "spread evenly by rack", "in slices of 8, each in one rack"."""
-    if near.spread:
-        return f"spread evenly by {near.level}"
-    return f"in slices of {near.slice}, each in one {near.level}" if near.slice else f"in one {near.level}"
+    if request.spread:
+        return f"spread evenly by {request.level}"
+    return f"in slices of {request.slice}, each in one {request.level}" if request.slice else f"in one {request.level}"
 
 
-def format_room(near: TopologyShortage) -> str:
-    """Formats the available room: "room for 12 in the largest of 40 racks (b1/r3)"."""
-    level, size = near.request.level, near.request.slice
-    if near.level < 0:
+def format_room(shortage: TopologyShortage) -> str:
+    """Formats the available room: "room for at most 12 in one of 40 racks (b1/r3)"."""
+    level, size = shortage.request.level, shortage.request.slice
+    if shortage.level < 0:
         return f"the cluster's topology has no level {level}"
-    if not near.domains:
+    if not shortage.domains:
         return f"no {level} that it could use"
-    there = format_count(near.domains, level)
-    if near.request.spread:
-        return f"room for {near.fits}, as the fullest of {there} ({near.decisive}) takes {near.room}"
+    there = format_count(shortage.domains, level)
+    if shortage.request.spread:
+        return f"room for {shortage.fits}, as the fullest of {there} ({shortage.limiting_domain}) takes {shortage.room}"
     if size:
-        return f"room for {format_count(near.fits // size, 'slice')} in {there}"
-    return f"room for {near.room} in the largest of {there} ({near.decisive})"
+        return f"room for {format_count(shortage.fits // size, 'slice')} in {there}"
+    return f"room for at most {shortage.room} in one of {there} ({shortage.limiting_domain})"
 
 
 def _any(mask: Mask, bounds: Bounds) -> Mask:
@@ -110,7 +113,7 @@ def _any(mask: Mask, bounds: Bounds) -> Mask:
     return there
 
 
-def _lost(screen: FilterResult, bounds: Bounds, named: Mask) -> tuple[CauseCount, ...]:
-    last = np.maximum.reduceat(screen.lost, bounds[:-1])
-    gone = Counter(last[~_any(screen.mask, bounds) & named].tolist())
-    return tuple(CauseCount(cause, gone[number]) for number, cause in enumerate(screen.causes) if gone[number])
+def _excluded_domains(filtered: FilterResult, bounds: Bounds, named: Mask) -> tuple[CauseCount, ...]:
+    last = np.maximum.reduceat(filtered.lost, bounds[:-1])
+    gone = Counter(last[~_any(filtered.mask, bounds) & named].tolist())
+    return tuple(CauseCount(cause, gone[number]) for number, cause in enumerate(filtered.causes) if gone[number])

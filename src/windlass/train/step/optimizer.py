@@ -28,8 +28,8 @@ _GROWTH, _BACKOFF, _GROWTH_INTERVAL_STEPS = 2.0, 0.5, 2000
 class LossScale:
     """Loss scaling for fp16: the factor of the loss before the backward pass, and the number of finite steps with it.
 
-    It follows the norm of all gradients, so it is the same on every rank of any mesh. Pure. Source: Micikevicius et al.
-    2018; the constants are those of torch.amp.GradScaler.
+    A step is finite if the global gradient norm is, so the scale is the same on every rank of any mesh. Immutable.
+    Source: Micikevicius et al. 2018; the constants are those of torch.amp.GradScaler.
     """
 
     factor: float = 65536.0
