@@ -73,9 +73,9 @@ def message_of(event: RankEvent) -> dict[str, Any]:
 def classify_failure(code: int, budget: wire.RestartBudget | None) -> str:
     """The limit that the failure of a rank counts against. `code`: the exit code, negative for a signal; not 0.
 
-    A fatal exit code always ends the run (`FINAL`). With a budget, so does a failure that releases nodes: Windlass, which
-    places the gang, decides on it. Without a budget it counts against no limit, and signals count as failures of the
-    program, as with torchrun.
+    A fatal exit code always ends the run (`FINAL`). With a budget, so does a failure that releases nodes: Windlass,
+    which places the gang, decides on it. Without a budget it counts against no limit, and signals count as failures of
+    the program, as with torchrun.
     """
     end = (None, -code) if code < 0 else (code, None)
     if budget is None:

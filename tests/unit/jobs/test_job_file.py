@@ -49,8 +49,8 @@ roles:
 
 
 def test_text_is_kept_as_written():
-    env = the_job("command: x\nenv: {A: 010, B: yes, C: 1e3, D: true, E: 'null', F: 1:30}").roles[0].env
-    assert env == {"A": "010", "B": "yes", "C": "1e3", "D": "true", "E": "null", "F": "1:30"}
+    env = the_job("command: x\nenv: {A: 010, B: yes, C: 1e3, D: true, E: 'null', F: 1:30, G: 12e4567}").roles[0].env
+    assert env == {"A": "010", "B": "yes", "C": "1e3", "D": "true", "E": "null", "F": "1:30", "G": "12e4567"}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,7 @@ def test_an_error_shows_the_place_and_the_nearest_name():
         ("nodes: 2", "job.yaml:1:1: the job has no command; write for example command: python train.py"),
         ("nodes: two", "job.yaml:1:8: nodes expects a whole number from 1 to 100000, not 'two'"),
         ("nodes: '2'", "job.yaml:1:8: nodes expects a whole number from 1 to 100000, not '2'"),
+        ("nodes: 1e999", "job.yaml:1:8: nodes expects a whole number from 1 to 100000, not '1e999'"),
         ("nodes: [2]", "job.yaml:1:8: nodes expects one whole number from 1 to 100000, not a list"),
         ("nodes:", "job.yaml:1:1: nodes has no value; write one, or remove the line"),
         ("suspend: yes", "job.yaml:1:10: suspend expects true or false, not 'yes'"),

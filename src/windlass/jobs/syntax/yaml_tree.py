@@ -1,12 +1,13 @@
 """Parses YAML text into trees with the position of every node, under limits on size and depth.
 
-PyYAML parses (its C parser where there is one); composing is done here from its events, because its own composer
-expands aliases and recurses without bounds. Only this module imports yaml for reading.
+PyYAML parses (its C parser where there is one); composing is done here from its events, because its own composer limits
+neither nesting nor the values that aliases repeat. Every file that a user submits is read here.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,15 +33,13 @@ _WORDS: dict[str, Plain] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_INFINITIES = (math.inf, -math.inf)
 _CORE_TAGS = frozenset({f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map")})
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A single value. `text` as written (quotes and escapes resolved); `value` by YAML 1.2's core schema.
-
-    `text` as written (quotes and escapes resolved); `value` by YAML 1.2's core schema.
-    """
+    """A single value. `text` as written (quotes and escapes resolved); `value`: see `plain_value`."""
 
     text: str
     value: Plain
@@ -59,7 +58,7 @@ class ListNode:
 
 @dataclass(frozen=True, slots=True)
 class MapNode:
-    """A mapping, entries in their order, each key once; `<<` is merged in already."""
+    """A mapping, each key once: merged entries (`<<`) first, then its own."""
 
     entries: tuple[tuple[Scalar, Node], ...]
     place: Place
@@ -131,7 +130,10 @@ _PLAINLY = {
 
 
 class _Composer:
-    """Turns the events of one text into trees. Holds the anchors and the number of values of a document."""
+    """Turns the events of one file into trees.
+
+    Holds the anchors of one document and the number of values of the file.
+    """
 
     def __init__(self, text: str) -> None:
         self.events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
@@ -205,11 +207,13 @@ def _scalar(event: yaml.ScalarEvent, place: Place) -> Scalar:
     if _SURROGATE.search(text):
         raise _Refused("a NUL or half a surrogate pair may not stand in a text", place)
     quoted = not event.implicit[0] and event.tag in (None, "!", "tag:yaml.org,2002:str")
-    return Scalar(text, text if quoted else plain_value(text), place)
+    value = text if quoted else plain_value(text)
+    # a number too large for a float stays text: fields of text keep it (a commit's "12e4567"), number fields refuse it
+    return Scalar(text, text if value in _INFINITIES else value, place)
 
 
 def plain_value(text: str) -> Plain:
-    """YAML 1.2's core schema, as editors read it: `yes` is a word and 010 is ten. Infinities and NaN stay words."""
+    """Like YAML 1.2's core schema, but `.inf` and `.nan` stay strings: `yes` is a string, 010 is ten."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) <= 30:
