@@ -104,7 +104,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
         calls = listen("127.0.0.1", 0)
         agents = calls.getsockname()[1]
-        settings = BackendSettings(Settings(agents=f"127.0.0.1:{agents}"), image_pull_timeout=0)
+        settings = BackendSettings(Settings(agent_endpoint=f"127.0.0.1:{agents}"), image_pull_timeout=0)
         world = KubernetesBackend(connection, _now, settings, troubles.append)
         endpoints = Endpoints(metrics, history)
         listener = listen("127.0.0.1", 0)

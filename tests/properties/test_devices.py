@@ -204,7 +204,7 @@ def test_a_gang_of_equal_members_is_placed_exactly_if_it_fits(scene, demand):
 def test_the_count_of_instances_is_the_maximum_over_all_choices_of_places(mask):
     geometry = GEOMETRIES["A100-40GB"]
     for number, profile in enumerate(geometry.profiles):
-        assert geometry.most[mask, number] == _instances(mask, f"mig-{profile.name}")
+        assert geometry.instances_left[mask, number] == _instances(mask, f"mig-{profile.name}")
 
 
 @given(scenes())

@@ -125,7 +125,7 @@ def test_no_queue_uses_unlent_quota_or_borrows_beyond_a_limit(data):
             usage.add(queue, "ada", amounts)
     tree = usage.tree
     for name in tree.queues:
-        for resource in tree.limited[name]:
+        for resource in tree.limited_resources[name]:
             used, quota = usage.charged(name).get(resource, 0), tree.quota[name].get(resource, 0)
             most = tree.borrowing[name].get(resource) if len(tree.path[name]) > 1 else 0
             assert most is None or used <= quota + most
@@ -191,10 +191,10 @@ class SharedCluster:
         tree, usage = self.shares.tree, self.shares.usage
         levels = [0] * 8
         for name, path in tree.path.items():
-            for resource in tree.disputed.get(path[1], ()) if len(path) > 1 else ():
+            for resource in tree.contested_resources.get(path[1], ()) if len(path) > 1 else ():
                 over = usage.charged(name).get(resource, 0) - tree.quota[name].get(resource, 0)
                 levels[len(path)] += max(over, 0)
-            for resource in tree.disputed.get(name, ()):
+            for resource in tree.contested_resources.get(name, ()):
                 own = usage.own(name).get(resource, 0) - tree.queues[name].nominal.get(resource, 0)
                 levels[len(path) + 1] += max(own, 0)
         return tuple(levels)

@@ -89,8 +89,11 @@ def test_a_shortage_is_counted_as_node_by_node(cycle):
         if sum(room) >= demand.count:
             assert short is None
             continue
-        assert (short.fits, short.full) == (sum(room), able.screen.eligible - sum(replicas > 0 for replicas in room))
-        assert short.eligible == able.screen.eligible
+        assert (short.fits, short.full) == (
+            sum(room),
+            able.filter_result.eligible - sum(replicas > 0 for replicas in room),
+        )
+        assert short.eligible == able.filter_result.eligible
         if able.request and not demand.whole_node:
             in_all = [sum(on_node) for on_node in rooms]
             column, each = able.request[in_all.index(min(in_all))]
@@ -196,7 +199,7 @@ def amount_of(cycle, gang):
 def limits_of(cycle, stocks, gang):
     """Amounts left of its queue's quota and of its array's limit, and how much it takes of these."""
     found = []
-    for resource in cycle.usage.tree.limited.get(gang.queue, ()):
+    for resource in cycle.usage.tree.limited_resources.get(gang.queue, ()):
         key = gang.queue, resource
         if key not in stocks:
             left = available_quota(cycle.usage, gang.queue, resource)

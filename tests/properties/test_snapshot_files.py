@@ -72,7 +72,7 @@ def gangs(draw, number):
         avoid=draw(st.sampled_from([(), ("n1",)])),
         whole_node=draw(st.integers(0, 5)) == 0,
         topology=draw(topologies),
-        least=draw(st.sampled_from([0, 0, 1])),
+        min_count=draw(st.sampled_from([0, 0, 1])),
     )
     queue = draw(st.sampled_from(["default", "a", "b"]))
     return PendingGang(

@@ -67,7 +67,7 @@ def read_local_submissions(options: RunOptions, words: Sequence[str], file: str 
 def _with_launcher(submission: Submission) -> Submission:
     """Selects the agent as launcher if the ranks import torch, unless a launcher is given."""
     job = submission.job
-    if submission.launcher_said or job.launcher is not Launcher.PLAIN:
+    if submission.is_launcher_explicit or job.launcher is not Launcher.PLAIN:
         return submission
     if not any(entry_of(role.command) for role in job.roles):
         return submission

@@ -90,7 +90,7 @@ def quota_violations(snapshot: Snapshot) -> Iterator[str]:
     usage = QueueUsage(tree, snapshot.usage_by_queue, snapshot.usage_by_user)
     for name, path in tree.path.items():
         drawn, quota = usage.charged(name), tree.quota[name]
-        for resource in sorted(tree.limited[name]):
+        for resource in sorted(tree.limited_resources[name]):
             used, has = drawn.get(resource, 0), quota.get(resource, 0)
             most = tree.borrowing[name].get(resource) if len(path) > 1 else 0
             if most is not None and used > has + most:
@@ -193,7 +193,7 @@ def _wrong_changes(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     yield from (f"{job_id} is stopped or resized twice" for job_id, times in Counter(changed).items() if times > 1)
     for job_id in changed:
         run = snapshot.running.get(job_id)
-        if run is None or run.leaving:
+        if run is None or run.stopping:
             yield f"{job_id} is stopped or resized, and {'is leaving' if run else 'does not run'}"
     for preemption in plan.preemptions:
         if preemption.job_id in snapshot.running and not snapshot.running[preemption.job_id].preemptible:
@@ -201,7 +201,7 @@ def _wrong_changes(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     for resize in plan.resizes:
         for demand in snapshot.running[resize.job_id].demands if resize.job_id in snapshot.running else ():
             number = len(resize.placement.nodes.get(demand.role, ()))
-            least, most = demand.least or demand.count, demand.most or demand.count
+            least, most = demand.min_count or demand.count, demand.max_count or demand.count
             if not least <= number <= most:
                 yield f"{resize.job_id} is to have {number} replicas of {demand.role}, and may have {least} to {most}"
 

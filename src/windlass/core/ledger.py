@@ -380,7 +380,9 @@ class Ledger:
         if self._whole_nodes is not None and _has_whole_nodes(gang):
             (self._whole_nodes.add if sign > 0 else self._whole_nodes.discard)(gang.id)
         self._elastic_or_stopping.pop(gang.id, None)
-        if sign > 0 and (gang.leaving or gang.resize_to is not None or any(d.least or d.most for d in gang.demands)):
+        if sign > 0 and (
+            gang.stopping or gang.resize_to is not None or any(d.min_count or d.max_count for d in gang.demands)
+        ):
             self._elastic_or_stopping[gang.id] = gang
 
 

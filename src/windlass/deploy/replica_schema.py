@@ -15,7 +15,7 @@ _MAX_TYPES = 10
 
 def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTART_POLICIES) -> Schema:
     """Schema of `spec.pytorchReplicaSpecs` and its counterparts."""
-    default = f"default {kind.restart}"
+    default = f"default {kind.default_restart_policy}"
     replica = closed_object(
         {
             "replicas": _count(kind),
@@ -30,7 +30,7 @@ def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTART
 
 def count_of(kind: ReplicaTypes, specs: str, name: str) -> str:
     """CEL expression for the number of replicas of the type in the CEL variable `name`."""
-    few = [kind_name for kind_name, count in kind.counts.items() if count == 0]
+    few = [kind_name for kind_name, count in kind.default_counts.items() if count == 0]
     default = f"({name} in {_listed(few)} ? 0 : 1)" if few else "1"
     return f"(has({specs}[{name}].replicas) ? {specs}[{name}].replicas : {default})"
 
@@ -42,7 +42,7 @@ def is_type(kind: ReplicaTypes, name: str, known: str) -> str:
 
 def _count(kind: ReplicaTypes) -> Schema:
     schema = integer(0, MAX_REPLICAS, "Number of pods of this type; default 1, but 0 for an MPIJob's workers.")
-    if not kind.fewest or not all(kind.counts.get(name, 1) for name in kind.types):
+    if not kind.min_replicas or not all(kind.default_counts.get(name, 1) for name in kind.types):
         return schema
     return with_rules(schema, rule("self >= 1", "must be at least 1; leave the type out instead"))
 
@@ -77,7 +77,7 @@ def _single(kind: ReplicaTypes) -> list[Rule]:
             f"self.all(t, !({is_type(kind, 't', name)}) || !has(self[t].replicas) || self[t].replicas == 1)",
             f"replicas must be 1: a job has one {name}",
         )
-        for name in kind.single
+        for name in kind.single_types
     ]
 
 
@@ -87,7 +87,7 @@ def _needed(kind: ReplicaTypes) -> list[Rule]:
             f"size(self) == 0 || self.exists(t, {is_type(kind, 't', name)})",
             f"has no {name}; every job of this kind has one",
         )
-        for name in kind.needed
+        for name in kind.required_types
     ]
 
 

@@ -7,7 +7,7 @@ carried out in pods: after each Launch the pods of the gang are on the chosen no
 deleted.
 
 Differences from a production cluster, and their reasons:
-- Time is the script's: the backend's clock is set by hand, and changes of nodes are reported at once (`settle=0`).
+- Time is the script's: the backend's clock is set by hand, node changes are reported at once (`cluster_settling=0`).
 - Events of the backend wait until the script has them. A cluster reports that a gang has started before one of its
   members ends, that it is gone when all have ended, and that a suspended job has another spec; scripts have the first
   two on lines of their own, and not the third.
@@ -100,7 +100,9 @@ class KubernetesStage(Stage):
         self.received.clear()  # uncommitted events are reported again
         self.connection = Connection(constant_access(self.plane.url, tls=self.plane.admin.ssl()))
         await self.connection.__aenter__()
-        self.backend = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0, settling=0))
+        self.backend = KubernetesBackend(
+            self.connection, lambda: self.now, BackendSettings(cluster_settling=0, failure_settling=0)
+        )
         known = asyncio.Event()
         self.watching = asyncio.create_task(watch_all(self.backend, await served_kinds(self.connection), known.set))
         await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)

@@ -23,7 +23,7 @@ NOW = 10_000_000
 
 def elastic(number: int, where: dict[str, int], most: int, **more) -> RunningGang:
     run = replace(running(number, where), **more)
-    return replace(run, demands=(replace(run.demands[0], least=1, most=most),))
+    return replace(run, demands=(replace(run.demands[0], min_count=1, max_count=most),))
 
 
 def idle(ledger: Ledger, **more) -> IdleCapacity:
@@ -48,7 +48,7 @@ def test_growth_follows_the_scoring_of_the_policy() -> None:
 
 
 def test_a_gang_starts_in_the_largest_size_that_fits() -> None:
-    asked = (replace(demand(8), least=2),)
+    asked = (replace(demand(8), min_count=2),)
     tried: list[int] = []
 
     def room_for(most: int) -> int | None:
@@ -99,7 +99,7 @@ def test_a_gang_that_is_about_to_end_does_not_grow() -> None:
 
 
 def test_a_gang_that_has_begun_to_end_does_not_grow() -> None:
-    assert find_growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ending=True)))) == ()
+    assert find_growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, partly_succeeded=True)))) == ()
 
 
 def test_a_gang_on_a_cordoned_node_does_not_grow() -> None:

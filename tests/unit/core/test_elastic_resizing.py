@@ -68,7 +68,7 @@ def test_a_gang_holds_old_and_new_nodes_until_it_has_stopped() -> None:
         running = running_of(state, TWO)
         assert running.placement == held
         assert running.demands[0].count == len(held.nodes["worker"])
-        assert not running.leaving
+        assert not running.stopping
 
 
 def test_a_gang_holds_the_larger_part_of_a_node_in_both_placements() -> None:
@@ -95,7 +95,7 @@ def test_the_loss_of_a_node_that_the_gang_leaves_changes_nothing() -> None:
 
 def test_a_gang_preempted_during_a_resize_releases_everything_and_keeps_its_position() -> None:
     state = state_after(*RUNS, e.Resized(THREE, ""), e.Preempt("for k-2"))
-    assert running_of(state, TWO).leaving
+    assert running_of(state, TWO).stopping
     assert running_of(state, TWO).placement == TWO
     state, _ = step(state, e.GangGone(1), 9_000)
     assert (state.status.phase, state.status.queued_at, state.status.preemptions) == (Phase.QUEUED, 1_000, 1)

@@ -90,7 +90,7 @@ def test_the_shortage_of_roles_that_avoid_each_other_counts_nodes():
 
 def test_an_elastic_gang_does_not_grow_onto_its_own_nodes():
     run = running(1, {"n1": 1, "n2": 1})
-    role = replace(exclusive(2, GROUP), least=1, most=8)
+    role = replace(exclusive(2, GROUP), min_count=1, max_count=8)
     ledger = ledger_of(nodes(3), replace(run, demands=(role,)))
     (resize,) = carry_out(ledger, 10 * HOUR).resizes
     assert resize.placement.nodes["worker"] == ("n1", "n2", "n3")

@@ -83,7 +83,7 @@ def test_the_holders_of_missing_quota_are_of_the_same_queue():
 
 
 def test_an_elastic_gang_waits_for_its_minimum():
-    elastic = (replace(demand(4), least=2),)
+    elastic = (replace(demand(4), min_count=2),)
     runs = running(1, {"n1": 7}, ends_by=70), running(2, {"n2": 8}, queue="small", ends_by=50)
     small = [Queue("small", {"gpu": 8})]
     waits_for_quota = explained("j-9", *runs, waiting(9, *elastic, queue="small"), queues=small)
@@ -110,8 +110,8 @@ def test_an_elastic_gang_waits_for_its_minimum():
     ],
 )
 def test_a_fixed_size_elastic_gang_shows_the_reason(near, message):
-    elastic = replace(demand(4), least=2, most=8, topology=near)
-    gang, fixed = waiting(1, elastic), waiting(2, replace(elastic, least=0, most=0))
+    elastic = replace(demand(4), min_count=2, max_count=8, topology=near)
+    gang, fixed = waiting(1, elastic), waiting(2, replace(elastic, min_count=0, max_count=0))
     ledger = ledger_of([node("n1", place=("r1",))], gang, fixed, levels=("rack",))
     assert [explain(ledger.snapshot(), job_id, 0).keeps_its_size for job_id in ("j-1", "j-2")] == [message, ""]
     run = start_gang(gang, Placement({"worker": ("n1",) * 4}), 0)

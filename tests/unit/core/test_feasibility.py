@@ -34,7 +34,7 @@ def test_each_node_is_excluded_by_its_first_cause():
         .table
     )
     able = eligibility(table, demand(1, 4, zone="a"))
-    assert able.screen.counts == (
+    assert able.filter_result.counts == (
         CauseCount("label zone=a", 2),
         CauseCount("taint gpu=yes:NoSchedule", 1),
         CauseCount("not ready", 1),
@@ -48,7 +48,7 @@ def test_labels_are_checked_in_the_order_of_their_names():
     table = (
         ledger_of([node("n1", zone="a"), node("n2", kind="h100"), node("n3", zone="a", kind="h100")]).snapshot().table
     )
-    assert eligibility(table, demand(1, zone="a", kind="h100")).screen.counts == (
+    assert eligibility(table, demand(1, zone="a", kind="h100")).filter_result.counts == (
         CauseCount("label kind=h100", 1),
         CauseCount("label zone=a", 1),
     )
@@ -75,7 +75,9 @@ def test_tolerations_match_as_in_kubernetes(toleration, taint, expected):
 def test_a_node_is_excluded_by_the_taint_that_is_not_tolerated():
     table = ledger_of([node("n1", taints=[GPU_ONLY, Taint("lab")])]).snapshot().table
     one = Toleration("gpu", "Exists")
-    assert eligibility(table, demand(1, tolerations=(one,))).screen.counts == (CauseCount("taint lab:NoSchedule", 1),)
+    assert eligibility(table, demand(1, tolerations=(one,))).filter_result.counts == (
+        CauseCount("taint lab:NoSchedule", 1),
+    )
     assert able_names(table, demand(1, tolerations=(one, Toleration("lab", "Exists")))) == ["n1"]
 
 
@@ -83,7 +85,7 @@ def test_a_node_is_excluded_by_the_taint_that_is_not_tolerated():
 def test_a_resource_that_no_node_has_fits_nowhere(asked):
     table = ledger_of(nodes(2)).snapshot().table
     able = eligibility(table, Demand("worker", 1, asked))
-    assert able.screen.counts == (CauseCount("too small", 2),)
+    assert able.filter_result.counts == (CauseCount("too small", 2),)
     assert room_when_empty(able, 1) == 0
 
 
@@ -94,7 +96,7 @@ def test_a_request_for_zero_of_an_unknown_resource_is_no_obstacle():
 
 def test_requests_that_differ_only_in_size_share_a_filter_result():
     table = ledger_of(nodes(3)).snapshot().table
-    assert eligibility(table, demand(1, 3)).screen is eligibility(table, demand(5, 4)).screen
+    assert eligibility(table, demand(1, 3)).filter_result is eligibility(table, demand(5, 4)).filter_result
     assert eligibility(table, demand(1, 3)) is eligibility(table, demand(7, 3))
 
 

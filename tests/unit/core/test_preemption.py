@@ -44,7 +44,7 @@ def low(number: int, where: dict[str, int], **more) -> RunningGang:
 
 def elastic(number: int, where: dict[str, int], least: int, **more) -> RunningGang:
     run = low(number, where, **more)
-    return replace(run, demands=(replace(run.demands[0], least=least, most=16),))
+    return replace(run, demands=(replace(run.demands[0], min_count=least, max_count=16),))
 
 
 def test_a_gang_of_higher_priority_preempts_one_of_lower() -> None:
@@ -122,14 +122,14 @@ def test_a_gang_that_has_not_run_for_long_enough_stays() -> None:
 
 
 def test_a_gang_that_fits_after_pending_releases_waits_for_them() -> None:
-    leaving = low(1, {"n1": 4}, leaving=True, ends_by=NOW + 10_000)
+    leaving = low(1, {"n1": 4}, stopping=True, ends_by=NOW + 10_000)
     found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}))
     assert stopped(found) == set()
     assert found.at == NOW + 10_000
 
 
 def test_no_gang_waits_for_releases_that_another_gang_waits_for() -> None:
-    leaving = low(1, {"n1": 4}, leaving=True)
+    leaving = low(1, {"n1": 4}, stopping=True)
     machines, first = nodes(2, gpu=4), waiting(8, demand(1, 4), priority=1)
     before = evicted(machines, first, leaving, low(2, {"n2": 4}))
     second = evicted(machines, waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}), earlier=[before])
@@ -193,7 +193,7 @@ def test_an_elastic_gang_gives_up_the_replicas_that_help_most() -> None:
 
 
 def test_an_elastic_gang_preempts_others_for_its_minimum_only() -> None:
-    want = replace(demand(4, 1), least=2, most=4)
+    want = replace(demand(4, 1), min_count=2, max_count=4)
     found = evicted(nodes(4, gpu=1), waiting(9, want, priority=1), *(low(n, {f"n{n}": 1}) for n in (1, 2, 3, 4)))
     assert len(stopped(found)) == 2
 

@@ -36,7 +36,7 @@ def test_an_unevictable_gang_is_no_victim_until_the_given_time() -> None:
     run = running_of(state, ON)
     assert run.is_unevictable(5 + UNEVICTABLE_MS - 1)
     assert not run.is_unevictable(5 + UNEVICTABLE_MS)
-    assert not run.leaving
+    assert not run.stopping
 
 
 def test_a_report_of_an_older_generation_changes_nothing() -> None:

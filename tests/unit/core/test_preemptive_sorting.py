@@ -124,7 +124,7 @@ def test_a_gang_on_nodes_of_a_stopped_gang_starts_once_they_are_released():
     assert admitted(plan) == {}
     assert [(preemption.job_id, preemption.by) for preemption in plan.preemptions] == [("r-1", "j-2")]
     assert plan.verdicts["j-2"].reason is Reason.WAITING_FOR_PREEMPTED
-    ledger.hold(replace(ledger.snapshot().running["r-1"], leaving=True))
+    ledger.hold(replace(ledger.snapshot().running["r-1"], stopping=True))
     assert plan_of(ledger, 1).preemptions == ()
 
 
@@ -144,7 +144,7 @@ def test_no_gang_is_stopped_within_its_minimum_or_against_its_wish():
 
 def test_a_gang_that_is_being_stopped_still_uses_its_quota():
     """Queue q may have 4 GPUs; the leaving gang holds them until it is gone, wherever else there is room."""
-    leaves = replace(running(1, {"n1": 4}, queue="q"), leaving=True)
+    leaves = replace(running(1, {"n1": 4}, queue="q"), stopping=True)
     ledger = ledger_of(nodes(2), leaves, waiting(2, demand(1, 4), queue="q", walltime=10))
     ledger.set_cluster(nodes(2), [Queue("q", {"gpu": 4})], None, Policy("srtf", min_runtime=0))
     assert plan_of(ledger, 0).admissions == ()

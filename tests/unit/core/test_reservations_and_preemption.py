@@ -21,7 +21,7 @@ NOW, HOUR = 10_000_000, 3_600_000
 
 def elastic(number: int, where: dict[str, int], least: int, most: int, **more) -> RunningGang:
     run = replace(running(number, where), **more)
-    return replace(run, demands=(replace(run.demands[0], least=least, most=most),))
+    return replace(run, demands=(replace(run.demands[0], min_count=least, max_count=most),))
 
 
 def with_window(ledger: Ledger, machines, *windows: Reservation) -> Ledger:
@@ -64,9 +64,9 @@ def test_a_gang_is_expected_when_a_reservation_ends() -> None:
 
 
 def test_an_elastic_gang_below_its_minimum_shows_the_shortage() -> None:
-    gang = waiting(2, replace(demand(4), least=2))
+    gang = waiting(2, replace(demand(4), min_count=2))
     found = find_alternatives(ledger_of(nodes(1, gpu=2), running(1, {"n1": 1}), gang).snapshot(), gang, NOW)
-    assert [(each.change, each.demands[0].least) for each in found] == [("1 replica instead of 4", 1)]
+    assert [(each.change, each.demands[0].min_count) for each in found] == [("1 replica instead of 4", 1)]
 
 
 AT_ONCE = Policy(min_runtime=0)
@@ -126,7 +126,7 @@ def test_usage_of_victims_is_not_counted_beside_the_claim_of_their_taker() -> No
     ledger = ledger_of(machines, *runs, waiting(3, demand(1, 4, zone="a"), priority=1), waiting(4, demand(1, 2)))
     assert preempted(ledger, machines, queues) == ["r-1"]
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-4": ("n2",)}, "4 for r-1 or j-3, 2 for r-2, 2 for j-4"
-    ledger.hold(replace(runs[0], leaving=True, ends_by=NOW + 30_000))
+    ledger.hold(replace(runs[0], stopping=True, ends_by=NOW + 30_000))
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-4": ("n2",)}
 
 

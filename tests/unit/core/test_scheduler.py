@@ -134,7 +134,7 @@ def test_the_shortest_gang_is_backfilled_first_even_if_others_could_be_preempted
     """One GPU is free until j-3 gets both nodes; j-4 came before j-5 and lasts longer."""
     hour = 3_600_000
     other = replace(running(1, {"n1": 8}, ends_by=20 * hour), priority=priority, preemptible=False)
-    other = replace(other, demands=(replace(other.demands[0], least=8 if most else 0, most=most),))
+    other = replace(other, demands=(replace(other.demands[0], min_count=8 if most else 0, max_count=most),))
     first = waiting(3, demand(2, 8), walltime=hour)
     long = waiting(4, demand(1), walltime=3 * hour)
     short = waiting(5, demand(1), walltime=hour, since=hour // 2)

@@ -48,7 +48,7 @@ def guarded_nodes_of(snapshot, gang):
 
 
 def elastic(run, least, most):
-    return replace(run, demands=(replace(run.demands[0], least=least, most=most),))
+    return replace(run, demands=(replace(run.demands[0], min_count=least, max_count=most),))
 
 
 def cpu_of(run, cpu):

@@ -27,8 +27,8 @@ def test_racks_whose_numbers_are_written_differently_stay_apart():
 
 def test_an_incomplete_place_has_no_domain_at_the_lower_levels():
     block, rack = levels_of(table_of(("a", "1"), ("a",), ()))
-    assert block.named.tolist() == [False, True]
-    assert rack.named.tolist() == [False, False, True]
+    assert block.has_name.tolist() == [False, True]
+    assert rack.has_name.tolist() == [False, False, True]
 
 
 def test_a_level_is_found_by_its_name():

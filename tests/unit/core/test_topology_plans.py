@@ -45,6 +45,6 @@ def test_roles_in_two_domains_are_reported():
 
 
 def test_an_elastic_gang_starts_with_as_many_whole_slices_as_fit():
-    asked = replace(demand(12), least=2, most=12, topology=replace(PACKED, slice=2))
+    asked = replace(demand(12), min_count=2, max_count=12, topology=replace(PACKED, slice=2))
     found = place_largest((asked,), lambda demands: demands[0].count if demands[0].count in (2, 4, 6, 8, 10) else None)
     assert found == 10

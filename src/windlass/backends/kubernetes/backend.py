@@ -70,7 +70,7 @@ class KubernetesBackend:
         self._inbox = Inbox()
         self._woken = False
         # 1. what is known of the cluster
-        self.monitor = ClusterMonitor(settings.settle, self.now, self._inbox.wake, self.inject)
+        self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self._inbox.wake, self.inject)
         self.cluster = self.monitor.state
         self.pods = PodStore(lambda pod, there: self.router.see_pod(pod, there=there))
         self.launchers = LauncherJobs(self.pods)
@@ -78,8 +78,9 @@ class KubernetesBackend:
         """Job objects by kind, batch Jobs included."""
         # 2. how pods and objects are written
         self.changed = ChangedGangs(self._inbox.wake)
+        mark, requests = self.changed.mark, settings.max_requests
         self._executor = PodExecutor(
-            connection, self.pods, settings.at_once, self.monitor, self.changed.mark, self._see_created_job, on_trouble
+            connection, self.pods, requests, self.monitor, mark, self._see_created_job, on_trouble
         )
         deletion = self._executor.deletion
         deletion.eviction_timeout_s = settings.eviction_timeout_s
@@ -91,7 +92,7 @@ class KubernetesBackend:
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
-        reports = JobReports(self.inject, self._refusals.tell, self.jobs.allocate_number)
+        reports = JobReports(self.inject, self._refusals.refuse, self.jobs.allocate_number)
         self.job_specs = JobSpecs(
             self.jobs,
             reports,
@@ -101,7 +102,7 @@ class KubernetesBackend:
         )
         self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds, self._adopt)
         gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout)
-        parts = BackendParts(gang_pods, self.monitor, self.inject, settings.settling)
+        parts = BackendParts(gang_pods, self.monitor, self.inject, settings.failure_settling)
         self._statuses = StatusWriter(connection, urgent, self.now)
         runs = RunControl(self.changed, self._executor, parts, self._statuses.write_if_changed)
         self.gangs = GangController(self.jobs, self._standby, runs)
@@ -224,7 +225,7 @@ class KubernetesBackend:
         self.gangs.see_dead_nodes(self.cluster.take_dead_nodes())
         if settled is not Settled.NOTHING:
             for fault in self.cluster.faults():
-                self._refusals.tell(Refusal(*fault))
+                self._refusals.refuse(Refusal(*fault))
             self.external.gather_again()
         if settled is Settled.LOOKUPS:
             changed = self.monitor.lookups.take_changed()

@@ -18,9 +18,9 @@ class BackendSettings:
     """Time for which image pulls may fail before the pod counts as one that cannot start."""
     eviction_timeout_s: float = EVICTION_TIMEOUT_S
     """Seconds for which a disruption budget may forbid an eviction before a preemption is given up."""
-    settling: int = SETTLING_MS
+    failure_settling: int = SETTLING_MS
     """Time for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
-    at_once: int = 64
+    max_requests: int = 64
     """Requests in flight that create, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
-    settle: int = 20
+    cluster_settling: int = 20
     """Time for which changes of nodes are collected before they are reported to the controller."""

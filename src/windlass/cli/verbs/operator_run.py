@@ -126,11 +126,13 @@ def run(
         waiter_image=waiter_image,
         kubectl_image=kubectl_image,
         agent_image=agent_image,
-        agents=_host_and_port(agents_address),
+        agent_endpoint=_host_and_port(agents_address),
         pod_groups=pod_groups,
     )
     world = BackendSettings(
-        kinds, image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout), at_once=at_once
+        kinds,
+        image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout),
+        max_requests=at_once,
     )
     access = access_to(context, kubeconfig)
     from windlass.server.operator.history.writer import RetentionLimits  # noqa: PLC0415

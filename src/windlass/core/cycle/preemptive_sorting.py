@@ -50,7 +50,7 @@ def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, Preemptiv
         for run in snapshot.running.values()
         if run.id not in movable or (run.id in where and _is_same_grant(where[run.id].grant, snapshot.grants[run.id]))
     }
-    stopping = [run for run in snapshot.running.values() if run.leaving or run.id not in stays]
+    stopping = [run for run in snapshot.running.values() if run.stopping or run.id not in stays]
     starts = [start for start in chosen if start.gang.id not in movable]
     begin = list(_starts_at_once(snapshot, stopping, starts, where))
     comes = [Start(start.gang, *where[start.gang.id]) for start in chosen if start.gang.id not in stays]
@@ -60,7 +60,7 @@ def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, Preemptiv
         now,
         tuple(Admission(start.gang.id, *where[start.gang.id]) for start in begin),
         verdicts,
-        tuple(_preemption(run, starts, where, snapshot) for run in stopping if not run.leaving),
+        tuple(_preemption(run, starts, where, snapshot) for run in stopping if not run.stopping),
         order=verdicts.order(),
         due=_due(snapshot, [*stays.values(), *(start_gang(start.gang, start.placement, now) for start in begin)], now),
     )
@@ -73,7 +73,7 @@ def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, Preemptiv
 def _is_movable(snapshot: Snapshot, run: RunningGang, now: int) -> bool:
     """Whether a running gang may be preempted or moved; not on closed nodes, nor if policy or job protect it."""
     policy = snapshot.policy
-    if run.leaving or run.is_unevictable(now) or not (policy.preempt and run.preemptible):
+    if run.stopping or run.is_unevictable(now) or not (policy.preempt and run.preemptible):
         return False
     if now - run.admitted_at < policy.min_runtime:
         return False
@@ -85,7 +85,7 @@ def _without_movable(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
     for job_id in movable:
         ledger.release(job_id)
     for run in snapshot.running.values():
-        if run.leaving:
+        if run.stopping:
             ledger.release(run.id)
     return ledger.snapshot()
 

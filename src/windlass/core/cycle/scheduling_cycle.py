@@ -99,7 +99,7 @@ class SchedulingCycle:
             return Obstacle.NEVER
         if not self._is_limited(gang.queue) and not tree.job_limited:
             return None
-        request = gang.request
+        request = gang.minimum_request
         if exceeds_maximum(tree, gang.queue, request):
             return Obstacle.NEVER
         if rule := find_limit(self.usage, gang.queue, gang.user, request):
@@ -173,7 +173,7 @@ class SchedulingCycle:
                     self.reserved_usage,
                     expected_releases(self.snapshot, self.snapshot.releasing, self.evictions.values()),
                 )
-            request = gang.request
+            request = gang.minimum_request
             claim = claim_queue(self.usage.tree, gang.queue, request)
             self.reserved_usage.add(claim, gang.user, request)
             self.first_claims.setdefault(claim, gang)
@@ -182,7 +182,7 @@ class SchedulingCycle:
     def has_limits(self) -> bool:
         """Whether any queue is limited: then the order of the gangs that wait for quota matters."""
         tree = self.usage.tree
-        return bool(tree.job_limited) or any(tree.limited.values())
+        return bool(tree.job_limited) or any(tree.limited_resources.values())
 
     @cached_property
     def shares(self) -> Shares:
@@ -222,7 +222,7 @@ class SchedulingCycle:
                 if room is None:
                     room = int((np.maximum(self.free[:, column], 0) // amount).sum())
                     self._replica_room[column, amount] = room
-                if room < (demand.least or demand.count):
+                if room < (demand.min_count or demand.count):
                     return True
         return False
 
@@ -234,7 +234,7 @@ class SchedulingCycle:
                 return None
             return place(room, self.snapshot.table, demands, None, self.snapshot.policy)
 
-        if any(demand.least for demand in gang.demands) and self._lacks_quota(gang, total_of(gang.demands)):
+        if any(demand.min_count for demand in gang.demands) and self._lacks_quota(gang, total_of(gang.demands)):
             return place_largest(gang.demands, lambda demands: None if demands is gang.demands else attempt(demands))
         return place_largest(gang.demands, attempt)
 
@@ -243,7 +243,7 @@ class SchedulingCycle:
         return bool(is_claimed or exceeds_available(self.usage, gang.queue, request))
 
     def _is_limited(self, queue: str) -> bool:
-        return bool(self.usage.tree.limited.get(queue))
+        return bool(self.usage.tree.limited_resources.get(queue))
 
 
 def _release(usage: QueueUsage, releases: Iterable[VictimRelease]) -> None:

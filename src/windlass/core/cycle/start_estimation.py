@@ -77,7 +77,7 @@ def _keeps_its_turn(cycle: SchedulingCycle, gang: PendingGang, highest: Mapping[
         return True
     others = (priority for queue, priority in highest.items() if queue != gang.queue)
     most = max(others, default=None)
-    ranks_first = cycle.priority_first and not cycle.usage.tree.limited.get(gang.queue)
+    ranks_first = cycle.priority_first and not cycle.usage.tree.limited_resources.get(gang.queue)
     return most is None or (ranks_first and gang.priority > most)
 
 
@@ -282,7 +282,7 @@ class _CapacityGrid:
         grids = self._queue_limits(gang.queue)
         if grids is None:
             return None
-        found = [(left, asked) for name, left in grids if (asked := charge(gang.request, name))]
+        found = [(left, asked) for name, left in grids if (asked := charge(gang.minimum_request, name))]
         if gang.array_id and gang.array_limit:
             found.append((self._array_limit(gang), 1))
         return found
@@ -291,7 +291,7 @@ class _CapacityGrid:
         if queue not in self._of_queues:
             tree = self._cycle.usage.tree
             known = queue_named(self._cycle.snapshot.queues, queue) is not None and queue not in tree.faults
-            grids = [(name, self._queue_limit(queue, name)) for name in tree.limited.get(queue, ())]
+            grids = [(name, self._queue_limit(queue, name)) for name in tree.limited_resources.get(queue, ())]
             self._of_queues[queue] = grids if known else None
         return self._of_queues[queue]
 

@@ -73,7 +73,7 @@ def _fewer_replicas(trial: _Trials) -> _Found:
 
 def _resize(demand: Demand, count: int) -> Demand:
     """Returns the demand with this number of replicas; an elastic role's minimum is at most that number."""
-    return replace(demand, count=count, least=min(demand.least, count))
+    return replace(demand, count=count, min_count=min(demand.min_count, count))
 
 
 def _split_replicas(trial: _Trials) -> _Found:

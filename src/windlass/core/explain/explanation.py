@@ -135,9 +135,9 @@ def _node_views(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, colum
     free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(cycle, column)
     ahead = [hold for hold in cycle.reserved_nodes if hold.gang.id != gang.id]
     for row, node in enumerate(table.nodes):
-        lost = able.screen.lost[row]
+        lost = able.filter_result.lost[row]
         holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""
-        cause = "" if lost < 0 else _cause(able.screen.causes[lost], node)
+        cause = "" if lost < 0 else _cause(able.filter_result.causes[lost], node)
         yield NodeView(node.name, counts[row], max(free[row], 0), capacity[row], cause, holder)
 
 
@@ -152,7 +152,7 @@ def _cause(cause: str, node: Node) -> str:
 def _holders(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, resource: str) -> tuple[CapacityHolder, ...]:
     """Returns the holders of what is missing: quota of the same tree, or the resource on eligible nodes."""
     table = cycle.snapshot.table
-    lacking = quota.exceeds_available(cycle.usage, gang.queue, gang.request)
+    lacking = quota.exceeds_available(cycle.usage, gang.queue, gang.minimum_request)
     holding = _grants(cycle)
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)

@@ -68,7 +68,7 @@ class _Lookahead:
             run = self._running[preemption.job_id]
             self._stopped[run.id] = run
             gone = self.now + run.grace
-            leaving = replace(run, leaving=True, ends_by=gone if run.ends_by is None else min(gone, run.ends_by))
+            leaving = replace(run, stopping=True, ends_by=gone if run.ends_by is None else min(gone, run.ends_by))
             self._hold(leaving, leaving.ends_by)
         for resize in plan.resizes:
             run = self._running[resize.job_id]

@@ -119,7 +119,7 @@ def derive_resources(devices: Devices, amounts: NDArray[np.int64], rows: NDArray
         mine = rows[devices.geometry[rows] == number]
         if len(mine):
             masks = np.clip(amounts[mine, devices.columns], 0, MASKS - 1)
-            amounts[np.ix_(mine, devices.profiles[number])] = geometry.most[masks].sum(axis=1)
+            amounts[np.ix_(mine, devices.profiles[number])] = geometry.instances_left[masks].sum(axis=1)
 
 
 def _geometry(node: Node) -> Geometry | None:

@@ -38,9 +38,9 @@ class Demand:
     avoid: tuple[str, ...] = ()
     """Names of excluded nodes."""
     whole_node: bool = False
-    least: int = 0
+    min_count: int = 0
     """Elastic: minimum number of replicas to start with. 0: `count`."""
-    most: int = 0
+    max_count: int = 0
     """Elastic: maximum number of replicas to grow to. 0: `count`."""
     topology: TopologyRequest | None = None
     """Required distance between the gang's replicas; equal for all roles of a gang."""
@@ -79,14 +79,14 @@ class PendingGang:
     """The state of its job cannot be written at present, so it could not be launched."""
 
     @cached_property
-    def request(self) -> Mapping[str, int]:
+    def minimum_request(self) -> Mapping[str, int]:
         """Minimum request of the whole gang, by resource."""
         return total_of(minimum_demands(self.demands))
 
     @cached_property
-    def whole(self) -> Mapping[str, int]:
+    def full_request(self) -> Mapping[str, int]:
         """Full request of the whole gang, by resource."""
-        return total_of(self.demands) if any(demand.least for demand in self.demands) else self.request
+        return total_of(self.demands) if any(demand.min_count for demand in self.demands) else self.minimum_request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,7 @@ class RunningGang:
     """GPU time attained before it was admitted or last resized, in milli-GPU-ms."""
     saved_at: int | None = None
     """Time, in ms, of its last checkpoint, if it reports them."""
-    leaving: bool = False
+    stopping: bool = False
     """It is being stopped, and releases its nodes by `ends_by`, within its grace period."""
     preemptible: bool = True
     unevictable_until: int | None = None
@@ -132,7 +132,7 @@ class RunningGang:
     """Placement after the resize for which it is being stopped. Until then `placement` is the larger on each node."""
     grace: int = 0
     """Time, in ms, that it may take to stop."""
-    ending: bool = False
+    partly_succeeded: bool = False
     """Some members have succeeded: it is not resized any more, because these would have to start again."""
 
     @property
@@ -150,7 +150,7 @@ class RunningGang:
 
     def release_time(self, now: int) -> int:
         """Returns the latest time, in ms, at which it has released what it does not keep, if it is stopped by `now`."""
-        if self.leaving and self.ends_by is not None:
+        if self.stopping and self.ends_by is not None:
             return max(self.ends_by, now)
         asked_at = self.resized_at if self.resize_to is not None and self.resized_at is not None else now
         return max(asked_at + self.grace, now)
@@ -172,8 +172,8 @@ def _demand(job: Job, role: Role) -> Demand:
         gpu_types=job.gpu_types,
         avoid=job.avoid,
         whole_node=role.whole_node,
-        least=role.min_replicas or 0,
-        most=role.max_replicas or 0,
+        min_count=role.min_replicas or 0,
+        max_count=role.max_replicas or 0,
         topology=job.topology,
     )
 
@@ -185,7 +185,7 @@ def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
 
 def _shape(d: Demand) -> Shape:
     plain = (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
-    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.least, d.most, d.topology)
+    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.min_count, d.max_count, d.topology)
 
 
 def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
@@ -253,16 +253,16 @@ def requeue_gang(run: RunningGang, now: int) -> PendingGang:
 
 def demands_as_placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
     """Returns the demands with the placed number of replicas, which for an elastic role can differ from the request."""
-    if not any(d.least or d.most for d in demands):
+    if not any(d.min_count or d.max_count for d in demands):
         return demands
     return tuple(replace(d, count=len(placement.nodes.get(d.role, ()))) for d in demands)
 
 
 def minimum_demands(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
     """Returns the demands of the smallest gang that may run: elastic roles at their minimum."""
-    if not any(d.least for d in demands):
+    if not any(d.min_count for d in demands):
         return demands
-    return tuple(replace(d, count=d.least or d.count) for d in demands)
+    return tuple(replace(d, count=d.min_count or d.count) for d in demands)
 
 
 def pending_of(state: JobState) -> PendingGang:
@@ -320,13 +320,13 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         run_time=status.run_time,
         service=status.service,
         saved_at=status.saved_at,
-        leaving=status.target in _GIVES_BACK,
+        stopping=status.target in _GIVES_BACK,
         preemptible=job.preemptible,
         unevictable_until=status.unevictable_until,
         resized_at=status.resized_at,
         resize_to=status.resize_to,
         grace=job.grace,
-        ending=status.succeeded_members > 0,
+        partly_succeeded=status.succeeded_members > 0,
     )
 
 

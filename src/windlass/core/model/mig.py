@@ -53,7 +53,7 @@ class Geometry:
         return (1 << self.slices) - 1
 
     @cached_property
-    def most(self) -> NDArray[np.int64]:
+    def instances_left(self) -> NDArray[np.int64]:
         """int64[256, P]: how many more instances of each profile fit, by the mask of free slices; exact."""
         return np.array(
             [
@@ -67,14 +67,14 @@ class Geometry:
         """Returns the profile that a resource names, if this model has it."""
         return next((p for p in self.profiles if PREFIX + p.name == resource), None)
 
-    def worth(self, mask: int) -> int:
+    def sort_key(self, mask: int) -> int:
         """Returns a sort key of masks: the number of largest profiles that still fit, then of the next largest, etc."""
-        return int(self.most[mask] @ (8 ** np.arange(len(self.profiles))[::-1]))
+        return int(self.instances_left[mask] @ (8 ** np.arange(len(self.profiles))[::-1]))
 
-    def start(self, profile: Profile, mask: int) -> int | None:
+    def best_start(self, profile: Profile, mask: int) -> int | None:
         """Returns the start after which most large instances still fit, the first of equals; None: no place is free."""
         able = [start for start in profile.starts if mask & profile.bits(start) == profile.bits(start)]
-        return max(able, key=lambda start: (self.worth(mask - profile.bits(start)), -start), default=None)
+        return max(able, key=lambda start: (self.sort_key(mask - profile.bits(start)), -start), default=None)
 
 
 def instance_number(gpu: int, start: int) -> int:

@@ -122,7 +122,7 @@ class Snapshot:
     @property
     def releasing(self) -> tuple[RunningGang, ...]:
         """Running gangs that are already being stopped or shrunk."""
-        return tuple(run for run in self.elastic_or_stopping.values() if run.leaving or run.resize_to is not None)
+        return tuple(run for run in self.elastic_or_stopping.values() if run.stopping or run.resize_to is not None)
 
     @cached_property
     def pending(self) -> tuple[PendingGang, ...]:

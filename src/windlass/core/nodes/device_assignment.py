@@ -104,9 +104,9 @@ def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -
     for _ in range(count):
         able = []
         for gpu, mask in enumerate(left):
-            start = geometry.start(profile, mask)
+            start = geometry.best_start(profile, mask)
             if start is not None:
-                loss = geometry.worth(mask) - geometry.worth(mask - profile.bits(start))
+                loss = geometry.sort_key(mask) - geometry.sort_key(mask - profile.bits(start))
                 able.append((loss, mask.bit_count(), gpu, start))
         _, _, gpu, start = min(able)
         left[gpu] -= profile.bits(start)

@@ -61,21 +61,21 @@ class FilterResult:
 class Eligibility:
     """The nodes on which one replica would fit if they were empty, and its request."""
 
-    screen: FilterResult
+    filter_result: FilterResult
     request: Request
     room: tuple[int, ...]
     """Number of replicas that fit on an empty node of each of the F sizes; at most MAX_AMOUNT."""
-    each: NDArray[np.int64]
+    request_by_column: NDArray[np.int64]
     """int64[R]: the request by column."""
-    ranked: tuple[int, ...]
+    compared_columns: tuple[int, ...]
     """Columns by which best fit compares nodes: without single GPUs and exclusive resources, if any node has others."""
     per_node: int = MAX_AMOUNT
     """Maximum number of replicas on one node: 1 for a replica that needs a node, or an exclusive resource of it, to
     itself.
     """
-    part: str = ""
+    gpu_part: str = ""
     """The resource that requests parts of GPUs."""
-    milli: int = 0
+    gpu_milli: int = 0
     """Requested thousandths of one GPU."""
     devices: Devices | None = None
     """Device columns; None: it requests no thousandths."""
@@ -85,7 +85,7 @@ class Eligibility:
     @property
     def mask(self) -> Mask:
         """bool[N]; read-only."""
-        return self.screen.mask
+        return self.filter_result.mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,14 +138,14 @@ def _eligibility(
     for column, amount in request:
         each[column] = amount
     return Eligibility(
-        screen=_filter(table, requirements, room > 0),
+        filter_result=_filter(table, requirements, room > 0),
         request=request,
         room=tuple(room.tolist()),
-        each=each,
-        ranked=_columns_in_use(table),
+        request_by_column=each,
+        compared_columns=_columns_in_use(table),
         per_node=per_node,
-        part=requirements.part,
-        milli=demand.resources.get(GPU_MILLI, 0),
+        gpu_part=requirements.part,
+        gpu_milli=demand.resources.get(GPU_MILLI, 0),
         devices=table.devices if demand.resources.get(GPU_MILLI, 0) else None,
         capacity=table.capacity if demand.whole_node else None,
     )
@@ -199,7 +199,7 @@ def _room_for_one(free: Amounts, able: Eligibility, mask: Mask) -> Counts:
     for column, amount in able.request:
         fits &= free[:, column] >= amount
     if able.devices is not None:
-        fits &= (free[:, able.devices.columns] >= able.milli).any(axis=1) & able.devices.milli
+        fits &= (free[:, able.devices.columns] >= able.gpu_milli).any(axis=1) & able.devices.milli
     if able.capacity is not None:
         fits &= (free >= able.capacity).all(axis=1)
     return fits.astype(np.int64)
@@ -218,9 +218,9 @@ def _room(able: Eligibility, free: Amounts, column: int, amount: int, rows: Mask
 def room_when_empty(able: Eligibility, most: int) -> int:
     """Returns the number of replicas that fit on the eligible nodes when empty, at most `most` on each."""
     if most == 1:
-        return able.screen.eligible
+        return able.filter_result.eligible
     # sizes are few, and plain numbers are then faster than arrays
-    return sum([nodes * (min(most, room)) for room, nodes in zip(able.room, able.screen.sizes, strict=True)])
+    return sum([nodes * (min(most, room)) for room, nodes in zip(able.room, able.filter_result.sizes, strict=True)])
 
 
 def with_all_nodes_up(table: NodeTable) -> NodeTable:

@@ -19,9 +19,9 @@ class FreeCapacity:
 
     columns: tuple[Amounts, ...]
     """By resource, int64[M]; not negative."""
-    alike: Counts
+    nodes_per_kind: Counts
     """int64[M]: number of nodes of each kind."""
-    sort_of: NDArray[np.intp]
+    kind_of: NDArray[np.intp]
     """int[E]: kind of each of the E eligible nodes."""
     rows: Mask
     """bool[N]: the eligible nodes."""
@@ -39,20 +39,20 @@ class FreeCapacity:
         if able.devices is not None or able.capacity is not None or not able.request:
             return np.array(room_by_resource(able, np.column_stack(self.columns), most, self.rows))
         most = min(most, able.per_node)
-        found = np.empty((len(able.request), len(self.alike)), dtype=np.int64)
+        found = np.empty((len(able.request), len(self.nodes_per_kind)), dtype=np.int64)
         for place, (column, amount) in enumerate(able.request):
             np.floor_divide(self.columns[column], amount, out=found[place])
         return np.minimum(found, most, out=found)
 
     def count(self, room: Counts) -> int:
         """Returns the sum over all nodes of an amount per kind (int64[M])."""
-        return int(room @ self.alike)
+        return int(room @ self.nodes_per_kind)
 
     def binding(self, able: Eligibility, rooms: Amounts) -> tuple[int, int]:
         """Returns (column, amount) of the resource that alone admits the fewest replicas; the scarcer of equals."""
         if len(able.request) < 2:
             return able.request[0] if able.request else (0, 0)
-        return able.request[int((rooms @ self.alike).argmin())]
+        return able.request[int((rooms @ self.nodes_per_kind).argmin())]
 
 
 class FreeCapacities:
@@ -64,7 +64,7 @@ class FreeCapacities:
 
     def of(self, able: Eligibility) -> FreeCapacity:
         """Returns the free capacity of the eligible nodes; of empty ones only, if a replica needs a node to itself."""
-        key = able.screen, able.capacity is not None
+        key = able.filter_result, able.capacity is not None
         if key not in self._found:
             self._found[key] = self._of(able)
         return self._found[key]
@@ -98,8 +98,8 @@ class FreeCapacities:
 def _sum_up(amounts: Amounts, alike: Counts, sort_of: NDArray[np.intp], rows: Mask) -> FreeCapacity:
     return FreeCapacity(
         columns=tuple(np.ascontiguousarray(amounts.T)),
-        alike=alike,
-        sort_of=sort_of,
+        nodes_per_kind=alike,
+        kind_of=sort_of,
         rows=rows,
         total=tuple((alike @ amounts).tolist()),
         most=tuple(amounts.max(axis=0, initial=0).tolist()),

@@ -28,7 +28,7 @@ class Level:
 
     name: str
     bounds: Bounds
-    named: NDArray[np.bool_]
+    has_name: NDArray[np.bool_]
     """bool[D]: False for a domain of nodes whose place names no domain at this level."""
 
 
@@ -59,5 +59,5 @@ def _level(table: NodeTable, number: int) -> Level:
     return Level(
         name=table.topology.levels[number],
         bounds=np.append(starts, len(table.nodes)),
-        named=np.array([any(place) for place in places], dtype=np.bool_),
+        has_name=np.array([any(place) for place in places], dtype=np.bool_),
     )

@@ -68,7 +68,7 @@ def _choose(
 
 def _keys(free: Amounts, able: Eligibility, rows: Rows, score: Score | None) -> list[Counts]:
     """Returns the sort keys of rows, most significant first; the smaller is taken first."""
-    left = [free[rows, column] for column in able.ranked]
+    left = [free[rows, column] for column in able.compared_columns]
     return left if score is None else [score(rows), *left]
 
 

@@ -35,12 +35,12 @@ def place_largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]
     stay whole.
     """
     whole = attempt(demands)
-    role = next((d for d in demands if 0 < d.least < d.count), None)
+    role = next((d for d in demands if 0 < d.min_count < d.count), None)
     if whole is not None or role is None:
         return whole
     best = attempt(minimum_demands(demands))
     size = max(role.topology.slice, 1) if role.topology else 1
-    low, high = role.least // size, (role.count - 1) // size
+    low, high = role.min_count // size, (role.count - 1) // size
     while best is not None and low < high:
         middle = (low + high + 1) // 2
         found = attempt(tuple(replace(d, count=middle * size) if d is role else d for d in demands))
@@ -51,15 +51,15 @@ def place_largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]
 
 def elastic_role(run: RunningGang) -> Demand | None:
     """Returns the role whose number of replicas may change; None: no role."""
-    elastic = next((demand for demand in run.demands if demand.least or demand.most), None)
-    return None if elastic is None or run.ending or fixed_size_reason([elastic]) else elastic
+    elastic = next((demand for demand in run.demands if demand.min_count or demand.max_count), None)
+    return None if elastic is None or run.partly_succeeded or fixed_size_reason([elastic]) else elastic
 
 
 def fixed_size_reason(demands: Iterable[Demand]) -> str:
     """Returns the reason why the size of an elastic gang is fixed while it runs; "": it may change."""
     for demand in demands:
         near = demand.topology
-        if (demand.least or demand.most) and near is not None and (near.spread or near.slice):
+        if (demand.min_count or demand.max_count) and near is not None and (near.spread or near.slice):
             return f"role {demand.role} is not resized while it runs: its replicas are {format_request(near)}"
     return ""
 
@@ -67,7 +67,7 @@ def fixed_size_reason(demands: Iterable[Demand]) -> str:
 def surplus_replicas(run: RunningGang) -> int:
     """Returns the number of replicas above the minimum."""
     role = elastic_role(run)
-    return 0 if role is None else max(role.count - (role.least or role.count), 0)
+    return 0 if role is None else max(role.count - (role.min_count or role.count), 0)
 
 
 def release_order(table: NodeTable, run: RunningGang, nodes_first: Sequence[int]) -> list[int]:

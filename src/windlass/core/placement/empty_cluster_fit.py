@@ -28,7 +28,7 @@ def fits_empty(table: NodeTable, gang: PendingGang) -> bool:
 def _fits_empty(table: NodeTable, gang: PendingGang) -> bool:
     first = gang.demands[0]
     if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
-        least = first.least or first.count
+        least = first.min_count or first.count
         return room_when_empty(eligibility(table, first), least) >= least
     key = ("fits", gang.shape)
     found: bool | None = table.derived.get(key)

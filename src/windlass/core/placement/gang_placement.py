@@ -141,7 +141,11 @@ def _candidate_states(state: _PlacementState, demands: Sequence[Demand]) -> Iter
 
 def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
     able = eligibility(table, demand)
-    return able.screen.eligible, [-int(able.each[column]) for column in able.ranked], demand.role
+    return (
+        able.filter_result.eligible,
+        [-int(able.request_by_column[column]) for column in able.compared_columns],
+        demand.role,
+    )
 
 
 def _place_in_order(state: _PlacementState, demands: Sequence[Demand]) -> _Roles | None:
@@ -210,9 +214,9 @@ def _role_placement(
     if able.capacity is not None:
         amounts = able.capacity[rows]
     elif len(counts_by_row) == 1:
-        amounts = able.each[None] * counts_by_row[0][1]
+        amounts = able.request_by_column[None] * counts_by_row[0][1]
     else:
-        amounts = able.each * np.array([[replicas] for _, replicas in counts_by_row])
+        amounts = able.request_by_column * np.array([[replicas] for _, replicas in counts_by_row])
     if table.devices is None:
         return _RolePlacement(counts_by_row, (), Grant(rows, amounts))
     devices: list[Numbers] = []

@@ -65,7 +65,7 @@ def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None,
     if score is not None and len(rows) > 1:
         scores = score(rows + first)
         rows = rows[scores == scores.min()]
-    *before, last = able.ranked
+    *before, last = able.compared_columns
     for column in before:
         if len(rows) == 1:
             break
@@ -76,7 +76,7 @@ def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None,
 
 def _by_left_over(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> Rows:
     """Returns the order of rows by score, then by free amounts in the axis' order; stable, so then by row."""
-    keys = [free[rows, column] for column in able.ranked]
+    keys = [free[rows, column] for column in able.compared_columns]
     if score is not None:
         keys.insert(0, score(rows + first))
     order: Rows = np.lexsort(keys[::-1])

@@ -117,7 +117,7 @@ def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) 
     if short is None:
         return None
     domains = find_topology_shortage(
-        _counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near
+        _counts(free, table, short.demand), eligibility(table, short.demand).filter_result, table, near
     )
     name = domain_name(table, domains.level, span.start)
     return short._replace(enough=True, near=replace(domains, limiting_domain=name, fits=short.fits, room=short.fits))
@@ -133,7 +133,7 @@ def _role_shortage(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, 
     rooms = stock.rooms(able, demand.count)
     counts = np.minimum.reduce(rooms, axis=0)
     room = stock.count(counts)
-    near = _domain_shortage(counts[stock.sort_of], able, table, demand) if room >= demand.count else None
+    near = _domain_shortage(counts[stock.kind_of], able, table, demand) if room >= demand.count else None
     if near is None and room >= demand.count:
         return None
     column, each = stock.binding(able, rooms)
@@ -146,9 +146,9 @@ def _role_shortage(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, 
         enough=all(stock.total[column] >= amount * demand.count for column, amount in able.request),
         freest=stock.most[column] if each else 0,
         nodes_with_free=stock.nodes[column] if each else 0,
-        eligible=able.screen.eligible,
+        eligible=able.filter_result.eligible,
         fits=near.fits if near else room,
-        lost=able.screen.counts,
+        lost=able.filter_result.counts,
         full=stock.count(counts == 0),
         near=near,
     )
@@ -162,7 +162,7 @@ def _domain_shortage(counts: Counts, able: Eligibility, table: NodeTable, demand
     by_row[able.mask] = counts
     if choose_domains(by_row, able.mask, table, demand.count, demand.topology) is not None:
         return None
-    return find_topology_shortage(by_row, able.screen, table, demand.topology)
+    return find_topology_shortage(by_row, able.filter_result, table, demand.topology)
 
 
 def capacity_verdict(short: Shortage) -> Verdict:

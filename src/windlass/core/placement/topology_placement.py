@@ -90,7 +90,7 @@ def candidate_domains(
     for level in _levels_to_try(number, required=request.required):
         where = levels_of(table)[level]
         left = _left(roles, where)
-        able = np.flatnonzero((left >= 0) & (_left(resources, where) >= 0) & where.named)
+        able = np.flatnonzero((left >= 0) & (_left(resources, where) >= 0) & where.has_name)
         tightest_first = able[np.argsort(left[able], kind="stable")]
         for domain in [*tightest_first[:_MAX_DOMAINS].tolist(), *tightest_first[_MAX_DOMAINS:][-1:].tolist()]:
             yield Span(*where.bounds[domain : domain + 2].tolist())
@@ -101,15 +101,15 @@ def candidate_domains(
 def roomiest_domain(roles: Sequence[Room], table: NodeTable, request: TopologyRequest) -> Span | None:
     """Returns the domain in which the most constrained role has most left; None: that level has no domain."""
     number = level_number(table, request.level)
-    if number is None or not (where := levels_of(table)[number]).named.any():
+    if number is None or not (where := levels_of(table)[number]).has_name.any():
         return None
-    domain = int(np.where(where.named, _left(roles, where), -MAX_AMOUNT).argmax())
+    domain = int(np.where(where.has_name, _left(roles, where), -MAX_AMOUNT).argmax())
     return Span(*where.bounds[domain : domain + 2].tolist())
 
 
 def _left(rooms: Sequence[Room], where: Level) -> Counts:
     """Returns int64[D]: what each domain has left of its scarcest requirement; negative if it lacks any."""
-    least: Counts = np.full(len(where.named), MAX_AMOUNT)
+    least: Counts = np.full(len(where.has_name), MAX_AMOUNT)
     for room, wanted in rooms:
         np.minimum(least, np.add.reduceat(room, where.bounds[:-1]) - wanted, out=least)
     return least
@@ -128,8 +128,8 @@ def _count_domains(counts: Counts, table: NodeTable, asked: int) -> DomainCounts
     Levels below it whose domains are single nodes are left out: they add nothing.
     """
     known = levels_of(table)
-    if asked != CLUSTER and not known[asked].named.all():
-        counts = counts * known[asked].named[table.domains[:, asked]]
+    if asked != CLUSTER and not known[asked].has_name.all():
+        counts = counts * known[asked].has_name[table.domains[:, asked]]
     counted = [level.bounds for n, level in enumerate(known) if n <= asked or len(level.bounds) <= len(counts)]
     return count_by_domain(counts, counted)
 
@@ -138,7 +138,7 @@ def _parts(
     found: DomainCounts, able: Mask, table: NodeTable, wanted: int, level: int, request: TopologyRequest
 ) -> Parts | None:
     if request.spread:
-        there = np.logical_or.reduceat(able, found.bounds[level][:-1]) & levels_of(table)[level].named
+        there = np.logical_or.reduceat(able, found.bounds[level][:-1]) & levels_of(table)[level].has_name
         return _spread(found, np.flatnonzero(there), wanted, level, required=request.required)
     if request.slice:
         return _sliced(found, wanted, level, request.slice)

@@ -47,8 +47,8 @@ def find_topology_shortage(
         return TopologyShortage(request, -1, 0, 0, "", 0, ())
     level = levels_of(table)[number]
     room = np.add.reduceat(counts, level.bounds[:-1])
-    able = np.flatnonzero(_any(filtered.mask, level.bounds) & level.named)
-    excluded = _excluded_domains(filtered, level.bounds, level.named)
+    able = np.flatnonzero(_any(filtered.mask, level.bounds) & level.has_name)
+    excluded = _excluded_domains(filtered, level.bounds, level.has_name)
     if not len(able):
         return TopologyShortage(request, number, 0, 0, "", 0, excluded)
     there = room[able]
@@ -79,7 +79,7 @@ def check_topology_request(table: NodeTable, demands: Sequence[Demand]) -> str:
         return f"the cluster's topology has no level {request.level}; {hint}"
     if request.slice < 0 or (request.slice and request.spread):
         return "topology: slice must be at least 1 and cannot be combined with spread"
-    sizes = ((demand.role, size) for demand in demands for size in (demand.count, demand.least, demand.most))
+    sizes = ((demand.role, size) for demand in demands for size in (demand.count, demand.min_count, demand.max_count))
     for role, size in sizes:
         if request.slice and size % request.slice:
             return f"{size} replicas of {role}: {size} is not a multiple of the slice size {request.slice}"

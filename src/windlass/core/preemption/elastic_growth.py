@@ -86,7 +86,7 @@ def _growable(idle: IdleCapacity) -> list[_Candidate]:
     found = []
     for run in idle.snapshot.running.values():
         role = elastic_role(run)
-        if role is None or role.count >= role.most or run.leaving or run.resize_to is not None:
+        if role is None or role.count >= role.max_count or run.stopping or run.resize_to is not None:
             continue
         if run.id not in idle.stopped and _can_stay(idle.snapshot.table, run):
             found.append(_Candidate(run, role))
@@ -137,7 +137,7 @@ class _Room:
             asked = replace(role, count=count)
             return self._has_quota(each, count) and fits(free, self._table, [asked])
 
-        low, high = 0, role.most - role.count
+        low, high = 0, role.max_count - role.count
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if able(middle) else (low, middle - 1)

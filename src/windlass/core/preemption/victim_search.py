@@ -393,7 +393,7 @@ def expected_releases(
     """Yields releases that are already under way: of gangs being stopped or shrunk, and for others in this plan."""
     table, grants = snapshot.table, snapshot.grants
     for run in releasing:
-        if run.leaving:
+        if run.stopping:
             yield VictimRelease(run, grants[run.id], total_of(run.demands), whole=True)
         elif run.resize_to is not None:
             after = finish_resize(table, run, grants[run.id])

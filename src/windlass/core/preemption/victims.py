@@ -113,13 +113,13 @@ class VictimCandidates:
     @cached_property
     def _stoppable(self) -> list[RunningGang]:
         running = self._snapshot.running.values()
-        free = [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
+        free = [run for run in running if run.preemptible and not run.stopping and run.resize_to is None]
         return [run for run in free if not run.is_unevictable(self._now)]
 
     def unevictable(self, gang: PendingGang) -> list[RunningGang]:
         """Gangs that only a refused eviction keeps from being candidates, as far as queues and priorities tell."""
         running = self._snapshot.running.values()
-        refused = [run for run in running if run.is_unevictable(self._now) and run.preemptible and not run.leaving]
+        refused = [run for run in running if run.is_unevictable(self._now) and run.preemptible and not run.stopping]
         return [run for run in refused if self._may_give((run.queue, run.priority), gang)]
 
     def _may_give(self, rank: tuple[str, int], gang: PendingGang) -> bool:
@@ -133,7 +133,7 @@ class VictimCandidates:
 
     def _may_have_borrowed(self, queue: str) -> bool:
         quota, drawn = self._tree.quota.get(queue, {}), self._usage.charged(queue)
-        limited = self._tree.limited.get(queue, ())
+        limited = self._tree.limited_resources.get(queue, ())
         return queue in self._tree.children or any(drawn.get(name, 0) > quota.get(name, 0) for name in limited)
 
     @property
@@ -185,7 +185,7 @@ class VictimCandidates:
 
     @cached_property
     def _elastic(self) -> Mask:
-        return np.array([any(d.least for d in run.demands) for run in self.by_cost], dtype=np.bool_)
+        return np.array([any(d.min_count for d in run.demands) for run in self.by_cost], dtype=np.bool_)
 
     @cached_property
     def _borrowed(self) -> Mapping[str, int]:
@@ -239,15 +239,17 @@ def _is_within_quota(shares: Shares, request: PreemptionRequest, queue: str, hol
         return True
     branch = theirs[: theirs.index(meeting)]
     disputed = [
-        name for name in tree.disputed.get(meeting, ()) if charge(request.amounts, name) > 0 and charge(holds, name) > 0
+        name
+        for name in tree.contested_resources.get(meeting, ())
+        if charge(request.amounts, name) > 0 and charge(holds, name) > 0
     ]
     return any(not _has_borrowed(shares, branch, meeting, name) for name in disputed)
 
 
 def _has_borrowed(shares: Shares, branch: Sequence[str], meeting: str, resource: str) -> bool:
     if not branch:
-        return shares.own_borrows(meeting, resource)
-    return all(shares.borrows(level, resource) for level in branch)
+        return shares.is_own_borrowing(meeting, resource)
+    return all(shares.is_borrowing(level, resource) for level in branch)
 
 
 def _borrowed(usage: QueueUsage, capacity: Amounts, queue: str) -> int:

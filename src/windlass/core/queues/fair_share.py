@@ -53,31 +53,31 @@ class Shares:
         """Returns the share of the queue's own jobs alone, with weight 1, which ranks them against the queues below."""
         return self._share(self.usage.own(queue), NOTHING, 1)
 
-    def within(self, queue: str, level: str, request: Amounts) -> bool:
+    def is_within_quota(self, queue: str, level: str, request: Amounts) -> bool:
         """Tells whether `level` holds at most its own quota after the queue, at or below it, takes the request."""
         path = self.tree.path.get(queue, ())
         if not path or level == path[-1]:
             return True
         place = path.index(level) + 1
         drawn, quota = self.usage.charged(level), self.tree.quota[level]
-        for name in self.tree.disputed[path[place]]:
+        for name in self.tree.contested_resources[path[place]]:
             requested = charge(request, name)
             more = increase_along(self.usage, path[:place], name, requested)
             if requested > 0 and drawn.get(name, 0) + more > quota.get(name, 0):
                 return False
         return True
 
-    def own_within(self, queue: str, request: Amounts) -> bool:
+    def is_own_within_quota(self, queue: str, request: Amounts) -> bool:
         """Tells the same for the own jobs of a queue that has children."""
         own, nominal = self.usage.own(queue), self.tree.queues[queue].nominal
-        requested = {name: charge(request, name) for name in self.tree.disputed[queue]}
+        requested = {name: charge(request, name) for name in self.tree.contested_resources[queue]}
         return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in requested.items() if more > 0)
 
-    def borrows(self, level: str, resource: str) -> bool:
+    def is_borrowing(self, level: str, resource: str) -> bool:
         """Tells whether a queue and all below it hold more of a resource than their quota."""
         return self.usage.charged(level).get(resource, 0) > self.tree.quota[level].get(resource, 0)
 
-    def own_borrows(self, queue: str, resource: str) -> bool:
+    def is_own_borrowing(self, queue: str, resource: str) -> bool:
         """Tells whether the own jobs of a queue with children hold more of a resource than its own nominal quota."""
         return self.usage.own(queue).get(resource, 0) > charge(self.tree.queues[queue].nominal, resource)
 
@@ -107,15 +107,21 @@ def can_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim
     taker_path, loser_path, meeting = _branches(tree, taker, loser)
     if not meeting or taker == loser:
         return False
-    stays = shares.within(taker, taker_path[-1], request) if taker_path else shares.own_within(taker, request)
+    stays = (
+        shares.is_within_quota(taker, taker_path[-1], request)
+        if taker_path
+        else shares.is_own_within_quota(taker, request)
+    )
     return stays and any(
         charge(request, name) > 0
         and (victim is None or charge(victim, name) > 0)
         and (
-            all(shares.borrows(level, name) for level in loser_path) if loser_path else shares.own_borrows(loser, name)
+            all(shares.is_borrowing(level, name) for level in loser_path)
+            if loser_path
+            else shares.is_own_borrowing(loser, name)
         )
         and _borrows_itself(shares, loser, name)
-        for name in tree.disputed[meeting]
+        for name in tree.contested_resources[meeting]
     )
 
 
@@ -138,7 +144,7 @@ def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Seque
     return not any(
         after.charged(level).get(name, 0) > max(before.charged(level).get(name, 0), tree.quota[level].get(name, 0))
         for level, parent in pairwise(tree.path.get(taker, ())[max(heights, default=0) :])
-        for name in tree.disputed[parent]
+        for name in tree.contested_resources[parent]
     )
 
 
@@ -187,4 +193,4 @@ def _branches(tree: Tree, one: str, other: str) -> tuple[tuple[str, ...], tuple[
 
 def _borrows_itself(shares: Shares, loser: str, resource: str) -> bool:
     """Tells whether own jobs may lose a resource: those of a queue with children only beyond its own nominal quota."""
-    return loser not in shares.tree.children or shares.own_borrows(loser, resource)
+    return loser not in shares.tree.children or shares.is_own_borrowing(loser, resource)

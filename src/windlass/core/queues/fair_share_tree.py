@@ -150,7 +150,7 @@ class FairShareTree:
         if not found:
             return None
         head, node.representative = found[0]
-        if len(found) > 1 and not self._shares.within(node.queue, node.queue, head.gang.request):
+        if len(found) > 1 and not self._shares.is_within_quota(node.queue, node.queue, head.gang.minimum_request):
             head, node.representative = min(found, key=lambda each: each[0].turn)
         return head, node
 
@@ -159,10 +159,14 @@ class FairShareTree:
         if node.share is None:
             node.share = shares.own_share(node.queue) if node.own else shares.share(node.queue)
         rank = -head.gang.priority if self._priority_first else 0
-        if not shares.tree.limited.get(leaf.queue):
+        if not shares.tree.limited_resources.get(leaf.queue):
             return False, rank, node.share, head.turn
-        request = head.gang.request
-        stays = shares.own_within(leaf.queue, request) if node.own else shares.within(leaf.queue, node.queue, request)
+        request = head.gang.minimum_request
+        stays = (
+            shares.is_own_within_quota(leaf.queue, request)
+            if node.own
+            else shares.is_within_quota(leaf.queue, node.queue, request)
+        )
         return not stays, rank, node.share, head.turn
 
 

@@ -79,8 +79,8 @@ def _exceeds_borrowing(usage: QueueUsage, gang: PendingGang) -> bool:
     Such a gang does not represent the gangs of its queue that stay within that quota: it cannot start before them
     anyway.
     """
-    return claim_queue(usage.tree, gang.queue, gang.request) != gang.queue and bool(
-        exceeds_available(usage, gang.queue, gang.request)
+    return claim_queue(usage.tree, gang.queue, gang.minimum_request) != gang.queue and bool(
+        exceeds_available(usage, gang.queue, gang.minimum_request)
     )
 
 
@@ -91,7 +91,7 @@ def iterate_by_fair_share(
     usage = shares.usage.copy()
     for gang in QueueOrder(classes, shares.follow(usage), priority_first=priority_first):
         yield gang.id
-        usage.add(gang.queue, gang.user, gang.whole)
+        usage.add(gang.queue, gang.user, gang.full_request)
 
 
 class LazyOrder(Sequence[str]):

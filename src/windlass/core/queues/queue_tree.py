@@ -37,7 +37,7 @@ class Tree:
     """The queue itself, its parent, and so on up to its root."""
     children: Mapping[str, tuple[str, ...]]
     """Sorted by name, of the queues that have any."""
-    limited: Mapping[str, frozenset[str]]
+    limited_resources: Mapping[str, frozenset[str]]
     """Resources that any queue of the whole tree names in a quota; all others are unlimited."""
     quota: Mapping[str, Amounts]
     """Own nominal quota plus what the children lend, of the resources that any queue from here down names."""
@@ -45,11 +45,11 @@ class Tree:
     """The part of `quota` that a lending limit keeps back."""
     borrowing: Mapping[str, Amounts]
     """Limits on borrowing, of the queues that have a parent."""
-    disputed: Mapping[str, frozenset[str]]
+    contested_resources: Mapping[str, frozenset[str]]
     """For queues with children: resources of which some child has a quota. For the other resources, which only queues
     further up name, no child has a part of its own: none of them borrows it, and none can reclaim it.
     """
-    keeps: bool
+    has_unlent_quota: bool
     """Some queue keeps a part back."""
     job_limited: frozenset[str]
     """Queues that limit the number of running jobs, or the usage per user."""
@@ -150,12 +150,14 @@ def _tree_of(identity: _Identity) -> Tree:
         queues=queues,
         path=path,
         children={name: tuple(below) for name, below in children.items()},
-        limited={name: limited[path[name][-1]] for name in queues},
+        limited_resources={name: limited[path[name][-1]] for name in queues},
         quota=quota,
         unlent=kept,
         borrowing={name: _scale(queues[name].borrowing) if len(path[name]) > 1 else {} for name in queues},
-        disputed={name: frozenset().union(*(quota[child] for child in below)) for name, below in children.items()},
-        keeps=any(kept.values()),
+        contested_resources={
+            name: frozenset().union(*(quota[child] for child in below)) for name, below in children.items()
+        },
+        has_unlent_quota=any(kept.values()),
         job_limited=frozenset(name for name, q in queues.items() if q.max_running or q.user_running or q.user_limits),
         faults=faults,
     )
@@ -210,7 +212,7 @@ def _idle_limits(tree: Tree, queue: Queue, kind: str) -> Iterator[QueueFault]:
             text = f"it has no parent, so there is no queue to {'borrow from' if kind == 'borrowing' else 'lend to'}"
             yield QueueFault(queue.name, kind, f"{text}; give it one, or leave {kind} out")
             return
-        has = tree.limited[queue.name] if kind == "borrowing" else tree.quota[queue.name]
+        has = tree.limited_resources[queue.name] if kind == "borrowing" else tree.quota[queue.name]
         if resource not in has:
             owner = "no queue of its tree has a" if kind == "borrowing" else "it has no"
             yield QueueFault(

@@ -27,7 +27,7 @@ def queue_named(queues: Mapping[str, Queue], name: str) -> Queue | None:
 def available_quota(usage: QueueUsage, queue: str, resource: str) -> int | None:
     """Returns how much more of a resource the queue may take now; negative if it holds too much. None: unlimited."""
     tree = usage.tree
-    if resource not in tree.limited.get(queue, _NO_LIMIT):
+    if resource not in tree.limited_resources.get(queue, _NO_LIMIT):
         return None
     *below, root = tree.path[queue]
     left = tree.quota[root].get(resource, 0) - usage.charged(root).get(resource, 0)
@@ -84,7 +84,7 @@ def increase_along(usage: QueueUsage, path: Sequence[str], resource: str, amount
 
     A queue that keeps a part back draws on its parent only with what goes beyond that part.
     """
-    if usage.tree.keeps:
+    if usage.tree.has_unlent_quota:
         for name in path[:-1]:
             kept = usage.tree.unlent[name].get(resource, 0)
             used = usage.charged(name).get(resource, 0)
@@ -191,7 +191,7 @@ def _fits_own_quota(reserved_usage: QueueUsage, queue: str, resource: str, amoun
 
 def _limited_request(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]]:
     """Yields the limited resources of a request and their amounts, by name."""
-    for name in sorted(tree.limited.get(queue, _NO_LIMIT)):
+    for name in sorted(tree.limited_resources.get(queue, _NO_LIMIT)):
         if (requested := charge(request, name)) > 0:
             yield name, requested
 

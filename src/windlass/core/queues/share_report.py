@@ -187,7 +187,7 @@ def _claim(tree: Tree, name: str, resource: str, requested: int) -> Claim:
 def _borrowed_amounts(usage: QueueUsage, name: str) -> dict[str, int]:
     """Returns what a queue that has a parent holds beyond its quota."""
     quota, used = usage.tree.quota[name], usage.charged(name)
-    limited = usage.tree.limited[name]
+    limited = usage.tree.limited_resources[name]
     return {r: over for r, amount in used.items() if r in limited and (over := amount - quota.get(r, 0)) > 0}
 
 
@@ -196,7 +196,7 @@ def _lent(usage: QueueUsage) -> dict[str, dict[str, int]]:
     tree, lent = usage.tree, dict[str, dict[str, int]]()
     for parent, children in tree.children.items():
         own = usage.own(parent)
-        for resource in tree.disputed[parent]:
+        for resource in tree.contested_resources[parent]:
             idle = {name: _idle(usage, name, resource) for name in children}
             nominal = charge(tree.queues[parent].nominal, resource)
             borrowed = sum(_borrowed_amounts(usage, name).get(resource, 0) for name in children)

@@ -71,7 +71,7 @@ class QueueUsage:
 
         Kueue's `usage` of a resource node.
         """
-        if not self.tree.keeps or queue not in self.tree.children:
+        if not self.tree.has_unlent_quota or queue not in self.tree.children:
             return self.total(queue)
         if queue not in self._charged:
             sums = self._charged[queue] = dict(self._own_sums(queue))

@@ -163,7 +163,7 @@ def _until(starting: deque[TimedRelease], moment: int) -> Iterator[TimedRelease]
 def _shrinking(snapshot: Snapshot, now: int) -> Iterator[EarlyRelease]:
     """Yields the releases of gangs that are being shrunk."""
     for run in snapshot.elastic_or_stopping.values():
-        if run.resize_to is not None and not run.leaving:
+        if run.resize_to is not None and not run.stopping:
             at = min(run.release_time(now), max(end_of(run), now))
             yield EarlyRelease(run.id, at, finish_resize(snapshot.table, run, snapshot.grants[run.id]).freed)
 

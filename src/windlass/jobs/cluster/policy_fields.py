@@ -25,7 +25,7 @@ POLICY: Table = (
     Field(
         "order",
         "Order in which waiting jobs are considered. "
-        + " ".join(f"{name}: {order.about}." for name, order in ORDERS.items()),
+        + " ".join(f"{name}: {order.description}." for name, order in ORDERS.items()),
         choice(tuple(ORDERS)),
         default=_PLAIN.order,
         example="fair",
@@ -95,7 +95,7 @@ POLICY: Table = (
     ),
     Field(
         "scoring",
-        "How nodes are chosen among those with room. " + " ".join(f"{n}: {s.about}." for n, s in SCORES.items()),
+        "How nodes are chosen among those with room. " + " ".join(f"{n}: {s.description}." for n, s in SCORES.items()),
         choice(tuple(SCORES)),
         default=_PLAIN.scoring,
         example="fgd",

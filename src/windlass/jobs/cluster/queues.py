@@ -138,9 +138,9 @@ def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Itera
 def warnings_of(queues: Iterable[Queue]) -> Iterator[str]:
     """Warnings for what is valid and perhaps not intended: queues without a limit beside queues with one."""
     tree = tree_of({queue.name: queue for queue in queues})
-    limited = frozenset[str]().union(*tree.limited.values())
+    limited = frozenset[str]().union(*tree.limited_resources.values())
     for root in (name for name, path in tree.path.items() if len(path) == 1):
-        if free := sorted(limited - tree.limited.get(root, frozenset())):
+        if free := sorted(limited - tree.limited_resources.get(root, frozenset())):
             yield (
                 f"queue {root} has no quota of {', '.join(free)}: its jobs may hold all that other queues have a quota "
                 "of, and none can ask for its own back; give it a quota (0 closes it), or a parent"

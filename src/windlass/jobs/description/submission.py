@@ -21,7 +21,7 @@ class Submission:
     """Members that may run at a time; 0: all that fit."""
     source: str = ""
     """Origin of the job: a file, or the command line."""
-    launcher_said: bool = field(default=False, compare=False)
+    is_launcher_explicit: bool = field(default=False, compare=False)
     """Whether the user named a launcher; else a backend may choose a better one than plain."""
 
 

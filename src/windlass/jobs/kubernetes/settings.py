@@ -34,5 +34,5 @@ class Settings:
     """Image that installs kubectl for the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
     agent_image: str = AGENT_IMAGE
     """The operator's own image, with the entry point `windlass`: it packs the agent for pods."""
-    agents: str = ""
+    agent_endpoint: str = ""
     """HOST:PORT of the operator's endpoint for agents; empty: agents agree on their members among themselves."""

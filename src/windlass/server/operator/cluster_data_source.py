@@ -80,7 +80,7 @@ class ClusterDataSource:
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""
-        return [gang.state for gang in self._backend.jobs if gang.fit.held]
+        return [gang.state for gang in self._backend.jobs if gang.fit.waiting_reason]
 
     # --- jobs --------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class ClusterDataSource:
 
     def _here(self, job_id: str) -> JobState | None:
         gang = self._backend.jobs.get(job_id)
-        return gang.state if gang is not None and (gang.stored is not None or gang.fit.held) else None
+        return gang.state if gang is not None and (gang.stored is not None or gang.fit.waiting_reason) else None
 
     def _ended(self) -> list[JobState]:
         """Ended jobs whose objects still exist."""

@@ -58,8 +58,8 @@ def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> N
         backend.external.say(job_id, verdict.message)
         return
     reason = verdict.reason.value
-    if gang.notes.waits_reason != reason or changes_materially(gang.notes.waits, verdict.message):
-        gang.notes.waits, gang.notes.waits_reason, gang.notes.stale = verdict.message, reason, True
+    if gang.notes.pending_reason != reason or changes_materially(gang.notes.pending_message, verdict.message):
+        gang.notes.pending_message, gang.notes.pending_reason, gang.notes.needs_write = verdict.message, reason, True
         backend.changed.mark(gang)
     backend.pending.say(job_id, verdict.message, lambda: backend.pods.owned(gang.home.uid))
 
@@ -67,5 +67,5 @@ def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> N
 def _forget(backend: KubernetesBackend, job_id: str) -> None:
     gang: Gang | None = backend.jobs.get(job_id)
     if gang is not None:
-        gang.notes.waits = gang.notes.waits_reason = ""
+        gang.notes.pending_message = gang.notes.pending_reason = ""
     backend.pending.forget(job_id)

@@ -95,11 +95,11 @@ def _lease_settings(options: OperatorOptions, port: int) -> LeaseSettings:
 def _agents(options: OperatorOptions) -> tuple[BackendSettings, tuple[str, int] | None]:
     """Backend settings with the address for agents, and the address and port to listen on."""
     kinds = options.backend.kinds
-    if not kinds.agents:
+    if not kinds.agent_endpoint:
         return options.backend, None
     port = options.agents_port or _free_port(options.host)
-    host, _, named = kinds.agents.rpartition(":")
-    kinds = replace(kinds, agents=f"{host}:{port}" if named == "0" else kinds.agents)
+    host, _, named = kinds.agent_endpoint.rpartition(":")
+    kinds = replace(kinds, agent_endpoint=f"{host}:{port}" if named == "0" else kinds.agent_endpoint)
     return replace(options.backend, kinds=kinds), (options.host, port)
 
 

@@ -10,7 +10,7 @@ from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.pods.agent_pods import FILE, FOLDER
 from windlass.jobs.kubernetes.settings import Settings
 
-SETTINGS = Settings(agent_image="windlass:9", agents="operator.windlass-system.svc:8081")
+SETTINGS = Settings(agent_image="windlass:9", agent_endpoint="operator.windlass-system.svc:8081")
 TOKEN = "windlass.dev/agent-token"  # noqa: S105 - an annotation's name
 
 

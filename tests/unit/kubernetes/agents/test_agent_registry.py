@@ -64,7 +64,7 @@ class Operator:
         self.pods = {f"{name}-{at}": pod(f"{name}-{at}") for name in self.gangs for at in (0, 1)}
         self.recorded: list[Any] = []
         pods: Any = SimpleNamespace(get=lambda _namespace, name: self.pods.get(name))
-        events: Any = SimpleNamespace(tell=self.recorded.append)
+        events: Any = SimpleNamespace(record=self.recorded.append)
         access = BackendAccess(pods, events, lambda _event: None, lambda _gang: None, lambda: 1_000)
         self.registry = AgentRegistry(access, lambda pod: self.gangs[pod.metadata.name[0]])
 

@@ -59,7 +59,7 @@ class Cluster:
 
     def __init__(self, *nodes: str, api: RecordedApi | None = None) -> None:
         self.api, self.now, self.versions = api or RecordedApi(), NOON, 0
-        settings = BackendSettings(settle=0, settling=0)
+        settings = BackendSettings(cluster_settling=0, failure_settling=0)
         self.backend = KubernetesBackend(self.api, lambda: self.now, settings)  # type: ignore[arg-type]
         for name in nodes:
             self.put_node(name)

@@ -154,11 +154,11 @@ def test_a_repaired_spec_is_applied_and_the_stored_one_is_removed() -> None:
     text = status_of(gang, gang.status, 0)[readable_spec.FIELD]
     repaired = with_state(training(version=3, generation=3, nodes=4), RUNNING)
     repaired["status"][readable_spec.FIELD] = text
-    gang.notes.stale = False
+    gang.notes.needs_write = False
     case.reader.update(TRAINING, repaired)
-    assert gang.wanted is not None
-    assert gang.wanted[1].members == 4
-    assert gang.notes.stale
+    assert gang.requested_spec is not None
+    assert gang.requested_spec[1].members == 4
+    assert gang.notes.needs_write
     assert status_of(gang, gang.status, 0)[readable_spec.FIELD] is None
 
 

@@ -43,7 +43,7 @@ def stale_gang(name: str) -> Gang:
     server.object = copy.deepcopy(server.object)
     server.object["metadata"] |= {"name": name, "uid": name}
     gang = gang_of(server)
-    gang.stored, gang.notes.stale = Stored(7, 1, RUNNING), True
+    gang.stored, gang.notes.needs_write = Stored(7, 1, RUNNING), True
     return gang
 
 

@@ -167,14 +167,14 @@ class GangAgents:
         return running >= pending.generation or self._backend.now() - pending.at > _RECOVERY_TIMEOUT_MS
 
     def _announce(self, reason: str, action: str, note: str) -> None:
-        self._backend.events.tell(EventRecord(self.gang.home, reason, action, note, self._backend.now()))
+        self._backend.events.record(EventRecord(self.gang.home, reason, action, note, self._backend.now()))
 
     def _write_progress(self, **more: str | int) -> None:
         """Writes the gang's progress into its status, if it has changed."""
         notes, now, generation = self.gang.notes, self._backend.now(), self.rendezvous.state.generation
         after = training_status(notes.training, self.rendezvous.telemetry, generation, now, **more)
         if after != notes.training and generation:
-            notes.training, notes.stale, self._written_at = after, True, now
+            notes.training, notes.needs_write, self._written_at = after, True, now
             self._backend.mark_changed(self.gang)
 
 

@@ -35,9 +35,9 @@ class ObjectVersion:
     """Generation of the object at `read`: it changes with the spec only."""
     gone: bool = False
     """The object is deleted: it cannot be written."""
-    unsure: list[Stored] = field(default_factory=list)
+    unconfirmed_writes: list[Stored] = field(default_factory=list)
     """States whose write has failed, and may have been carried out all the same."""
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    write_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the object is written."""
 
 
@@ -45,7 +45,7 @@ class ObjectVersion:
 class ClusterFit:
     """Result of resolving a job's names in its cluster. Written by the job store."""
 
-    held: str = ""
+    waiting_reason: str = ""
     """The reason why the controller does not know the job yet; "" if it does."""
     to_choose: tuple[str, ...] = ()
     """Claims whose volumes are provisioned near the first pod that mounts them."""
@@ -77,15 +77,15 @@ class DependentState:
 class StatusNotes:
     """Parts of a job's status that are not the controller's state; several parts of the backend write them."""
 
-    stale: bool = False
+    needs_write: bool = False
     """Something has changed that the status shows and no commit writes."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """`status.training`, as agents reported it."""
-    waits: str = ""
+    pending_message: str = ""
     """Reason for which the job waits in the queue, as a sentence."""
-    waits_reason: str = ""
+    pending_reason: str = ""
     """The same as a reason in one word."""
-    trouble: str = ""
+    creation_error: str = ""
     """The reason why its pods or dependent objects cannot be created at present."""
     not_written: str = ""
     """The reason why the controller's last state could not be written. Nothing else is written meanwhile."""
@@ -112,7 +112,7 @@ class Gang:
     job: Job
     """The job as the controller knows it."""
     number: int
-    wanted: tuple[ParsedJob, Job] | None = None
+    requested_spec: tuple[ParsedJob, Job] | None = None
     """Spec that its object requests, if it applies to the next start only."""
     last_readable: str = ""
     """Its spec for the status (`readable_spec`), while the object's own spec has a fault; else ""."""
@@ -137,10 +137,10 @@ class Gang:
         """Status that was last committed; for a job that the controller does not know yet, the reason why not."""
         if self.stored:
             return self.stored.status
-        if not self.fit.held:
+        if not self.fit.waiting_reason:
             return Status()
         made = milliseconds(self.parsed.manifest["metadata"].get("creationTimestamp"))
-        return Status(reason=WAITING, message=self.fit.held, created_at=made or 0)
+        return Status(reason=WAITING, message=self.fit.waiting_reason, created_at=made or 0)
 
     @property
     def state(self) -> JobState:
@@ -172,13 +172,13 @@ class Gang:
         if revision_of(manifest) > (self.stored.revision if self.stored else 0):
             return False
         self.version.known = version_of(manifest)
-        spec = self.parsed.manifest.get("spec")  # the requested spec takes effect later, by `wanted`
+        spec = self.parsed.manifest.get("spec")  # the requested spec takes effect later, by `requested_spec`
         self.parsed = replace(self.parsed, manifest={**manifest, "spec": spec})
         return True
 
     def respecify(self, parsed: ParsedJob, job: Job) -> None:
         """Replaces the job by another one, also in the known object."""
-        self.wanted, self.job = None, job
+        self.requested_spec, self.job = None, job
         manifest = {**self.parsed.manifest, "spec": parsed.manifest["spec"]}
         self.parsed, self._names.made_for = replace(parsed, manifest=manifest), (0, ())
 

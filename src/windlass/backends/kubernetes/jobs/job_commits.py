@@ -68,7 +68,7 @@ class JobCommits:
         phase = state.status.phase
         await state_writes.write_state(self.connection, gang, state, status_of(gang, state.status, self.now()))
         if gang.notes.not_written:
-            gang.notes.not_written, gang.notes.stale = "", True
+            gang.notes.not_written, gang.notes.needs_write = "", True
         self.specs.apply_requested(gang)
         if phase is Phase.SUSPENDED:
             self.gangs.delete_pods(gang)
@@ -97,11 +97,13 @@ class JobCommits:
             gang = self.store.get(job_id)
             if gang is not None and gang.notes.not_written != error:
                 gang.notes.not_written = error
-                events.tell(EventRecord(gang.home, NOT_WRITTEN, "Commit", f"{_NOT_WRITTEN_NOTE}: {error}", self.now()))
+                events.record(
+                    EventRecord(gang.home, NOT_WRITTEN, "Commit", f"{_NOT_WRITTEN_NOTE}: {error}", self.now())
+                )
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
         """Records an Event for the last transition of each job."""
         for last in {each.job_id: each for each in transitions}.values():
             if (gang := self.store.get(last.job_id)) is not None:
                 reason = last.event if last.event == RECOVERED else last.after
-                events.tell(EventRecord(gang.home, reason, last.event, last.message or reason, last.at))
+                events.record(EventRecord(gang.home, reason, last.event, last.message or reason, last.at))

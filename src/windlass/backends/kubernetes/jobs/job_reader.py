@@ -187,11 +187,11 @@ class JobReader:
         if isinstance(parsed, Fault):
             self._reports.report_fault(gang.home, manifest, f"{parsed}{_CONTINUES}")
             gang.last_readable = _readable_text(gang, metadata)
-            gang.notes.stale = True
+            gang.notes.needs_write = True
             self._specs.changed(gang)
             return
         self._reports.forget_faults(gang.home.uid)
-        gang.notes.stale |= bool(gang.last_readable)
+        gang.notes.needs_write |= bool(gang.last_readable)
         gang.last_readable = ""
         self._specs.apply(gang, parsed)
 
@@ -211,7 +211,7 @@ def _state_of(manifest: Manifest) -> tuple[Stored | None, str]:
 
 def _readable_text(gang: Gang, metadata: Manifest | None = None) -> str:
     """Returns the spec that the owner last requested without a fault, as a text for the status."""
-    parsed = gang.wanted[0] if gang.wanted else gang.parsed
+    parsed = gang.requested_spec[0] if gang.requested_spec else gang.parsed
     return gang.last_readable or readable_spec.text_of(parsed, metadata or gang.parsed.manifest["metadata"])
 
 

@@ -44,10 +44,10 @@ class JobReports:
         """Reports a job that is new to the controller; one that must wait for the cluster is reported to its owner."""
         gang.stored = None
         is_to_end = has_cancel_annotation(gang.parsed.manifest)
-        if gang.fit.held and not is_to_end:
-            self._report_wait(gang, gang.fit.held)
+        if gang.fit.waiting_reason and not is_to_end:
+            self._report_wait(gang, gang.fit.waiting_reason)
             return
-        gang.fit.held = ""
+        gang.fit.waiting_reason = ""
         gang.number = self._allocate_number()
         self._inject(JobArrived(gang.id, gang.number, gang.job))
         if is_to_end:
@@ -55,9 +55,9 @@ class JobReports:
 
     def report_cancel(self, gang: Gang) -> bool:
         """Reports that a job is to end. Returns False if the controller has nothing to end."""
-        if gang.fit.held and not gang.version.gone and has_cancel_annotation(gang.parsed.manifest):
+        if gang.fit.waiting_reason and not gang.version.gone and has_cancel_annotation(gang.parsed.manifest):
             self.report_arrival(gang)
-        elif gang.fit.held or gang.status.phase in TERMINAL:
+        elif gang.fit.waiting_reason or gang.status.phase in TERMINAL:
             return False
         elif not gang.deleted:
             gang.deleted = True
@@ -72,7 +72,7 @@ class JobReports:
 
     def report_missed_requests(self, gang: Gang) -> None:
         """Reports a request that the owner made while no controller led."""
-        requested, status = gang.wanted[1] if gang.wanted else gang.job, gang.status
+        requested, status = gang.requested_spec[1] if gang.requested_spec else gang.job, gang.status
         if status.phase in TERMINAL:
             return
         is_suspended = status.phase is Phase.SUSPENDED or status.target is Target.SUSPEND
@@ -101,7 +101,9 @@ class JobReports:
 
     def _report_wait(self, gang: Gang, why: str) -> None:
         created = Phase.CREATED.value
-        self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.held == why))
+        self._refuse(
+            Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.waiting_reason == why)
+        )
 
 
 def has_cancel_annotation(manifest: Manifest) -> bool:

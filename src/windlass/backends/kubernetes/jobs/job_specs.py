@@ -41,16 +41,18 @@ class JobSpecs:
         """Resolves the job of a manifest for the controller."""
         found = self._resolve_names(gang.parsed)
         gang.job = job_as_placed(found.job, gang.stored.status.placement if gang.stored else None)
-        gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
-        gang.fit.held = "" if gang.stored else found.trouble  # the controller knows every job that has a state
+        gang.requested_spec = None if gang.job == found.job else (gang.parsed, found.job)
+        gang.fit.waiting_reason = (
+            "" if gang.stored else found.trouble
+        )  # the controller knows every job that has a state
         gang.fit.to_choose = found.to_choose
 
     def apply(self, gang: Gang, parsed: ParsedJob) -> None:
         """Applies a changed spec: suspends or resumes the job, or changes it for its next start."""
         found = self._resolve_names(parsed)
-        before = gang.wanted[1] if gang.wanted else gang.job
-        was_held = bool(gang.fit.held)
-        gang.fit.held = found.trouble if was_held else ""
+        before = gang.requested_spec[1] if gang.requested_spec else gang.job
+        was_held = bool(gang.fit.waiting_reason)
+        gang.fit.waiting_reason = found.trouble if was_held else ""
         if before.suspend != found.job.suspend:
             self._reports.report_suspension(gang, found.job)
         self._request(gang, parsed, found.job)
@@ -59,18 +61,18 @@ class JobSpecs:
 
     def apply_requested(self, gang: Gang) -> None:
         """Changes the job in the controller to the requested one, if the gang can change already."""
-        if gang.wanted is None or not can_change(gang.state, gang.wanted[1]):
+        if gang.requested_spec is None or not can_change(gang.state, gang.requested_spec[1]):
             return
-        gang.respecify(*gang.wanted)
+        gang.respecify(*gang.requested_spec)
         self._inject(JobChanged(gang.id, gang.job))
         self.changed(gang)
 
     def resolve_again(self, changed: ChangedNames) -> None:
         """Resolves names again after the cluster has changed: jobs that were held may arrive."""
-        for gang in [gang for gang in self._store if gang.fit.held]:
+        for gang in [gang for gang in self._store if gang.fit.waiting_reason]:
             self.resolve(gang)
             self._reports.report_arrival(gang)
-        for gang in [gang for gang in self._store if gang.fit.to_choose and not gang.fit.held]:
+        for gang in [gang for gang in self._store if gang.fit.to_choose and not gang.fit.waiting_reason]:
             if gang.status.phase not in TERMINAL:
                 self._resolve_volumes(gang)
         for gang in [gang for gang in self._store if changed.concern(gang.home.namespace)]:
@@ -79,14 +81,14 @@ class JobSpecs:
 
     def _resolve_references(self, gang: Gang) -> None:
         """Resolves the names in a job again: the queue of its namespace, a level of the topology."""
-        parsed, requested = gang.wanted or (gang.parsed, gang.job)
+        parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
         found = self._resolve_names(parsed)
         if not found.trouble and found.job != requested:
             self._request(gang, parsed, found.job)
 
     def _resolve_volumes(self, gang: Gang) -> None:
         """Resolves again a job whose volumes were provisioned: its next start is to be near them."""
-        parsed, requested = gang.wanted or (gang.parsed, gang.job)
+        parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
         found = self._resolve_names(parsed)
         if found.trouble or found.to_choose == gang.fit.to_choose:
             return
@@ -95,5 +97,5 @@ class JobSpecs:
             self._request(gang, parsed, found.job)
 
     def _request(self, gang: Gang, parsed: ParsedJob, job: Job) -> None:
-        gang.wanted = parsed, job
+        gang.requested_spec = parsed, job
         self.apply_requested(gang)

@@ -156,12 +156,15 @@ class PodExecutor:
             await self.binding.at_once.wait_until_idle(_MAX_DELAY_S)
             await request_until_answered(lambda: self.dependents.make(gang, self._wanted_by(gang, run), running))
         except ApiError as error:
-            gang.notes.trouble, gang.notes.stale = f"its dependent objects cannot be created: {error}", True
-            self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
+            gang.notes.creation_error, gang.notes.needs_write = (
+                f"its dependent objects cannot be created: {error}",
+                True,
+            )
+            self._on_trouble(f"{gang.id}: {gang.notes.creation_error}")
             self._tasks.start(self._accompany_later(gang))
         else:
-            gang.notes.stale |= bool(gang.notes.trouble)
-            gang.notes.trouble = ""
+            gang.notes.needs_write |= bool(gang.notes.creation_error)
+            gang.notes.creation_error = ""
         finally:
             run.accompanying = False
             self._mark(gang)

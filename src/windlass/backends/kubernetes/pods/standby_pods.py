@@ -62,9 +62,9 @@ class StandbyPods:
 
     async def _create(self, gang: Gang, generation: int, discards: int) -> None:
         troubles = await self._create_pods(gang, generation, discards)
-        before = gang.notes.trouble
-        gang.notes.trouble = f"its pods cannot be created: {troubles[0]}" if troubles else ""
-        gang.notes.stale |= before != gang.notes.trouble
+        before = gang.notes.creation_error
+        gang.notes.creation_error = f"its pods cannot be created: {troubles[0]}" if troubles else ""
+        gang.notes.needs_write |= before != gang.notes.creation_error
         self._mark(gang)
         if troubles:
             await asyncio.sleep(_RETRY_S)

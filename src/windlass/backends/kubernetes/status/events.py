@@ -39,14 +39,14 @@ class EventRecord:
 
 
 class EventRecorder:
-    """Background writer of events; `tell` returns at once."""
+    """Background writer of events; `record` returns at once."""
 
     def __init__(self, connection: Connection, urgent: PriorityLimiter, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
         self._news: asyncio.Queue[EventRecord] = asyncio.Queue(_MAX_QUEUED_EVENTS)
         self._workers: list[asyncio.Task[None]] = []
 
-    def tell(self, news: EventRecord) -> None:
+    def record(self, news: EventRecord) -> None:
         """Queues an event, unless too many wait already."""
         if not self._workers:
             loop = asyncio.get_running_loop()

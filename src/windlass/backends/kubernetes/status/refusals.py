@@ -46,7 +46,7 @@ class Refusals:
             self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
         )
 
-    def tell(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
         """Queues a refusal for its object."""
         self._refused[refusal.home.uid] = refusal
         self._writer.mark(refusal.home.uid)

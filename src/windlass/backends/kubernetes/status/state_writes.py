@@ -30,14 +30,14 @@ class DeposedError(Exception):
 
 async def write_state(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     """Writes a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
-    async with gang.version.writing:
+    async with gang.version.write_lock:
         if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
             await _write(connection, gang, state, said)
 
 
 async def write_status(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
     """Writes only the rest of the status. Raises ApiError, Unreachable."""
-    async with gang.version.writing:
+    async with gang.version.write_lock:
         home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
         body = {"metadata": about, "status": _changes(gang, said)}
         if gang.version.gone:
@@ -117,15 +117,15 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
                 said = {}  # the rest of the status is written with the next state
                 continue
             if not error.is_conflict:
-                gang.version.unsure.append(new)
+                gang.version.unconfirmed_writes.append(new)
                 raise
             if await _look_again(connection, gang, new, deadline):
                 return
             continue
         except Unreachable:
-            gang.version.unsure.append(new)
+            gang.version.unconfirmed_writes.append(new)
             raise
-        gang.version.unsure.clear()
+        gang.version.unconfirmed_writes.clear()
         gang.stored, gang.number = new, new.number
         gang.learn(answer)
         return
@@ -153,7 +153,7 @@ async def _look_again(connection: Connection, gang: Gang, new: Stored, deadline:
         raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
     is_ours = there == new
     revision = gang.stored.revision if gang.stored else 0
-    if is_ours or (there is not None and there in gang.version.unsure):
+    if is_ours or (there is not None and there in gang.version.unconfirmed_writes):
         gang.stored, gang.number = there, new.number
     elif (there.revision if there else 0) != revision:
         raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")

@@ -35,7 +35,7 @@ _COUNTED = ("replicaStatuses", "jobsStatus")
 def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     """The status of a job without the controller's state."""
     before = gang.parsed.manifest.get("status") or {}
-    waits, reason = gang.notes.trouble or gang.notes.waits, gang.notes.waits_reason
+    waits, reason = gang.notes.creation_error or gang.notes.pending_message, gang.notes.pending_reason
     counts, failing = _counts(gang), _failing(gang)
     said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may be gone by now
@@ -88,10 +88,15 @@ class StatusWriter:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def write_if_changed(self, gang: Gang) -> None:
-        """Writes the gang's status if it has changed, now or soon. `gang.notes.stale`: it may have changed."""
-        if not gang.notes.stale or gang.stored is None or gang.home.uid in self._under_way or not _is_writable(gang):
+        """Writes the gang's status if it has changed, now or soon. `gang.notes.needs_write`: it may have changed."""
+        if (
+            not gang.notes.needs_write
+            or gang.stored is None
+            or gang.home.uid in self._under_way
+            or not _is_writable(gang)
+        ):
             return
-        gang.notes.stale = False
+        gang.notes.needs_write = False
         if not self._is_news(gang):
             return
         task = asyncio.get_running_loop().create_task(self._write(gang))
@@ -120,7 +125,7 @@ class StatusWriter:
             except BackendError:  # the next attempt or commit writes it
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause)
-            gang.notes.stale = False
+            gang.notes.needs_write = False
 
 
 def _is_writable(gang: Gang) -> bool:

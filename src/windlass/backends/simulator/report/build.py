@@ -47,7 +47,7 @@ def build(experiment: Experiment, runs: Sequence[PolicyRun]) -> Report:
 def _policy(name: str, policy: Policy) -> dict[str, Any]:
     values = {each.name: getattr(policy, each.name) for each in fields(policy)}
     settings = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-    return {"name": name, "about": ORDERS[policy.order].about, **settings}
+    return {"name": name, "about": ORDERS[policy.order].description, **settings}
 
 
 def _figure(figure: Figure, runs: Sequence[PolicyRun], policies: list[str]) -> dict[str, Any]:

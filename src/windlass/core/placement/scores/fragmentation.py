@@ -85,7 +85,7 @@ def typical_demands_of(table: NodeTable, demands: Weighted) -> TypicalDemands:
     return TypicalDemands(
         weights=np.array([weight for _, weight in demands], dtype=np.int64),
         accepts=np.array([able.mask for able in ables], dtype=np.bool_).reshape(len(ables), -1).T,
-        plain=tuple((column, np.array([able.each[column] for able in ables])) for column in asked),
+        plain=tuple((column, np.array([able.request_by_column[column] for able in ables])) for column in asked),
         gpus=np.array(gpus, dtype=np.int64),
         thresholds=thresholds,
         level=np.searchsorted(thresholds, wants),
@@ -159,4 +159,6 @@ def without_gpu_part(
 
 
 def _without(typical: TypicalDemands, left: FreeGpus, able: Eligibility) -> tuple[Counts, ...]:
-    return tuple(there - able.each[column] for (column, _), there in zip(typical.plain, left.plain, strict=True))
+    return tuple(
+        there - able.request_by_column[column] for (column, _), there in zip(typical.plain, left.plain, strict=True)
+    )

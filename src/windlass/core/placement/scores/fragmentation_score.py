@@ -80,19 +80,21 @@ class FragmentationChooser:
         cache, able, typical, count = self._cache, self._able, self._cache.typical, len(rows)
         before = free_gpus_of(cache.table, typical, self._free, rows)
         fit = cache.fit(before, self._free)
-        if not able.milli:
-            after = without_whole_gpus(typical, before, able, int(able.each[cache.gpu]))
+        if not able.gpu_milli:
+            after = without_whole_gpus(typical, before, able, int(able.request_by_column[cache.gpu]))
             wasted = fragmentation(typical, join_free_gpus(before, after))
             return _steps(wasted[count:] - wasted[:count]) * _FIT_RANGE + fit, 0
         # 1. every GPU that has enough
         parts = self._free[rows, cache.columns]
-        nodes, numbers = (parts >= able.milli).nonzero()
+        nodes, numbers = (parts >= able.gpu_milli).nonzero()
         had = parts[nodes, numbers]
-        after = without_gpu_part(typical, before.of(nodes), able, had, able.milli)
+        after = without_gpu_part(typical, before.of(nodes), able, had, able.gpu_milli)
         wasted = fragmentation(typical, join_free_gpus(before, after))
         growth = wasted[count:] - wasted[nodes]
         if cache.worth is not None:
-            growth += _PRICE_WEIGHT * (cache.worth[had] - cache.worth[had - able.milli] - cache.worth[able.milli])
+            growth += _PRICE_WEIGHT * (
+                cache.worth[had] - cache.worth[had - able.gpu_milli] - cache.worth[able.gpu_milli]
+            )
         costs = _steps(growth)
         # 2. on each node the GPU of least cost, then the tightest, then the lowest number; each node has one
         devices = parts.shape[1]
@@ -160,7 +162,7 @@ def chooser(
     """Returns the chooser for this demand; None for whole nodes, for MIG profiles, and without typical demands."""
     if not policy.typical_demands or demand.whole_node:
         return None
-    if able.part not in ("", GPU_MILLI):
+    if able.gpu_part not in ("", GPU_MILLI):
         return None
     key = ("scoring", policy.scoring)
     cache: _ScoreCache | None = table.derived.get(key)

@@ -35,7 +35,7 @@ ChooserFunction: TypeAlias = Callable[[Policy, NodeTable, Amounts, Demand, Eligi
 class NodeScore:
     """One score of nodes."""
 
-    about: str
+    description: str
     """One phrase for help texts."""
     chooser: ChooserFunction
     uses_typical_demands: bool = False

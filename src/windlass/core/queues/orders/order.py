@@ -20,7 +20,7 @@ KeyFunction: TypeAlias = Callable[[PendingGang, Policy], Key]
 class Order:
     """One order of waiting gangs."""
 
-    about: str
+    description: str
     """One phrase for help texts."""
     key: KeyFunction
     """The smaller key goes first."""

@@ -35,9 +35,9 @@ TYPES = ReplicaTypes(
     "mpiReplicaSpecs",
     (LAUNCHER, WORKER),
     "Never",
-    single=(LAUNCHER,),
-    needed=(LAUNCHER,),
-    counts={WORKER: 0},
+    single_types=(LAUNCHER,),
+    required_types=(LAUNCHER,),
+    default_counts={WORKER: 0},
     fold_case=False,
 )
 _KUBECTL_VOLUME = "mpi-job-kubectl"

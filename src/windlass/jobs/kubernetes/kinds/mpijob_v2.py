@@ -34,7 +34,7 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-TYPES = replace(mpijob_v1.TYPES, restarts={LAUNCHER: "OnFailure"})
+TYPES = replace(mpijob_v1.TYPES, default_restart_policies={LAUNCHER: "OnFailure"})
 _SSH_VOLUME = "ssh-auth"
 _ROOTS_KEYS = "/root/.ssh"
 _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"

@@ -24,7 +24,7 @@ from windlass.launch.replica_names import replica_name
 
 MASTER, WORKER = "Master", "Worker"
 PORT = Port("pytorch", "pytorchjob-port", 23456)
-TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single=(MASTER,))
+TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single_types=(MASTER,))
 _PROCS = ("auto", "cpu", "gpu", "xpu")
 
 

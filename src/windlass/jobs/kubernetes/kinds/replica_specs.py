@@ -34,19 +34,19 @@ class ReplicaTypes:
     specs: str
     """The field of `spec` that holds them: "pytorchReplicaSpecs"."""
     types: tuple[str, ...]
-    restart: str
+    default_restart_policy: str
     """The restart policy where none is written."""
     port: Port | None = None
     """None: no container need have a name, and no port is added."""
-    single: tuple[str, ...] = ()
+    single_types: tuple[str, ...] = ()
     """Types with at most one pod."""
-    needed: tuple[str, ...] = ()
+    required_types: tuple[str, ...] = ()
     fold_case: bool = True
     """`worker` is accepted for `Worker`."""
-    fewest: int = 1
-    counts: Mapping[str, int] = field(default_factory=dict)
+    min_replicas: int = 1
+    default_counts: Mapping[str, int] = field(default_factory=dict)
     """Replicas of a type where none are written, if not one."""
-    restarts: Mapping[str, str] = field(default_factory=dict)
+    default_restart_policies: Mapping[str, str] = field(default_factory=dict)
     """The restart policy of a type where none is written, if not the kind's."""
 
 
@@ -61,7 +61,7 @@ def replica_specs(spec: ManifestField, kind: ReplicaTypes) -> tuple[Replicas, ..
         if known in found:
             entry.refuse(f"is the {known} a second time; write it once")
         found[known] = entry
-    for needed in kind.needed:
+    for needed in kind.required_types:
         if needed not in found:
             written.refuse(f"has no {needed}; every job of this kind has one")
     replicas = tuple(_replicas(name, found[name], kind) for name in kind.types if name in found)
@@ -79,16 +79,18 @@ def _type(name: str, entry: ManifestField, kind: ReplicaTypes) -> str:
 
 
 def _replicas(name: str, entry: ManifestField, kind: ReplicaTypes) -> Replicas:
-    default = kind.counts.get(name, 1)
+    default = kind.default_counts.get(name, 1)
     count = entry["replicas"].integer(0, MAX_REPLICAS)
     count = default if count is None else count
-    if name in kind.single and count != 1:
+    if name in kind.single_types and count != 1:
         entry["replicas"].refuse(f"must be 1: a job has one {name}")
-    if count < min(kind.fewest, default):
-        entry["replicas"].refuse(f"must be at least {kind.fewest}; leave the {name} out instead")
+    if count < min(kind.min_replicas, default):
+        entry["replicas"].refuse(f"must be at least {kind.min_replicas}; leave the {name} out instead")
     template = entry["template"]
     check_template(template, kind.port)
-    restart = entry["restartPolicy"].choice(RESTART_POLICIES, kind.restarts.get(name, kind.restart))
+    restart = entry["restartPolicy"].choice(
+        RESTART_POLICIES, kind.default_restart_policies.get(name, kind.default_restart_policy)
+    )
     return Replicas(name, str(entry.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
 
 

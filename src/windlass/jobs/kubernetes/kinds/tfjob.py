@@ -20,7 +20,7 @@ from windlass.launch.tf_config import VARIABLE, cluster_of, tf_config
 
 CHIEF, MASTER, WORKER = "Chief", "Master", "Worker"
 PORT = Port("tensorflow", "tfjob-port", 2222)
-TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"), "Never", PORT, fewest=0)
+TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"), "Never", PORT, min_replicas=0)
 ALL_WORKERS = "AllWorkers"
 
 

@@ -113,7 +113,7 @@ def _procs(manifest: ManifestField, runtime: Runtime) -> str:
     requests = pod_requests(ManifestField(_trainer_replicas(runtime).template, ("spec", "trainer"))["spec"])
     gpus, cpus = requests.get(GPU, 0), requests.get("cpu", 0) // 1000
     if runtime.framework == "mpi":
-        slots = runtime.policy["numProcPerNode"].integer(1) or 1
+        slots = runtime.ml_policy["numProcPerNode"].integer(1) or 1
         return str(gpus if slots == 1 and gpus > 1 else slots)
     if runtime.framework == "torch":
         return "auto" if gpus else str(max(1, cpus))
@@ -173,7 +173,7 @@ def _with_mpi(parsed: ParsedJob, runtime: Runtime, spec: Manifest, *, launcher: 
     items.append({"key": "ssh-publickey", "path": "authorized_keys", "mode": 0o644})
     secret = {"secretName": f"{parsed.name}-{_SSH}", "defaultMode": 0o400, "items": items}
     volumes: list[Manifest] = [{"name": _SSH, "secret": secret}]
-    mounts = [{"name": _SSH, "mountPath": runtime.policy["sshAuthMountPath"].text() or "/root/.ssh"}]
+    mounts = [{"name": _SSH, "mountPath": runtime.ml_policy["sshAuthMountPath"].text() or "/root/.ssh"}]
     if launcher:
         files = [{"key": trainer.HOSTFILE, "path": trainer.HOSTFILE, "mode": 0o444}]
         volumes.append({"name": _HOSTS, "configMap": {"name": f"{parsed.name}-{_HOSTS}", "items": files}})
@@ -205,7 +205,7 @@ def _secret(parsed: ParsedJob) -> Manifest:
 
 def _hostfile(parsed: ParsedJob, runtime: Runtime) -> Manifest:
     """The config map with the hostfile: pods in the order of the runtime's jobs, the launcher if it runs as a node."""
-    computes = runtime.policy["runLauncherAsNode"].flag()
+    computes = runtime.ml_policy["runLauncherAsNode"].flag()
     hosts = [
         f"{replica_name(parsed.name, each.name_infix, index)}.{_subdomain(parsed, runtime)}"
         for each in parsed.replicas

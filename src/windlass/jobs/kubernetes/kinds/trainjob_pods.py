@@ -28,7 +28,7 @@ class Runtime:
     spec: ManifestField
     framework: str
     """One of FRAMEWORKS; empty: pods have no variables."""
-    policy: ManifestField
+    ml_policy: ManifestField
     """The framework's part of `mlPolicy`."""
     replicas: tuple[Replicas, ...]
 

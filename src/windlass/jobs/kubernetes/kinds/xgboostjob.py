@@ -19,7 +19,9 @@ from windlass.launch.xgboostjob import XGBoostGang, environment
 
 MASTER, WORKER = "Master", "Worker"
 PORT = Port("xgboost", "xgboostjob-port", 9999)
-TYPES = ReplicaTypes("xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single=(MASTER,), needed=(MASTER,), fewest=0)
+TYPES = ReplicaTypes(
+    "xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single_types=(MASTER,), required_types=(MASTER,), min_replicas=0
+)
 
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:

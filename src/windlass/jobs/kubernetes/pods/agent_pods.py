@@ -50,7 +50,7 @@ def with_agent(
     made = {**spec, "containers": containers}
     if way == INJECT:
         made = with_additions(made, initContainers=[_packer(settings)], volumes=[{"name": _NAME, "emptyDir": {}}])
-    if not settings.agents:
+    if not settings.agent_endpoint:
         return {**template, "spec": made}
     about = template.get("metadata") or {}
     # The backend fills it in when it creates the pod: values known here are no secret.
@@ -63,7 +63,7 @@ def with_agent(
 
 def with_membership(spec: Manifest, parsed: ParsedJob, container: str, pod: str) -> Manifest:
     """Returns the spec of one pod with the variables by which its agent joins the rendezvous."""
-    if not parsed.settings.agents:
+    if not parsed.settings.agent_endpoint:
         return spec
     return with_env(spec, [*_membership(parsed, container, spec, pod), _token()], container)
 
@@ -99,7 +99,7 @@ def _packer(settings: Settings) -> Manifest:
 def _membership(parsed: ParsedJob, container: str, spec: Manifest, pod: str) -> Sequence[EnvVar]:
     main = next(each for each in spec["containers"] if each["name"] == container)
     variables = {
-        wire.CONTROLLER: parsed.settings.agents,
+        wire.CONTROLLER: parsed.settings.agent_endpoint,
         wire.AGENT_NAME: f"{parsed.namespace}/{pod}",
         wire.TERMINATION_MESSAGE_PATH: main.get("terminationMessagePath") or _TERMINATION_LOG,
     }
