@@ -1,4 +1,4 @@
-"""Entry point of the agent: of `windlass agent`, of `python -m windlass.agent`, and of the packed file."""
+"""Entry point of `windlass agent`, of `python -m windlass.agent`, and of the file that `windlass agent pack` writes."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 A backend reports such jobs from `commit`, each with a reason; everything else of the turn is durable then. What the
 controller decides about a deferred job meanwhile is added to what is held back, so that the retry writes its latest
-state. Its commands are performed after the retry has succeeded. A launch is not held back but withdrawn, since the job
-would hold its nodes meanwhile: the controller queues the job again. All other jobs go on. Pure; times are ms.
+state. Its commands are performed after the retry has succeeded. A new launch is cancelled instead of retried
+(its job would hold nodes meanwhile), and the controller queues the job again. A repeated launch is retried. All other
+jobs go on. No I/O; times are ms.
 
 A turn costs time in proportion to its own size, and not to the number of deferred jobs. The controller waits for each
 retry, so retries that fail slowly are followed by a pause: they take at most a tenth of its time, or 3 s in each 30 s.

@@ -1,4 +1,4 @@
-"""Selects the target of a verb, the state folder of this machine or a Kubernetes cluster; options that verbs share."""
+"""Finds where a subcommand runs: the local daemon or a cluster. Also defines the options that subcommands share."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def resolve_context(on: str, namespace: str = "") -> str | None:
 
 
 def controller_client(on: str, namespace: str, state: Path | None) -> ControllerClient:
-    """Returns a client of the controller. Raises ApiError NO_DAEMON without a daemon; a cluster is checked by calls."""
+    """Returns a client of the controller. Raises ApiError NO_DAEMON without a daemon.
+
+    A cluster is contacted only at the first call.
+    """
     context = resolve_context(on, namespace)
     if context is not None:
         return _cluster(context, namespace)

@@ -1,4 +1,4 @@
-"""The changes of one turn of the controller."""
+"""Collects what one turn (one pass of the control loop) changes: job states, history lines, commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class Turn:
         self.forgotten: list[str] = []
 
     def add_state(self, state: JobState, before: JobState | None, cause: str, now: int) -> None:
-        """Adds a state that was `before`, with a line of history if users see a difference."""
+        """Adds a job's new state, with a line of history if users see a difference.
+
+        `before` is its previous state, None for a new job.
+        """
         self.states[state.id] = state
         old, status = before.status if before else None, state.status
         if old is None or (old.phase, old.reason, old.message) != (status.phase, status.reason, status.message):

@@ -1,4 +1,4 @@
-"""All definitions of kinds that Windlass brings, in groups that an installation can select."""
+"""The CustomResourceDefinitions that Windlass installs, in selectable groups."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
@@ -66,6 +67,16 @@ def test_a_gang_that_counts_towards_the_limit_is_stopped() -> None:
     young = schedule(ledger.snapshot(), NOW)
     assert (young.preemptions, young.due) == ((), NOW + 1), "time alone will help"
     assert [each.job_id for each in schedule(ledger.snapshot(), NOW + 1).preemptions] == ["r-2"]
+
+
+@pytest.mark.parametrize(("queue", "expected"), [("default", NOW + 1), ("other", None)])
+def test_only_young_elastic_gangs_of_its_own_queue_may_shrink_later_for_an_equal_gang(queue, expected) -> None:
+    ledger = ledger_of(nodes(1), elastic(1, {"n1": 4}, 1, queue=queue))
+    ledger.set_cluster(nodes(1), [Queue("default"), Queue("other")], None, Policy(min_runtime=600_001))
+    snapshot = ledger.snapshot()
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.usage_by_queue, snapshot.usage_by_user)
+    candidates = VictimCandidates(snapshot, NOW, usage)
+    assert candidates.next_preemptible_at(waiting(9, demand(1, 8))) == expected
 
 
 def test_a_plan_is_due_when_the_next_gang_may_be_stopped_for_unsearched_gangs() -> None:

@@ -1,10 +1,10 @@
 """The fork server's process: imports the modules that ranks need, forks children on request, reports their ends.
 
-It has one thread, no CUDA context and no process group, none of which survives a fork. Requests are frames with a
-"request":
-- run      id, argv, how (script, module, exec), env; files: stdout, stderr, the file for stacks
-- store    id, port; files: a socket that listens on it
-- count    id, option; files: the pipe for the answer
+It has a single thread, and never creates a CUDA context or a torch process group, because these do not survive a fork.
+Requests are frames with a "request":
+- run      id, argv, how (script, module, exec), env; file descriptors: stdout, stderr, the file for stacks
+- store    id, port; file descriptors: a socket that listens on it
+- count    id, option (how many ranks `--nproc-per-node` means); file descriptors: the pipe for the answer
 - signal   ids, signal, group (their process groups, or the processes alone)
 Events are frames with an "event": ready (torch: its version, or "" with a reason), started (id, pid), exit (id, pid,
 code, negative for a signal; at).

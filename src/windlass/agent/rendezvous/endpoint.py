@@ -16,7 +16,7 @@ from windlass.agent.rendezvous import sockets
 
 
 class RendezvousEndpoint:
-    """The socket of the rendezvous endpoint. Calls `accept` with it when an agent connects."""
+    """The socket of the rendezvous endpoint. Calls `accept` with the listening socket when an agent connects."""
 
     def __init__(
         self,

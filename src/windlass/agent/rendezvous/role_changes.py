@@ -1,4 +1,4 @@
-"""Interface for changes between leading and following: `leader_server` and `follower` call it, `multi_node` has it."""
+"""Changes between leading and following: `leader_server` and `follower` call them, and `multi_node` implements them."""
 
 from __future__ import annotations
 

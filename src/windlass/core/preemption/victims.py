@@ -1,10 +1,11 @@
-"""Candidates for preemption: the gangs that may be stopped for another, and their order by cost.
+"""Candidates for preemption: the gangs that may be stopped or shrunk for another, and their order by cost.
 
 By priority: gangs of lower priority in the same queue tree, but not what another queue holds within its own quota.
 By reclaim: gangs of queues above their own quota, for a queue below it (`fair_share.can_reclaim`).
-Both only in line with the queue order: a stopped gang must not be the next to start. Between queues, a fair order
-without classes ignores priorities, and an order that is not fair has no reclaim.
-Never: gangs that are not preemptible, are already being stopped or resized, or have run for less than the minimum.
+Across queues, priority counts only if `order.ranks_between_queues`, and reclaim only if `order.fair_share`. A victim
+must not be ahead of the preemptor in the queue order.
+Never: gangs that are not preemptible, are already being stopped or resized, have run for less than the minimum, or
+whose eviction was refused.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class VictimCandidates:
         soon = [
             run.last_changed_at
             for run in young
-            if self._may_give((run.queue, run.priority), gang) or surplus_replicas(run)
+            if self._may_give((run.queue, run.priority), gang) or (run.queue == gang.queue and surplus_replicas(run))
         ]
         return min(soon) + self._snapshot.policy.min_runtime if soon else None
 
@@ -144,7 +145,11 @@ class VictimCandidates:
         return self._tree.path.get(queue, (queue,))[-1]
 
     def _near(self, request: PreemptionRequest) -> Mask:
-        """Returns bool[V]: in the same tree, and of lower priority or of another queue, which may have borrowed."""
+        """Returns bool[V]: in the same tree, and possibly a victim by queue and priority.
+
+        That is: of lower priority, or elastic and of at most equal priority, or of another queue, which may have
+        borrowed.
+        """
         gang, root = request.gang, self._root(request.gang.queue)
         same_tree = np.array([self._root(queue) == root for queue in self._queues], dtype=np.bool_)
         other = np.array([queue != gang.queue for queue in self._queues], dtype=np.bool_)

@@ -34,7 +34,7 @@ def _range(part: str) -> range:
 
 
 def format_array(indexes: Iterable[int], limit: int) -> str:
-    """The inverse of `parse_array`, with runs of neighbours as ranges."""
+    """Text that `parse_array` reads as these indexes; consecutive ones become ranges."""
     runs: list[list[int]] = []
     for index in indexes:
         if runs and index == runs[-1][1] + 1:

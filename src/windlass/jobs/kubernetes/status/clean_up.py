@@ -9,12 +9,12 @@ from windlass.core.model.status import Status, Target
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 _LIVE = ("Running", "Pending")
-"""A pending pod would run yet."""
+"""A pending pod could still start."""
 _DELETED = {"None": (), "Running": _LIVE, "All": (*_LIVE, "Succeeded", "Failed", "Unknown")}
 
 
 def pods_to_delete(parsed: ParsedJob, status: Status, phases: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the pods to delete, with the services of their own: all, if a limit of restarts has ended the job.
+    """Names of the pods to delete (their services have the same names): all pods, if the restart limit ended the job.
 
     `phases`: phases of pods by name.
     """
@@ -27,7 +27,7 @@ def pods_to_delete(parsed: ParsedJob, status: Status, phases: Mapping[str, str])
 
 
 def keeps_running_pods(parsed: ParsedJob, status: Status) -> bool:
-    """Tells whether living pods may end by themselves: under the policy None, if members have decided the end.
+    """Whether running pods are left alone: cleanPodPolicy None, and the job succeeded or failed because of a member.
 
     A limit, a deadline or a user's request ends them.
     """

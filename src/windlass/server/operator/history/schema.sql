@@ -13,8 +13,8 @@ CREATE TABLE IF NOT EXISTS windlass_jobs (      -- ended jobs
   phase       TEXT NOT NULL,
   reason      TEXT NOT NULL,
   finished_at BIGINT NOT NULL,
-  spec        TEXT NOT NULL,                    -- core.job.Job
-  status      TEXT NOT NULL,                    -- core.status.Status
+  spec        TEXT NOT NULL,                    -- core.model.job.Job
+  status      TEXT NOT NULL,                    -- core.model.status.Status
   PRIMARY KEY (id, created_at)
 );
 CREATE INDEX IF NOT EXISTS windlass_jobs_by_end ON windlass_jobs (finished_at);
