@@ -121,7 +121,7 @@ def scenes(draw):
     waiting = {gang.id: gang for gang in first.pending}
     for admission in schedule(first, 0).admissions:
         run = start_gang(waiting[admission.job_id], admission.placement, 0)
-        ledger.hold(replace(run, leaving=draw(st.integers(0, 6)) == 0, saved_at=draw(st.none() | st.integers(0, 9))))
+        ledger.hold(replace(run, stopping=draw(st.integers(0, 6)) == 0, saved_at=draw(st.none() | st.integers(0, 9))))
     for number in range(count, count + draw(st.integers(0, 5))):
         ledger.add_pending(draw(gangs(number)))
     return ledger.snapshot(), draw(st.integers(0, 100))
