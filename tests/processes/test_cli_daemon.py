@@ -24,7 +24,8 @@ def test_a_second_daemon_names_the_first_and_exits(state: Path):
         for words in (["up"], ["up", "-d"]):
             ran = windlass(state, *words)
             assert ran.returncode == 75
-            assert ran.stderr == f"windlass: `windlass up` (pid {pid}) already controls {state}\n"
+            fix = "end it with: windlass down"
+            assert ran.stderr == f"windlass: `windlass up` (pid {pid}) already controls {state}; {fix}\n"
 
 
 def test_the_socket_is_for_its_owner_only(state: Path):

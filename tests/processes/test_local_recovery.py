@@ -292,7 +292,8 @@ def test_a_second_controller_is_refused_with_the_identity_of_the_first(state: Pa
     own = proc.stat(os.getpid())
     assert own is not None
     assert refused.value.holder == folder_lock.LockHolder(os.getpid(), own.started, "up")
-    assert str(refused.value) == f"`windlass up` (pid {os.getpid()}) already controls {state}"
+    fix = "end it with: windlass down"
+    assert str(refused.value) == f"`windlass up` (pid {os.getpid()}) already controls {state}; {fix}"
     held.release()
     folder_lock.acquire_lock(paths, "run").release()
 

@@ -90,7 +90,7 @@ HELD = HeldError(StatePaths(Path("/state")), LockHolder(7, 8, "up"))
         (errors.UsageError("nothing to run"), "nothing to run", 2),
         (input_error("job.yaml", "no command"), "job.yaml: no command", 2),
         (UnknownJobError("no job is called 'x'"), "no job is called 'x'", 4),
-        (HELD, "`windlass up` (pid 7) already controls /state", 75),
+        (HELD, "`windlass up` (pid 7) already controls /state; end it with: windlass down", 75),
         (BackendError("the disk is full"), "the disk is full", 74),
         (CorruptError(Path("/state/db"), "x"), "/state/db is damaged (x)", 74),
         (PermissionError(13, "Permission denied", "/state/db"), "/state/db: Permission denied", 74),

@@ -29,7 +29,7 @@ class HeldError(BackendError):
     def __init__(self, paths: StatePaths, holder: LockHolder | None) -> None:
         self.holder = holder
         subject = f"`windlass {holder.kind}` (pid {holder.pid})" if holder else "another windlass"
-        super().__init__(f"{subject} already controls {paths.root}")
+        super().__init__(f"{subject} already controls {paths.root}; end it with: windlass down")
 
 
 @dataclass(slots=True)

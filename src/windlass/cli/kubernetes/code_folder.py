@@ -24,11 +24,12 @@ _FIXES = (
 def pack_folder(folder: Path) -> CodeArchive:
     """Packs a folder without the files ignored by `.windlassignore` or, if the folder has none, by `.gitignore`.
 
-    Raises UsageError if it is not a folder, or is too large to be shipped.
+    As in git, the `.gitignore` files of the folders above it apply too, up to the root of its repository. Raises
+    UsageError if it is not a folder, or is too large to be shipped.
     """
     if not folder.is_dir():
         raise UsageError(f"--ship {folder}: there is no such folder")
-    packed = pack(_files(folder))
+    packed = pack(_files(folder.resolve()))
     if problem := size_fault(packed):
         raise UsageError(f"--ship {folder}: {problem}\n{_FIXES}")
     return packed
@@ -55,13 +56,25 @@ def _files(folder: Path) -> Iterator[File]:
 def _included_files(folder: Path) -> Iterator[Path]:
     """Yields every file that is not ignored. Links to files are followed, links to folders are skipped."""
     ignoring = IGNORE_FILE if (folder / IGNORE_FILE).is_file() else ".gitignore"
-    specs = {folder: [(folder, GitIgnoreSpec.from_lines(_ALWAYS))]}
+    inherited = _repository_specs(folder) if ignoring != IGNORE_FILE else []
+    specs = {folder: [(folder, GitIgnoreSpec.from_lines(_ALWAYS)), *inherited]}
     for here, folders, files in os.walk(folder):
         place = Path(here)
         own = specs[place] + _specs_in(place, ignoring)
         folders[:] = [name for name in folders if not _is_skipped(place / name, own)]
         specs |= {place / name: own for name in folders}
         yield from (place / name for name in files if (place / name).is_file() and not _is_ignored(place / name, own))
+
+
+def _repository_specs(folder: Path) -> list[tuple[Path, GitIgnoreSpec]]:
+    """Returns the `.gitignore` files above a folder, the repository's root first.
+
+    None outside a repository, and none if they ignore the folder itself, whose files are wanted nevertheless.
+    """
+    above = [folder, *folder.parents]
+    root = next((number for number, each in enumerate(above) if (each / ".git").exists()), 0)
+    specs = [spec for place in reversed(above[1 : root + 1]) for spec in _specs_in(place, ".gitignore")]
+    return [] if _is_ignored(folder, specs, "/") else specs
 
 
 def _specs_in(place: Path, ignoring: str) -> list[tuple[Path, GitIgnoreSpec]]:

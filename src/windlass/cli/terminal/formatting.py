@@ -74,7 +74,7 @@ def reason_text(job: Mapping[str, Any], *, token: bool = True) -> str:
     if _was_cancelled(job):
         return message
     if job["phase"] != "Queued":
-        return f"{reason}: {message}"
+        return message if reason == job["phase"] else f"{reason}: {message}"
     return f"{message} ({reason})" if token else message
 
 

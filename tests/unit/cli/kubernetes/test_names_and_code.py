@@ -84,6 +84,16 @@ def test_files_ignored_by_git_are_not_packed(folder):
     assert set(pack_folder(folder).sizes) == {".gitignore", "train.py", "src/net.py", "src/.gitignore"}
 
 
+def test_the_ignore_files_of_the_repository_apply_to_its_folders(folder):
+    (folder / ".gitignore").write_text("checkpoints/\n*.tmp\n")
+    for name in ("src/checkpoints/last.pt", "src/a.tmp"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+
+    assert set(pack_folder(folder / "src").sizes) == {"net.py", ".gitignore"}
+    assert set(pack_folder(folder / "src/checkpoints").sizes) == {"last.pt"}
+
+
 def test_a_windlassignore_file_replaces_gitignore(folder):
     (folder / ".gitignore").write_text("train.py\n")
     (folder / ".windlassignore").write_text("*.npy\n.gitignore\n")
