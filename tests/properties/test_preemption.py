@@ -92,18 +92,26 @@ def test_victims_by_reclaim_are_permitted_and_none_could_be_spared(
     gang = replace(gang, queue=queue)
     ledger = ledger_of(nodes(NODES, GPUS), *runs, queues=TREE)
     snapshot = ledger.snapshot()
-    books = usage(snapshot)
     assume(
-        not fits(snapshot.free, snapshot.table, gang.demands) or exceeds_available(books, queue, total_of(gang.demands))
+        not fits(snapshot.free, snapshot.table, gang.demands)
+        or exceeds_available(usage(snapshot), queue, total_of(gang.demands))
     )
     found = evicted(snapshot, gang)
     if found is None:
         return
     names = chosen(found)
     assert names
-    assert starts(ledger, gang, names)
-    assert not any(starts(ledger, gang, names - {name}) for name in names)
     losers = {p.job_id for p in found.preemptions if p.reason.startswith(BORROWED)}
+    assert starts(ledger, gang, names)
+    assert is_permitted(snapshot, gang, names, losers)
+    for name in names:
+        left = names - {name}
+        assert not (starts(ledger, gang, left) and is_permitted(snapshot, gang, left, losers & left))
+
+
+def is_permitted(snapshot: Snapshot, gang: PendingGang, names: set[str], losers: set[str]) -> bool:
+    """Whether priority allows the victims, and quota those of them (`losers`) whose queue has borrowed."""
+    books = usage(snapshot)
     for name in names - losers:
         run = snapshot.running[name]
         assert run.priority < gang.priority
@@ -111,7 +119,7 @@ def test_victims_by_reclaim_are_permitted_and_none_could_be_spared(
     held = [
         (run.queue, run.user, total_of(run.demands)) for run in victim_candidates(snapshot).by_cost if run.id in losers
     ]
-    assert not held or can_reclaim_all(Shares(books, {}, {}), queue, total_of(gang.demands), held)
+    return not held or can_reclaim_all(Shares(books, {}, {}), gang.queue, total_of(gang.demands), held)
 
 
 def starts(ledger: Ledger, gang: PendingGang, names: set[str]) -> bool:
