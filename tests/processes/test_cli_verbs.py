@@ -230,6 +230,15 @@ def test_the_output_of_render_runs_as_the_same_job(up: Path, tmp_path: Path):
     assert json.loads(ok(up, "render", "-f", str(tmp_path / "again.yaml"), "-o", "json"))["procs"] == 2
 
 
+def test_render_prints_the_launcher_that_run_would_choose(state: Path, tmp_path: Path):
+    words = ("render", "--procs", "2", "--", sys.executable, str(tmp_path / "train.py"))
+    (tmp_path / "train.py").write_text("import torch\n")
+    rendered = yaml.safe_load(ok(state, *words))
+    assert rendered["launcher"] == "agent"
+    (tmp_path / "train.py").write_text("import math\n")
+    assert yaml.safe_load(ok(state, *words))["launcher"] == "plain"
+
+
 def test_explain_and_schema(state: Path):
     assert "Failures of the program" in ok(state, "explain", "job.restart.user")
     wrong = windlass(state, "explain", "job.restart.usr")

@@ -59,13 +59,13 @@ def read_local_submissions(options: RunOptions, words: Sequence[str], file: str 
 
     Raises UsageError and InputError.
     """
-    submissions = [_with_launcher(each) for each in read_submissions(options, words, file)]
+    submissions = [with_launcher(each) for each in read_submissions(options, words, file)]
     warn_unused_fields(submissions)
     return submissions
 
 
-def _with_launcher(submission: Submission) -> Submission:
-    """Selects the agent as launcher if the ranks import torch, unless a launcher is given."""
+def with_launcher(submission: Submission) -> Submission:
+    """Selects the agent as launcher of a job on this machine if its ranks import torch, unless a launcher is given."""
     job = submission.job
     if submission.is_launcher_explicit or job.launcher is not Launcher.PLAIN:
         return submission

@@ -19,7 +19,7 @@ import typer
 
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.job_submission import read_submissions
+from windlass.cli.job_submission import read_submissions, with_launcher
 from windlass.cli.options import (
     CommandArgument,
     FileOption,
@@ -86,6 +86,7 @@ def render(
     submissions = read_submissions(options, words or [], file, for_manifests=_FOR_KUBERNETES)
     if target is _Target.TRAININGJOB:
         return _print_objects(training_job_resources(submissions), output)
+    submissions = [with_launcher(each) for each in submissions]
     if output is _Form.JSON:
         fields = [as_fields(submission) for submission in submissions]
         print(as_json(fields if len(fields) != 1 else fields[0]))
