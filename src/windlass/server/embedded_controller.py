@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +40,8 @@ class EmbeddedController:
         self._ready: Future[LocalServer] = Future()
         self._broken: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._work, args=(state, options, held, link, say), name="controller")
+        create = partial(LocalServer, state, options, "run", held, link, say)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main(state, create)), name="controller")
         self._thread.start()
         try:
             self._server = self._ready.result()
@@ -97,28 +99,11 @@ class EmbeddedController:
         assert self._loop is not None  # noqa: S101 - set before `_ready` is
         return self._loop
 
-    def _work(
-        self,
-        state: Path,
-        options: ClusterOptions,
-        held: FolderLock,
-        link: SupervisorLink | None,
-        say: Callable[[str], None],
-    ) -> None:
-        asyncio.run(self._main(state, options, held, link, say))
-
-    async def _main(
-        self,
-        state: Path,
-        options: ClusterOptions,
-        held: FolderLock,
-        link: SupervisorLink | None,
-        say: Callable[[str], None],
-    ) -> None:
+    async def _main(self, state: Path, create: Callable[[], LocalServer]) -> None:
         self._loop = asyncio.get_running_loop()
         try:
             listener = unix.listen(state)
-            server = LocalServer(state, options, "run", held, link, say)
+            server = create()
         except BaseException as trouble:  # noqa: BLE001 - raised again by `__init__`
             self._ready.set_exception(trouble)
             return
