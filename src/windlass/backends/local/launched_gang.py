@@ -6,7 +6,6 @@ A member (replica) has ended at its first rank that fails, or when the last of i
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -132,14 +131,6 @@ class LaunchedGang:
     def held_devices(self) -> Iterable[str]:
         """Returns the ids of the devices that the gang holds."""
         return () if self.gone else (device for devices in self.devices.values() for device in devices)
-
-    def held_resources(self) -> dict[str, Counter[str]]:
-        """Returns, by node, the resources that the gang holds; nothing for a gang of which only the name is known."""
-        held: dict[str, Counter[str]] = {}
-        for role in self.job.roles if self.job is not None and not self.gone else ():
-            for node in self.nodes.get(role.name, ()):
-                held.setdefault(node, Counter()).update(role.resources)
-        return held
 
     def start(self) -> list[JobEvent]:
         """Returns the events of the start of all ranks."""

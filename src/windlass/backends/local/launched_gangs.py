@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import STALE_PLACEMENT
 from windlass.core.model.gang import demands_of
 from windlass.core.model.status import JobState, Phase, Placement
-from windlass.core.nodes.binding_check import find_stale_node
+from windlass.core.nodes.binding_check import find_stale_node, resources_by_node
 
 _AGENT_RECORDS = "agent records"
 _ACKNOWLEDGED = "acknowledged"
@@ -176,10 +175,8 @@ class LaunchedGangs:
             return Exit(lost=True, detail=gang.launch_error)
         if gang.job is None:
             return None
-        held: dict[str, Counter[str]] = {}
-        for other in others:
-            for node, resources in other.held_resources().items():
-                held.setdefault(node, Counter()).update(resources)
+        # of a gang without a job only the name is known
+        held = resources_by_node((other.job, other.nodes) for other in others if other.job and not other.gone)
         stale = find_stale_node(demands_of(gang.job), Placement(gang.nodes), self._nodes, held)
         return Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message) if stale is not None else None
 

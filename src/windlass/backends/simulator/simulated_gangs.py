@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -23,7 +23,7 @@ from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Target
-from windlass.core.nodes.binding_check import StalePlacement, find_stale_node
+from windlass.core.nodes.binding_check import find_stale_node, resources_by_node
 
 ScriptOf: TypeAlias = Callable[[str, Job], Script]
 RunEndCallback: TypeAlias = Callable[[str, Job, Placement, int, int, EndCause], None]
@@ -94,8 +94,8 @@ class SimulatedGangs:
         self.by_job[job_id] = gang
         stale = None
         if uninformed:
-            others = (other for other in self.by_job.values() if other is not gang)
-            stale = _find_stale_node(gang, job, _held_resources(others, self._states), self._machines)
+            present = {node.name: node for node in self._machines.known().nodes}
+            stale = find_stale_node(demands_of(job), placement, present, self._held_by_others(gang))
         if stale is not None:  # no member starts, and the first is reported as lost
             for member in sorted(gang.alive):
                 gang.members.leave(member)
@@ -222,24 +222,10 @@ class SimulatedGangs:
         gangs = (gang for gang in self.by_job.values() if any(gang.nodes[member] == node for member in gang.alive))
         return sorted(gangs, key=lambda gang: gang.job_id)
 
-
-def _held_resources(gangs: Iterable[Generation], states: Mapping[str, JobState]) -> dict[str, Counter[str]]:
-    """Returns the resources that gangs hold, by node."""
-    held: dict[str, Counter[str]] = {}
-    for gang in gangs:
-        if gang.alive:
-            for role in job_in_size(states[gang.job_id].job, gang.placement).roles:
-                for node in gang.placement.nodes[role.name]:
-                    held.setdefault(node, Counter()).update(role.resources)
-    return held
-
-
-def _find_stale_node(
-    gang: Generation, job: Job, held: Mapping[str, Counter[str]], machines: Machines
-) -> StalePlacement | None:
-    """Checks a placement that was planned before the last change of the nodes."""
-    nodes = {node.name: node for node in machines.known().nodes}
-    return find_stale_node(demands_of(job), gang.placement, nodes, held)
+    def _held_by_others(self, gang: Generation) -> dict[str, Counter[str]]:
+        """Returns the resources that all other gangs hold, by node."""
+        others = (other for other in self.by_job.values() if other is not gang and other.alive)
+        return resources_by_node((self._states[other.job_id].job, other.placement.nodes) for other in others)
 
 
 def _cause_of(gang: Generation, state: JobState | None) -> EndCause:

@@ -9,10 +9,11 @@ started; the backend reports the end of its first member, of the class `failure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.core.model.gang import Demand
+from windlass.core.model.job import Job
 from windlass.core.model.node import Node
 from windlass.core.model.resources import GPU, GPU_MILLI, Resources, format_quantity, is_exclusive
 from windlass.core.model.status import Placement
@@ -40,6 +41,16 @@ def find_stale_node(
         if message := _fault([pair for pair in here if pair[1]], name, nodes.get(name), held.get(name, {})):
             return StalePlacement(name, message)
     return None
+
+
+def resources_by_node(gangs: Iterable[tuple[Job, Mapping[str, Sequence[str]]]]) -> dict[str, Counter[str]]:
+    """Returns the resources that gangs hold, by node. Of each gang: its job, and by role the nodes of its members."""
+    held: dict[str, Counter[str]] = {}
+    for job, nodes in gangs:
+        for role in job.roles:
+            for node in nodes.get(role.name, ()):
+                held.setdefault(node, Counter()).update(role.resources)
+    return held
 
 
 def _fault(replicas: Sequence[tuple[Demand, int]], name: str, node: Node | None, held: Resources) -> str:

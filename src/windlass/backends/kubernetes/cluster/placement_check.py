@@ -16,7 +16,7 @@ from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
 from windlass.core.model.status import Placement
-from windlass.core.nodes.binding_check import StalePlacement, find_stale_node
+from windlass.core.nodes.binding_check import StalePlacement, find_stale_node, resources_by_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,7 @@ class PlacementCheck:
     def hold(self, gang_id: str, job: Job, placement: Placement, is_held: Callable[[], bool]) -> None:
         """Records what a gang holds from now on; this replaces what it held before."""
         self._release(gang_id)
-        amounts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for role in job.roles:
-            for node in placement.nodes.get(role.name, ()):
-                amounts[node].update(role.resources)
+        amounts = resources_by_node([(job, placement.nodes)])
         self._holds[gang_id] = _Hold(amounts, is_held)
         for node in amounts:
             self._gangs[node].add(gang_id)
