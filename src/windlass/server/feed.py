@@ -10,11 +10,11 @@ import msgspec
 from windlass.backends.event_timeout import wait_for_event
 from windlass.backends.port import Changes
 from windlass.controller.controller import Controller
+from windlass.controller.observer import Observer
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server import views
 from windlass.server.data_source import DataSource
 from windlass.server.job_lookup import JobLookup, is_pending
-from windlass.server.observed_backend import Observer
 from windlass.server.views import Json
 
 _HEARTBEAT_S = 15.0

@@ -24,7 +24,6 @@ from windlass.server.feed import EventFeed
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
-from windlass.server.observed_backend import ObservedBackend
 from windlass.server.service import Service
 
 _MAX_SAVED_VERDICTS = 1_000
@@ -63,9 +62,7 @@ class LocalServer:
 
         collect_rarely()
         loop = asyncio.get_running_loop()
-        controlling = loop.create_task(
-            run(self.controller, ObservedBackend(self.backend, self.feed), on_trouble=self._trouble)
-        )
+        controlling = loop.create_task(run(self.controller, self.backend, [self.feed], on_trouble=self._trouble))
         serving = loop.create_task(serve_api(listener, self.service, self.actions, at_once=self._kind == "up"))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)

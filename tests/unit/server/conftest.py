@@ -31,7 +31,6 @@ from windlass.server.app import application
 from windlass.server.feed import EventFeed
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
-from windlass.server.observed_backend import ObservedBackend
 from windlass.server.service import Service
 
 NOON = 1_700_000_000_000
@@ -144,8 +143,7 @@ class Daemon:
         self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
         self.actions = LocalActions(self.service, self.controller, self.backend, self.feed, self.left.append)
         self._application = application(self.service, self.actions)
-        observed = ObservedBackend(self.backend, self.feed)
-        self._controlling = self.start(run(self.controller, observed, on_trouble=self.feed.complain))
+        self._controlling = self.start(run(self.controller, self.backend, [self.feed], on_trouble=self.feed.complain))
 
     # --- requests ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import StoredLog
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.members import list_members
+from windlass.server.operator.ongoing_commit import OngoingCommit
 from windlass.server.operator.pod_tasks import PodTask, merge_tasks
 
 T = TypeVar("T")
@@ -38,10 +39,10 @@ class ClusterDataSource:
         controller: Controller,
         backend: KubernetesBackend,
         history: JobHistory,
-        wait_for_commit: Callable[[], Awaitable[None]],
+        commit: OngoingCommit,
     ) -> None:
         self._controller, self._backend, self._history = controller, backend, history
-        self._wait_for_commit = wait_for_commit
+        self._commit = commit
 
     def now(self) -> int:
         """Time of the backend's clock, in ms."""
@@ -86,7 +87,7 @@ class ClusterDataSource:
 
     async def wait_for_commit(self) -> None:
         """Waits until no commit is under way."""
-        await self._wait_for_commit()
+        await self._commit.wait()
 
     async def ids(self, name: str) -> list[str]:
         """The id itself, an array's jobs, or the only id with this end, existing or recorded. Raises ApiError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -13,13 +13,15 @@ from starlette.types import ASGIApp
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
+from windlass.controller.observer import Observer
+from windlass.core.model.status import JobState
 from windlass.server.feed import EventFeed
-from windlass.server.observed_backend import ObservedBackend
 from windlass.server.operator.app import cluster_api, operator_application
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
+from windlass.server.operator.ongoing_commit import OngoingCommit
 from windlass.server.service import Service
 
 _SHUTDOWN_TIMEOUT_S = 1
@@ -40,24 +42,22 @@ class Endpoints:
         self._controller: Controller | None = None
         self._api: ASGIApp | None = None
         self._feed = EventFeed()
-        self._turns = TurnTimer(metrics)
         self._recorder: HistoryRecorder | None = None
 
-    def observe(self, backend: KubernetesBackend) -> ObservedBackend:
-        """The backend for a controller that is about to lead, observed by history, metrics and followers."""
+    def lead(
+        self, controller: Controller, backend: KubernetesBackend, recovered: Sequence[JobState]
+    ) -> Sequence[Observer]:
+        """Makes this replica answer the API. Returns the observers of its controller: history, metrics, followers."""
         self._feed = EventFeed()
         self._recorder = recorder = HistoryRecorder(backend, self._history.writer)
-        self._turns = TurnTimer(self._metrics)
+        recorder.record_recovery(recovered)
         self._metrics.sizes["logs to read"] = lambda: recorder.pending_reads
-        return ObservedBackend(backend, recorder, self._turns, self._feed)
-
-    def lead(self, controller: Controller, backend: KubernetesBackend, observed: ObservedBackend) -> None:
-        """Makes this replica answer the API."""
-        source = ClusterDataSource(controller, backend, self._history, observed.wait_for_commit)
-        self._turns.last_decision = lambda: controller.decision
+        commit = OngoingCommit()
+        source = ClusterDataSource(controller, backend, self._history, commit)
         self._controller = controller
         self._api = cluster_api(Service(controller, source, self._feed, "operator"), source)
         self._metrics.leading = True
+        return recorder, TurnTimer(self._metrics, lambda: controller.decision), self._feed, commit
 
     def complain(self, trouble: str) -> None:
         """Records a failed commit, which is repeated. For `on_trouble` of `controller.run`."""

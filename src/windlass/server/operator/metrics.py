@@ -19,8 +19,8 @@ from prometheus_client.registry import Collector
 from windlass.backends.kubernetes.client.request_counters import Histogram, RequestCounters
 from windlass.backends.port import Changes
 from windlass.controller.controller import Controller
+from windlass.controller.observer import Observer
 from windlass.core.model.status import Phase
-from windlass.server.observed_backend import Observer
 from windlass.server.operator.history.store import JobHistory
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,24 +71,20 @@ class OperatorMetrics:
 class TurnTimer(Observer):
     """Timer of turns and commits. `last_decision`: the last plan; a new plan is a new object."""
 
-    def __init__(self, metrics: OperatorMetrics) -> None:
-        self._metrics = metrics
-        self.last_decision: Callable[[], object] = lambda: None
+    def __init__(self, metrics: OperatorMetrics, last_decision: Callable[[], object]) -> None:
+        self._metrics, self._last_decision = metrics, last_decision
         self._seen: object = None
-        self._turn_start: float | None = None
-        self._commit_start = 0.0
+        self._turn_start = self._commit_start = 0.0
 
     def on_turn_start(self) -> None:
         """Starts the turn's clock."""
         self._turn_start = time.monotonic()
 
     def on_turn_end(self) -> None:
-        """Observes the turn once, and its plan if it made one."""
-        if self._turn_start is None:
-            return
-        seconds, self._turn_start = time.monotonic() - self._turn_start, None
+        """Observes the turn, and its plan if it made one."""
+        seconds = time.monotonic() - self._turn_start
         self._metrics.turns.observe(seconds)
-        if (decision := self.last_decision()) is not self._seen:
+        if (decision := self._last_decision()) is not self._seen:
             self._seen = decision
             self._metrics.plans.observe(seconds)
 

@@ -142,9 +142,9 @@ async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None
 
 
 async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
-    observed = context.endpoints.observe(backend)
-    controller = Controller(observed.recover(), backend.finished, refuses=False)
-    context.endpoints.lead(controller, backend, observed)
+    recovery = backend.recover()
+    controller = Controller(recovery, backend.finished, refuses=False)
+    observers = context.endpoints.lead(controller, backend, recovery.states)
     context.say(f"leading, with {len(controller.states)} jobs and {len(controller.snapshot().table.nodes)} nodes")
 
     def trouble(text: str) -> None:
@@ -152,7 +152,7 @@ async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
         context.endpoints.complain(text)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(run(controller, observed, on_trouble=trouble))
+        group.create_task(run(controller, backend, observers, on_trouble=trouble))
         group.create_task(write_reasons(controller, backend))
         if context.agents is not None:
             group.create_task(agent_server.serve(listen(*context.agents), backend.agents))

@@ -18,8 +18,8 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.controller.loop import run
+from windlass.controller.observer import Observer
 from windlass.core.model.status import JobState
-from windlass.server.observed_backend import ObservedBackend, Observer
 
 JOB = "ml/digits"
 HAND_OVERS = ("ChangedGangs.mark", "Inbox.put", "Turn.add_state", "_patch")
@@ -67,8 +67,7 @@ async def trace(phase: str, *, hand_overs: bool) -> CodePath:
     cluster.put_job(nodes=2, gpus=2)
     await cluster.run()
     first, second = cluster.backend.pods.all()
-    observed = ObservedBackend(cluster.backend, Observer())
-    loop = asyncio.create_task(run(cluster.controller, observed, on_trouble=pytest.fail))
+    loop = asyncio.create_task(run(cluster.controller, cluster.backend, [Observer()], on_trouble=pytest.fail))
     for pod in (first, second) if phase != "Running" else (first,):
         cluster.backend.pods.learn(in_phase(cluster, pod, "Running"))
     await asyncio.sleep(0.05)
@@ -87,8 +86,8 @@ async def trace(phase: str, *, hand_overs: bool) -> CodePath:
 def test_the_path_from_a_pods_event_to_the_written_status_is_short(phase: str):
     path = asyncio.run(trace(phase, hand_overs=True))
     assert path.missed == set()
-    assert len(path.places) <= 24, path
-    assert len(path.modules) <= 11, path
+    assert len(path.places) <= 22, path
+    assert len(path.modules) <= 10, path
     assert path.returns <= 5, path
     assert len(path.names) <= 15, path
 
@@ -97,7 +96,7 @@ def test_the_path_from_a_pods_event_to_the_written_status_is_short(phase: str):
 def test_few_functions_pass_the_gang_to_others(phase: str):
     """Counts also what a stage only asks for, such as the counts of pods in the status."""
     path = asyncio.run(trace(phase, hand_overs=False))
-    assert len(path.places) <= 49, path
-    assert len(path.modules) <= 20, path
+    assert len(path.places) <= 47, path
+    assert len(path.modules) <= 19, path
     assert path.returns <= 12, path
     assert len(path.names) <= 15, path

@@ -7,6 +7,7 @@ that its gang is being stopped. It reads beside the controller, which never wait
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.backends.errors import BackendError
@@ -15,9 +16,9 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import PODS, path
-from windlass.backends.port import Changes, Recovery
+from windlass.backends.port import Changes
+from windlass.controller.observer import Observer
 from windlass.core.model.status import TERMINAL, JobState
-from windlass.server.observed_backend import Observer
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
 from windlass.server.operator.history.writer import HistoryWriter
 from windlass.server.operator.members import list_members
@@ -59,9 +60,9 @@ class HistoryRecorder(Observer):
         """Number of logs that are being read or wait for it."""
         return len(self._reading)
 
-    def on_recovery(self, recovery: Recovery) -> None:
-        """Records jobs that ended under an earlier leader and whose objects still exist."""
-        self._history.set_living(recovery.states)
+    def record_recovery(self, states: Sequence[JobState]) -> None:
+        """Records jobs that ended under an earlier leader and whose objects still exist. `states`: recovered jobs."""
+        self._history.set_living(states)
         ended = (gang.state for gang in self._backend.jobs if gang.stored is not None)
         self._history.note(HistoryEntry(ended=tuple(state for state in ended if state.status.phase in TERMINAL)))
 
