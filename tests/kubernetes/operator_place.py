@@ -115,11 +115,11 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
             tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
             try:
                 await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
-                observed = endpoints.observe(world)
-                controller = Controller(observed.recover(), observed.finished, refuses=False)
-                endpoints.lead(controller, world, observed)
+                recovery = world.recover()
+                controller = Controller(recovery, world.finished, refuses=False)
+                observers = endpoints.lead(controller, world, recovery.states)
                 endpoints.unready = ""
-                tasks.append(asyncio.create_task(run(controller, observed, on_trouble=endpoints.complain)))
+                tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
                 tasks.append(asyncio.create_task(agent_server.serve(calls, world.agents)))
                 yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, troubles)
             finally:
