@@ -24,7 +24,7 @@ class UsageError(Exception):
 def describe_error(error: Exception) -> tuple[str, ExitCode]:
     """Returns (text, exit code) of an exception. Imports error classes of other packages: call it only on errors."""
     from windlass.backends.local.folder_lock import HeldError  # noqa: PLC0415
-    from windlass.backends.local.name_resolution import UnknownJobError  # noqa: PLC0415
+    from windlass.backends.local.name_resolution import NameResolutionError  # noqa: PLC0415
     from windlass.backends.port import BackendError  # noqa: PLC0415
     from windlass.jobs.errors import InputError  # noqa: PLC0415
     from windlass.train.checkpoint.store.errors import CheckpointError, StorageError  # noqa: PLC0415
@@ -34,7 +34,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
     kinds: tuple[tuple[type[Exception], ExitCode], ...] = (
         (UsageError, ExitCode.USAGE),
         (InputError, ExitCode.USAGE),
-        (UnknownJobError, ExitCode.NO_SUCH_JOB),
+        (NameResolutionError, ExitCode.NO_SUCH_JOB),
         (HeldError, ExitCode.BUSY),
         (BackendError, ExitCode.STATE_UNUSABLE),
         (StorageError, ExitCode.STATE_UNUSABLE),

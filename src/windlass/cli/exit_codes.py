@@ -33,7 +33,7 @@ MEANING = MappingProxyType(
         "`operator check`: a check failed. For `checkpoint verify`: a checkpoint is damaged, or there is none.",
         ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message states the place.",
         ExitCode.REFUSED: "The job can never run here; the message names the largest gang that would fit.",
-        ExitCode.NO_SUCH_JOB: "No job has this name or id.",
+        ExitCode.NO_SUCH_JOB: "No job has this name or id, or several living jobs have this name.",
         ExitCode.WRONG_STATE: "The state of the job does not allow this.",
         ExitCode.NO_DAEMON: "No daemon runs (on a cluster: no operator), or it stopped before it answered.",
         ExitCode.SOFTWARE: "A defect of Windlass; the message names the file with the details.",

@@ -39,7 +39,7 @@ class DataSource(Protocol):
     def is_declared(self, reservation: Reservation) -> bool:
         """Whether the cluster's description declares the reservation, so that `windlass reserve` cannot delete it."""
 
-    def rank_resources(self, job: Job, tasks: Sequence[Any]) -> list[str]:
+    def rank_resources(self, state: JobState, tasks: Sequence[Any]) -> list[str]:
         """Description of the threads and devices of the job's ranks, in lines."""
 
     def without_others(self) -> SnapshotFilter:

@@ -14,6 +14,7 @@ from windlass.backends.port import JobEvent
 from windlass.controller.controller import Controller
 from windlass.core.lifecycle.events import Cancel, Kill
 from windlass.core.model.job import Job
+from windlass.core.model.reasons import Verdict
 from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
 from windlass.server import views
@@ -63,7 +64,7 @@ class LocalActions:
         )
         for job in {id(arrival.job): arrival.job for arrival in batch.jobs}.values():
             if no := self._controller.refusal(job):
-                raise ApiError(ErrorCode.REFUSED, f"{job.name} can never run here: {no.message}", _suggest_fix(job))
+                raise ApiError(ErrorCode.REFUSED, f"{job.name} can never run here: {no.message}", _suggest_fix(job, no))
         origin = SubmissionOrigin(request.environment, request.owner)
         promises = [self._backend.inject(arrival, origin) for arrival in batch.jobs]
         await self._commit(promises, undo=[arrival.job_id for arrival in batch.jobs])
@@ -166,9 +167,9 @@ class LocalActions:
             raise
 
 
-def _suggest_fix(job: Job) -> str:
-    """Fix for an impossible job that requests only cores, perhaps by default: one core for each process."""
-    if any(set(role.resources) != {CPU} for role in job.roles):
+def _suggest_fix(job: Job, no: Verdict) -> str:
+    """Fix for a job with too many cores that requests nothing else, perhaps by default: one core for each process."""
+    if no.resource != CPU or any(set(role.resources) != {CPU} for role in job.roles):
         return ""
     return "let its processes share the existing cores: --cpus 0, in a job file cpus: 0"
 

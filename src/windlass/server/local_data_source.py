@@ -23,7 +23,7 @@ def resolve_name(records: StateReader, name: str) -> list[str]:
     """Ids of the jobs that a name or id means: one, or an array's members. Raises ApiError."""
     try:
         found = name_resolution.resolve(records, name)
-    except name_resolution.UnknownJobError as error:
+    except name_resolution.NameResolutionError as error:
         raise ApiError(ErrorCode.NO_SUCH_JOB, str(error)) from None
     return [found] if records.job(found) else name_resolution.array_members(records, found)
 
@@ -58,9 +58,9 @@ class LocalDataSource:
         """Whether a reservation comes from the cluster file and not from `windlass reserve`."""
         return all(each.name != reservation.name for each in self._backend.reservations)
 
-    def rank_resources(self, job: Job, tasks: Sequence[Task]) -> list[str]:
+    def rank_resources(self, state: JobState, tasks: Sequence[Task]) -> list[str]:
         """Lines on threads and devices."""
-        return describe_rank_resources(job, tasks, self._backend.cluster)
+        return describe_rank_resources(state, tasks, self._backend.cluster)
 
     def without_others(self) -> SnapshotFilter:
         """The snapshot itself: only our jobs use declared nodes."""
@@ -74,7 +74,7 @@ class LocalDataSource:
         """Returns at once: a commit blocks the loop, so every query comes after it."""
 
     async def ids(self, name: str) -> list[str]:
-        """An id, else the latest job (or array) of that name, else an array's id. Raises ApiError."""
+        """Ids that a name or id means; see `name_resolution.resolve`. Raises ApiError."""
         return resolve_name(self._backend.store, name)
 
     async def job(self, job_id: str) -> JobState | None:

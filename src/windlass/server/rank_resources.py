@@ -9,19 +9,27 @@ from windlass.backends.local.nodes import LocalCluster
 from windlass.backends.local.state_reader import Task
 from windlass.core.model.job import Job, Role
 from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.status import HOLDING, JobState
 from windlass.launch.threads import threads_of
 
 
-def describe_rank_resources(job: Job, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
-    """A line on threads (for each role if they differ) and one on devices, for the latest start. Empty before it."""
+def describe_rank_resources(state: JobState, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
+    """A line on threads (for each role if they differ) and one on devices, for the latest start. Empty before it.
+
+    A job that holds no nodes has no line on threads: their number depends on the nodes, which may have changed since.
+    """
     latest = [task for task in tasks if task.generation == tasks[-1].generation]
     if not latest:
         return []
-    placed = _placed(latest)
+    threads = _describe_threads(state.job, latest, cluster) if state.status.phase in HOLDING else []
+    return [*threads, *_devices(state.job, latest)]
+
+
+def _describe_threads(job: Job, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
+    placed = _placed(tasks)
     threads = {role.name: _threads(role, placed, cluster) for role in job.roles}
     same = len(set(threads.values())) == 1
-    lines = [next(iter(threads.values()))] if same else [f"{name}: {text}" for name, text in threads.items()]
-    return [*lines, *_devices(job, latest)]
+    return [next(iter(threads.values()))] if same else [f"{name}: {text}" for name, text in threads.items()]
 
 
 def _placed(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
+from windlass.backends.local.name_resolution import NameResolutionError, array_members, resolve
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.rank_activity import rank_activity
 from windlass.backends.local.state_reader import StateReader
@@ -89,7 +89,7 @@ class RecordsClient:
     def _resolve(self, name: str) -> str:
         try:
             return resolve(self._records, name)
-        except UnknownJobError as error:
+        except NameResolutionError as error:
             raise ApiError(ErrorCode.NO_SUCH_JOB, str(error)) from None
 
     def _line(self, state: JobState) -> Json:

@@ -97,7 +97,7 @@ class Service:
             return {"id": name, "members": [self.lookup.line(state, positions) for state in states]}
         state = states[0]
         tasks, transitions = await self._source.tasks(state.id), await self._source.transitions(state.id)
-        resources = self._source.rank_resources(state.job, tasks)
+        resources = self._source.rank_resources(state, tasks)
         state = replace(state, job=self._source.redact(state.job))
         seen = summarize_progress(self._source.ranks_seen(state, tasks))
         return {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from windlass.backends.local.folder_lock import HeldError, LockHolder
-from windlass.backends.local.name_resolution import UnknownJobError
+from windlass.backends.local.name_resolution import NameResolutionError
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import CorruptError
 from windlass.backends.port import BackendError
@@ -89,7 +89,7 @@ HELD = HeldError(StatePaths(Path("/state")), LockHolder(7, 8, "up"))
     [
         (errors.UsageError("nothing to run"), "nothing to run", 2),
         (input_error("job.yaml", "no command"), "job.yaml: no command", 2),
-        (UnknownJobError("no job is called 'x'"), "no job is called 'x'", 4),
+        (NameResolutionError("no job is called 'x'"), "no job is called 'x'", 4),
         (HELD, "`windlass up` (pid 7) already controls /state; end it with: windlass down", 75),
         (BackendError("the disk is full"), "the disk is full", 74),
         (CorruptError(Path("/state/db"), "x"), "/state/db is damaged (x)", 74),

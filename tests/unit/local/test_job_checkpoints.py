@@ -8,13 +8,13 @@ from windlass import wire
 from windlass.backends.local.checkpoints import CheckpointPlace, checkpoint_places
 from windlass.backends.local.launch_message import spawn_message
 from windlass.backends.local.launched_gang import new_gang
-from windlass.backends.local.name_resolution import UnknownJobError
+from windlass.backends.local.name_resolution import NameResolutionError
 from windlass.backends.local.paths import StatePaths, prepare_folder, state_id
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import Changes
 from windlass.core.lifecycle.transitions import create_state
 from windlass.core.model.job import ArrayMember, Job, Role
-from windlass.core.model.status import Placement
+from windlass.core.model.status import Phase, Placement
 
 JOB = Job("digits", (Role(command=("train",)),), workdir="/w")
 
@@ -24,9 +24,11 @@ def submit(tmp_path):
     """Records a job: variables of its first role, environment of its client, other fields of the job."""
     store = open_store(prepare_folder(tmp_path))
 
-    def put(number=1, env=None, inherited=None, **fields):
+    def put(number=1, env=None, inherited=None, *, ended=False, **fields):
         job = replace(JOB, roles=(replace(JOB.roles[0], env=env or {}),), **fields)
         state = create_state(f"digits-{number}", number, job, now=0)
+        if ended:
+            state = replace(state, status=replace(state.status, phase=Phase.SUCCEEDED, finished_at=1))
         store.commit(Changes(states=(state,)), Notes(origins={state.id: SubmissionOrigin(inherited)}))
 
     yield put
@@ -62,9 +64,9 @@ def test_a_checkpoint_place_is_the_one_in_the_spawn_message(submit, tmp_path):
     assert checkpoint_places(paths, "digits")[0].place == f"{message['cwd']}/{message['env'][wire.CHECKPOINTS]}"
 
 
-def test_a_name_refers_to_its_latest_job(submit, tmp_path):
-    submit(1)
-    submit(2)
+def test_a_name_refers_to_its_latest_ended_job(submit, tmp_path):
+    submit(1, ended=True)
+    submit(2, ended=True)
     assert [kept.job_id for kept in checkpoint_places(StatePaths(tmp_path), "digits")] == ["digits-2"]
 
 
@@ -76,10 +78,10 @@ def test_each_job_of_an_array_has_a_place(submit, tmp_path):
 
 def test_an_unknown_job_is_an_error_with_the_nearest_names(submit, tmp_path):
     submit()
-    with pytest.raises(UnknownJobError, match="did you mean digits"):
+    with pytest.raises(NameResolutionError, match="did you mean digits"):
         checkpoint_places(StatePaths(tmp_path), "digitz")
 
 
 def test_a_folder_without_records_knows_no_job(tmp_path):
-    with pytest.raises(UnknownJobError, match="no job is called 'digits'; there is none on record in"):
+    with pytest.raises(NameResolutionError, match="no job is called 'digits'; there is none on record in"):
         checkpoint_places(StatePaths(tmp_path / "nowhere"), "digits")

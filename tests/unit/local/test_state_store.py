@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
+from windlass.backends.local.name_resolution import NameResolutionError, array_members, choose_only, resolve
 from windlass.backends.local.paths import StatePaths, prepare_folder
 from windlass.backends.local.state_reader import StateReader, Task
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
@@ -40,6 +40,11 @@ def state(number: int, name: str = "digits", finished: int | None = None, **fiel
     if finished is None:
         return new
     return replace(new, status=replace(new.status, phase=Phase.SUCCEEDED, finished_at=finished))
+
+
+def ended(number: int, name: str = "digits", **fields: object) -> JobState:
+    status = Status(Phase.SUCCEEDED, created_at=1000 + number, finished_at=2000 + number)
+    return replace(state(number, name, **fields), status=status)
 
 
 def with_status(found: JobState, **changes: object) -> JobState:
@@ -212,7 +217,7 @@ def test_jobs_that_failed_for_a_reason_are_found_behind_any_number_of_others(sto
 
 
 def test_a_text_resolves_to_an_id_a_name_or_an_array(store):
-    commit_states(store, state(1), state(2), state(3, "sweep", array=ArrayMember("sweep-3", 0)))
+    commit_states(store, ended(1), state(2), state(3, "sweep", array=ArrayMember("sweep-3", 0)))
     store.commit(
         Changes(states=(replace(state(4, "sweep", array=ArrayMember("sweep-3", 1)), id="sweep-3_1"),)),
         Notes(),
@@ -221,10 +226,27 @@ def test_a_text_resolves_to_an_id_a_name_or_an_array(store):
     assert resolve(store, "digits") == "digits-2"
     assert resolve(store, "sweep") == "sweep-3"
     assert array_members(store, "sweep-3") == ["sweep-3", "sweep-3_1"]
-    with pytest.raises(UnknownJobError, match="no job is called 'digts'; did you mean digits"):
+    with pytest.raises(NameResolutionError, match="no job is called 'digts'; did you mean digits"):
         resolve(store, "digts")
-    with pytest.raises(UnknownJobError, match="windlass history"):
+    with pytest.raises(NameResolutionError, match="windlass history"):
         resolve(store, "zzz")
+
+
+def test_a_living_job_is_meant_before_an_ended_later_one_of_its_name(store):
+    commit_states(store, state(1), ended(2), ended(3))
+    assert resolve(store, "digits") == "digits-1"
+    commit_states(store, ended(1))
+    assert resolve(store, "digits") == "digits-3"
+
+
+def test_a_name_of_several_living_jobs_is_an_error_that_lists_their_ids(store):
+    members = [ended(4, array=ArrayMember("digits-4", 0)), state(5, array=ArrayMember("digits-4", 1))]
+    commit_states(store, state(1), ended(2), state(3), *members)
+    with pytest.raises(NameResolutionError) as refused:
+        resolve(store, "digits")
+    assert str(refused.value) == "'digits' may be any of 3 living jobs: digits-1, digits-3, digits-4; use an id"
+    with pytest.raises(NameResolutionError, match="and 3 more; use an id"):
+        choose_only("x", list("abcdefgh"))
 
 
 def test_a_reader_works_beside_a_writer(paths, store):
@@ -247,6 +269,7 @@ def test_every_listing_uses_an_index(store):
     for query in (
         "SELECT id FROM jobs WHERE id = ?",
         "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1",
+        "SELECT id FROM jobs WHERE name = ? AND finished_at IS NULL ORDER BY number, row",
         "SELECT id FROM jobs WHERE array_id = ? ORDER BY number, row",
         "SELECT id FROM jobs WHERE finished_at >= ? ORDER BY finished_at DESC LIMIT 5",
         "SELECT at FROM transitions WHERE job_id = ? ORDER BY number",

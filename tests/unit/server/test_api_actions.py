@@ -43,6 +43,14 @@ def test_a_job_with_too_many_cores_is_refused_with_a_hint_to_share_them(daemon):
     assert "--cpus 0" in told.json["error"]["fix"]
 
 
+def test_a_job_of_an_unknown_queue_is_refused_without_a_hint_about_cores(daemon):
+    plain = Job("plain", (Role(replicas=1, resources={CPU: 1_000}, command=("true",)),), queue="nowhere")
+    answer = daemon.hand_in(plain)
+    assert answer.error[:2] == (422, "refused")
+    assert "nowhere" in answer.json["error"]["message"]
+    assert not answer.json["error"].get("fix")
+
+
 def test_an_impossible_job_refuses_the_whole_request(daemon, job):
     status, code, message = daemon.hand_in(job("fits"), job("never", gpu=5)).error
     assert (status, code) == (422, "refused")
@@ -128,6 +136,13 @@ def test_cancelling_a_pending_job_ends_it_at_once(daemon, job):
     assert [each["id"] for each in daemon.post("/v1/jobs/two/cancel", {"by": "ada"}).json["jobs"]] == ["two-2"]
     story = daemon.get("/v1/jobs/two").json
     assert (story["phase"], story["reason"], story["message"]) == ("Failed", "Cancelled", "cancelled by ada")
+
+
+@pytest.mark.parametrize("verb", ["cancel", "suspend"])
+def test_an_action_on_a_name_means_the_living_job_and_not_an_ended_later_one(daemon, job, verb):
+    daemon.submit(job(), job())
+    daemon.end("digits-2", Exit(0))
+    assert [each["id"] for each in daemon.post(f"/v1/jobs/digits/{verb}").json["jobs"]] == ["digits-1"]
 
 
 def test_cancelling_a_running_job_gives_it_its_grace(daemon, job):

@@ -111,11 +111,19 @@ def test_history_lists_the_last_to_end_first(daemon, job):
 # --- one job ------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_found_by_id_and_by_name_and_the_latest_wins(daemon, job):
-    daemon.submit(job())
-    daemon.submit(job())
+def test_a_job_is_found_by_id_and_by_name_and_the_latest_ended_wins(daemon, job):
+    for number in (1, 2):
+        daemon.submit(job())
+        daemon.end(f"digits-{number}", Exit(0))
     assert daemon.get("/v1/jobs/digits").json["id"] == "digits-2"
     assert daemon.get("/v1/jobs/digits-1").json["id"] == "digits-1"
+
+
+def test_a_name_of_several_living_jobs_is_an_error_that_lists_their_ids(daemon, job):
+    daemon.submit(job(), job())
+    status, code, message = daemon.get("/v1/jobs/digits").error
+    assert (status, code) == (404, "no_such_job")
+    assert message == "'digits' may be any of 2 living jobs: digits-1, digits-2; use an id"
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs/digts", "/v1/jobs/digts/why", "/v1/events?job=digts"])
@@ -137,6 +145,15 @@ def test_job_details_contain_spec_ranks_transitions_and_rank_resources(daemon, j
     assert list(way) == ["Created", "Queued", "Admitted", "Running", "Failed"]
     assert "2 CPU slots stand in for GPUs" in story["rank_resources"]
     assert story["status"]["last_failure"]["exit_code"] == story["exit_code"] == 3
+
+
+def test_the_share_of_cores_is_shown_while_a_job_holds_its_node(daemon, job):
+    daemon.submit(job(gpu=2))
+    daemon.backend.store.note(Notes(tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")]))
+    lines = daemon.get("/v1/jobs/digits").json["rank_resources"]
+    assert [line.partition("=")[0] for line in lines] == ["OMP_NUM_THREADS", "2 CPU slots stand in for GPUs"]
+    daemon.end("digits-1", Exit(0))
+    assert daemon.get("/v1/jobs/digits").json["rank_resources"] == ["2 CPU slots stand in for GPUs"]
 
 
 def test_an_array_is_listed_by_its_members(daemon, job):

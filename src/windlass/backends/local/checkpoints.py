@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass import wire
-from windlass.backends.local.name_resolution import UnknownJobError, array_members, resolve
+from windlass.backends.local.name_resolution import NameResolutionError, array_members, resolve
 from windlass.backends.local.paths import StatePaths, state_id
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.submission_origins import environment_of
@@ -27,10 +27,10 @@ def default_place(state: str, job_id: str) -> str:
 
 
 def checkpoint_places(paths: StatePaths, name: str) -> list[CheckpointPlace]:
-    """Returns the places of the job that a name or id means, or of an array's members. Raises UnknownJobError."""
+    """Returns the places of the job that a name or id means, or of an array's members. Raises NameResolutionError."""
     records = StateReader.open(paths)
     if records is None:
-        raise UnknownJobError(f"no job is called {name!r}; there is none on record in {paths.root}")
+        raise NameResolutionError(f"no job is called {name!r}; there is none on record in {paths.root}")
     with contextlib.closing(records):
         found = resolve(records, name)
         states = [records.job(job_id) for job_id in ([found] if records.job(found) else array_members(records, found))]

@@ -17,6 +17,7 @@ from windlass.jobs.kubernetes import labels
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME
 from windlass.jobs.syntax.names import nearest
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.operator.job_names import choose_only
 
 _OWN = resources_of(OWN_KIND)[0]
 
@@ -92,14 +93,20 @@ class JobFinder:
         return JobObject(resource, manifest)
 
     async def _by_job_name(self, wanted: JobName) -> list[JobObject]:
-        """Returns the latest object of a job name, or the members of an array of that name.
+        """Returns the object of a job name, or the members of an array of that name.
 
-        Every submission creates objects with a new name; the name of the job is in their metadata.
+        Every submission creates objects with a new name; the name of the job is in their metadata. Of several jobs of a
+        name the living one is meant; if none lives, the latest. Raises ApiError if several live.
         """
         here = await self._list(_OWN, wanted.namespace)
         if members := [each for each in here if each.array == wanted.name]:
             return sorted(members, key=_index)
-        return sorted((each for each in here if each.job_name == wanted.name), key=lambda each: each.created)[-1:]
+        named: dict[str, list[JobObject]] = {}
+        for each in sorted((each for each in here if each.job_name == wanted.name), key=lambda each: each.created):
+            named.setdefault(_id(each, wanted.name), []).append(each)
+        living = [job for job, members in named.items() if not all(each.ended for each in members)]
+        meant = living or list(named)[-1:]
+        return sorted(named[choose_only(wanted.name, meant)], key=_index) if meant else []
 
     async def _all(self, namespace: str | None) -> list[JobObject]:
         listed = await asyncio.gather(*(self._list(kind, namespace) for kind in RESOURCES))

@@ -278,11 +278,11 @@ def resolve_place(text: str, state: Path | None) -> StorageBackend:
     if not isinstance(place, FolderStorage) or place.path.is_dir():
         return place
     if text == place.path.name:
-        from windlass.backends.local.name_resolution import UnknownJobError  # noqa: PLC0415 - loads the database
+        from windlass.backends.local.name_resolution import NameResolutionError  # noqa: PLC0415 - loads the database
 
         try:
             return _place_of_job(text, state)
-        except UnknownJobError as error:
+        except NameResolutionError as error:
             no_job = f", and {error}"
     if place.path.exists():  # not a folder: listing it raises a precise error
         return place
@@ -293,7 +293,7 @@ def resolve_place(text: str, state: Path | None) -> StorageBackend:
 
 
 def _place_of_job(name: str, state: Path | None) -> StorageBackend:
-    """Returns the place of a job's checkpoints. Raises UnknownJobError, and UsageError for a job without any."""
+    """Returns the place of a job's checkpoints. Raises NameResolutionError, and UsageError for a job without any."""
     from windlass.backends.local.checkpoints import checkpoint_places  # noqa: PLC0415 - loads the database
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415 - as above
 

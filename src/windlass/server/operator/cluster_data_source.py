@@ -70,7 +70,7 @@ class ClusterDataSource:
         """False: every reservation is an object, and can be deleted."""
         return False
 
-    def rank_resources(self, _job: Job, _tasks: Sequence[PodTask]) -> list[str]:
+    def rank_resources(self, _state: JobState, _tasks: Sequence[PodTask]) -> list[str]:
         """Empty: a pod's resources depend on its image and its node."""
         return []
 
@@ -90,15 +90,17 @@ class ClusterDataSource:
         await self._commit.wait()
 
     async def ids(self, name: str) -> list[str]:
-        """The id itself, an array's jobs, or the only id with this end, existing or recorded. Raises ApiError."""
+        """The id itself, an array's jobs, or the only id with this end, existing or recorded. Raises ApiError.
+
+        Of several existing jobs of a name the living one is meant; if none lives, the latest.
+        """
         text = job_names.normalize_name(name)
-        here = {gang.id: gang.job for gang in self._backend.jobs}
-        here |= {state.id: state.job for state in self._controller.states.values()}
-        if members := [job_id for job_id, job in here.items() if _is_of(job_id, job, text)]:
+        here = {gang.id: gang.state for gang in self._backend.jobs} | self._controller.states
+        if members := [state.id for state in here.values() if _is_of(state.id, state.job, text)]:
             return members
         if found := job_names.find_candidates(text, here):
             return [job_names.choose_only(text, found)]
-        called = [job_id for job_id, job in here.items() if job.name == text]
+        called = _prefer_living([state for state in here.values() if state.job.name == text])
         recorded = [] if called else await self._from_history(self._history.ids(text), [])
         if found := called or job_names.find_candidates(text, recorded) or (recorded if "/" not in text else []):
             return [job_names.choose_only(text, sorted(found))]
@@ -181,6 +183,12 @@ def _is_of(job_id: str, job: Job, array: str) -> bool:
     if job.array is None:
         return False
     return array in (job.array.array_id, f"{job_id.partition('/')[0]}/{job.array.array_id}")
+
+
+def _prefer_living(named: Sequence[JobState]) -> list[str]:
+    """Ids of the living ones among jobs of one name; if none lives, of the latest."""
+    living = [state.id for state in named if state.status.phase not in TERMINAL]
+    return living or [state.id for state in sorted(named, key=lambda state: state.status.created_at)[-1:]]
 
 
 def _matches(state: JobState, fields: Mapping[str, str]) -> bool:

@@ -307,6 +307,30 @@ def test_an_unknown_name_is_reported_with_the_nearest_one(cluster, submit, windl
     ]
 
 
+def test_a_living_job_is_meant_before_an_ended_later_one_of_its_name(cluster, submit, windlass):
+    first, later = (submit(*IMAGE, "--name", "digits", "--", "true").out.strip() for _ in range(2))
+    cluster.commit(later.partition("/")[2], phase=Phase.SUCCEEDED, created_at=1, finished_at=2)
+
+    assert windlass("cancel", *ON, "digits").out == f"{first} is being cancelled\n"
+
+
+def test_a_name_of_several_living_jobs_is_an_error_that_lists_their_ids(cluster, submit, windlass):
+    ids = [submit(*IMAGE, "--name", "digits", "--", "true").out.strip() for _ in range(2)]
+
+    ran = windlass("cancel", *ON, "digits")
+
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err == f"windlass: 'digits' may be any of 2 jobs: {', '.join(ids)}\nuse the whole id\n"
+    noted = [each["metadata"].get("annotations") or {} for each in cluster.of_kind("TrainingJob")]
+    assert all("windlass.dev/cancel" not in annotations for annotations in noted)
+
+
+def test_the_name_of_an_array_selects_all_its_members(cluster, submit, windlass):
+    submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "python", "train.py")
+
+    assert windlass("cancel", *ON, "sweep").out.count("is being cancelled") == 3
+
+
 VERBS = [("why",), ("status",), ("logs",), ("cancel",), ("suspend",), ("resume",), ("exec", "--", "ls")]
 
 
