@@ -23,6 +23,7 @@ class UsageError(Exception):
 
 def describe_error(error: Exception) -> tuple[str, ExitCode]:
     """Returns (text, exit code) of an exception. Imports error classes of other packages: call it only on errors."""
+    from windlass.backends.kubernetes.client.identity import AccessError  # noqa: PLC0415
     from windlass.backends.local.folder_lock import HeldError  # noqa: PLC0415
     from windlass.backends.local.name_resolution import NameResolutionError  # noqa: PLC0415
     from windlass.backends.port import BackendError  # noqa: PLC0415
@@ -35,6 +36,7 @@ def describe_error(error: Exception) -> tuple[str, ExitCode]:
         (UsageError, ExitCode.USAGE),
         (InputError, ExitCode.USAGE),
         (NameResolutionError, ExitCode.NO_SUCH_JOB),
+        (AccessError, ExitCode.USAGE),
         (HeldError, ExitCode.BUSY),
         (BackendError, ExitCode.STATE_UNUSABLE),
         (StorageError, ExitCode.STATE_UNUSABLE),

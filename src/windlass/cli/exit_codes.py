@@ -31,7 +31,8 @@ MEANING = MappingProxyType(
         ExitCode.FAILED: "The job failed without the exit code of a rank. If the exit code of one rank ended the "
         "job, `run` and `alloc` exit with that code; if a signal ended it, with 128 + the signal's number. For "
         "`operator check`: a check failed. For `checkpoint verify`: a checkpoint is damaged, or there is none.",
-        ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message states the place.",
+        ExitCode.USAGE: "The command line, the job file, the cluster file or the kubeconfig is wrong or missing; the "
+        "message states the place.",
         ExitCode.REFUSED: "The job can never run here; the message names the largest gang that would fit.",
         ExitCode.NO_SUCH_JOB: "No job has this name or id, or several living jobs have this name.",
         ExitCode.WRONG_STATE: "The state of the job does not allow this.",

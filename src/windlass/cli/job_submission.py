@@ -18,6 +18,7 @@ from windlass.jobs.description.submission import Submission
 from windlass.launch.agent import entry_of
 
 _JOB_FILES = (".yaml", ".yml")
+_SCRIPTS = (".py", ".sh")
 ON_KUBERNETES = "--on kubernetes"
 
 
@@ -57,8 +58,9 @@ def read_submissions(
 def read_local_submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
     """Returns the jobs of a command line for this machine, each with its launcher; prints fields without effect here.
 
-    Raises UsageError and InputError.
+    Raises UsageError, also for a command that names a missing file, and InputError.
     """
+    _check_program(options, *split_job_file(words, file))
     submissions = [with_launcher(each) for each in read_submissions(options, words, file)]
     warn_unused_fields(submissions)
     return submissions
@@ -101,6 +103,22 @@ def _refuse_folder(words: Sequence[str]) -> None:
         inside = folder / "job.yaml"
         hint = f"did you mean {inside}?" if inside.is_file() else "write a command or a file (job.yaml)"
         raise UsageError(f"{folder} is a folder\n{hint}")
+
+
+def _check_program(options: RunOptions, file: str | None, words: Sequence[str]) -> None:
+    """Raises UsageError if a command's first word names a file that does not exist: a path, or a .py or .sh file.
+
+    The folder of a job file's command is in the file, and a job that waits for others may need a file that they write:
+    these are not checked.
+    """
+    if file is not None or options.after or not words:
+        return
+    is_path = "/" in words[0]
+    if not is_path and (not words[0].endswith(_SCRIPTS) or shutil.which(words[0])):
+        return
+    program = Path(current_folder(), Path(options.workdir or "").expanduser(), words[0])
+    if not program.exists():
+        raise UsageError(f"there is no file {program}\ncorrect its path, or the job's folder (--workdir)")
 
 
 def local_command(words: Sequence[str]) -> tuple[str, ...]:

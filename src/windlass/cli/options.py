@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.description.options import RunOptions, flags_of, help_of
+from windlass.jobs.description.options import RunOptions, expectation_of, flags_of, help_of
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.server.cluster_options import ClusterOptions
 
@@ -102,9 +102,20 @@ def takes_job_options(verb: Verb) -> Verb:
 
 def _option(name: str) -> inspect.Parameter:
     annotation: Any = list[str] | None if name in _MANY else _HINTS[name]
-    option = typer.Option(*flags_of(name), help=help_of(name), show_default=False)
+    number: dict[str, Any] = {}
+    if annotation == int | None:
+        number = {"parser": functools.partial(_read_integer, name), "metavar": "<int>"}
+    option = typer.Option(*flags_of(name), help=help_of(name), show_default=False, **number)
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=None, annotation=Annotated[annotation, option])
+
+
+def _read_integer(name: str, text: str | int) -> int:
+    """Parses a field's integer. Raises BadParameter with the range that the field accepts."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(expectation_of(name, str(text))) from None
 
 
 def _is_positional(parameter: inspect.Parameter) -> bool:

@@ -30,6 +30,7 @@ from windlass.backends.simulator.report.number_format import format_mean, join_n
 from windlass.backends.simulator.study import Study, run_study
 from windlass.backends.simulator.study.costs import parse_costs
 from windlass.backends.simulator.study.faults import parse_faults
+from windlass.backends.simulator.study.run import UNCOUNTED_CORES
 from windlass.backends.simulator.study.study import read_seeds
 from windlass.backends.simulator.study.synthetic_trace import parse_synthetic_trace
 from windlass.backends.simulator.traces.read import FORMATS
@@ -112,6 +113,8 @@ def _print_notes(options: SimulateOptions, experiment: Experiment, runs: list[Po
     """Prints on stderr what the table does not show: unused seeds, skipped jobs, the report."""
     if not experiment.random and options.seeds != "1":
         _print_message("nothing depends on the seed: each policy was run once")
+    if UNCOUNTED_CORES in experiment.conditions:
+        _print_message(UNCOUNTED_CORES)
     if causes := runs[0].metrics.left_out:
         _print_message(f"skipped: {join_names([f'{count:,} × {cause}' for cause, count in causes.items()])}")
     if page is not None:

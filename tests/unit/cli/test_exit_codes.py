@@ -139,6 +139,11 @@ def test_an_internal_error_on_a_full_disk_names_the_missing_details(monkeypatch)
         (("run",), "windlass: nothing to run\nwrite a command (windlass run -N 2 -- python train.py)"),
         (("queue", "--limit", "0"), "windlass: Invalid value for '--limit': 0 is not in the range x>=1"),
         (("history", "--since", "soon"), "windlass: --since expects a duration"),
+        (
+            ("run", "--priority", "high", "--", "true"),
+            "windlass: Invalid value for '--priority': expects a whole number from -1000000000 to 1000000000, not",
+        ),
+        (("submit", "--restarts", "many", "--", "true"), "windlass: Invalid value for '--restarts': expects a whole "),
         (("logs", "x", "--grep", "("), "windlass: --grep '(' is not a regular expression: "),
         (("logs", "x", "--rank", "one"), "windlass: --rank expects ranks such as 3 or 0,4-7, not 'one'"),
         (("logs", "x", "--attempt", "0"), "windlass: --attempt expects a number of at least 1, or all, not '0'"),
@@ -170,3 +175,36 @@ def test_a_removed_current_folder_is_an_error(windlass, daemon, monkeypatch, tmp
     ran = windlass("submit", "--", "true")
     assert (ran.code, ran.err.splitlines()[0]) == (2, "windlass: the current folder no longer exists")
     monkeypatch.chdir(os.sep)
+
+
+@pytest.mark.parametrize("verb", ["run", "submit"])
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("train.py",), "train.py"),
+        (("--", "start.sh"), "start.sh"),
+        (("--", "bin/train"), "bin/train"),
+        (("--workdir", "project", "--", "./train.py"), "project/train.py"),
+    ],
+)
+def test_a_missing_file_is_an_error_before_a_job_is_submitted(
+    daemon, windlass, monkeypatch, tmp_path, verb, words, path
+):
+    monkeypatch.chdir(tmp_path)
+    ran = windlass(verb, *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"windlass: there is no file {tmp_path / path}\ncorrect its path, or the job's folder (--workdir)\n"
+    )
+    assert daemon.asked == []
+
+
+@pytest.mark.parametrize(
+    "words", [("true",), ("--after", "build", "--", "./built"), ("--workdir", "project", "--", "./train.py")]
+)
+def test_a_command_that_may_exist_is_submitted(daemon, windlass, monkeypatch, tmp_path, words):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    daemon.says["/v1/jobs"] = {"ids": ["x-1"]}
+    assert windlass("submit", *words).out == "x-1\n"

@@ -16,6 +16,7 @@ from windlass.cli.terminal import formatting
 from windlass.cli.terminal.screen import Screen
 from windlass.core.model.job import Job, Role
 from windlass.jobs.description.submission import Submission
+from windlass.server import views
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -303,13 +304,43 @@ def printed(daemon, tmp_path, made):
         (("--attempt", "all", "--bare", "--grep", "^gr"), ["größe 1", "größe 1", "größe 2", "größe 2"]),
         (("--rank", "0", "--tail", "2", "--stdout", "--bare"), ["loss 0", "last"]),
         (("--stderr",), []),
-        (("--rank", "7-9"), []),
+        (("--rank", "1-9", "--stdout", "--tail", "1"), ["[r1 n1] last"]),
         (("--tail", "0"), []),
     ],
 )
 def test_lines_by_rank_attempt_stream_and_pattern(printed, windlass, options, out):
     ran = windlass("logs", "digits", *options)
     assert (ran.code, ran.out.splitlines()) == (0, out)
+
+
+def _details(state):
+    return views.job_details(state, views.NOT_PENDING, (), ())
+
+
+@pytest.mark.parametrize(("rank", "missing"), [("9", "rank 9"), ("7-9", "ranks 7-9")])
+def test_a_rank_that_the_job_does_not_have_is_an_error_that_names_its_ranks(printed, windlass, rank, missing):
+    ran = windlass("logs", "digits", "--rank", rank)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"windlass: digits has no {missing}\nits ranks are 0-1\n"
+
+
+def test_the_output_of_a_later_rank_of_a_waiting_job_may_be_followed(daemon, windlass, made):
+    daemon.says["/v1/jobs/digits"] = daemon.says["/v1/jobs/digits-1"] = _details(made.queued())
+    assert windlass("logs", "digits", "--rank", "3").err == "digits has printed nothing that matches\n"
+    assert windlass("logs", "digits", "--rank", "4").err == "windlass: digits has no rank 4\nits ranks are 0-3\n"
+
+
+@pytest.mark.parametrize(
+    ("is_ended", "words", "text"),
+    [
+        (False, (), "digits has printed nothing yet"),
+        (True, (), "digits printed nothing"),
+        (True, ("--grep", "x"), "digits printed nothing that matches"),
+    ],
+)
+def test_a_job_without_output_is_said_to_have_none_or_none_yet(daemon, windlass, made, is_ended, words, text):
+    daemon.says["/v1/jobs/digits"] = _details(made.succeeded() if is_ended else made.running())
+    assert windlass("logs", "digits", *words).err == f"{text}\n"
 
 
 def test_an_attempt_without_output_is_an_error(printed, windlass):

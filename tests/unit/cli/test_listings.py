@@ -89,7 +89,7 @@ def test_a_job_that_was_preempted_ran_only_while_it_held_nodes(daemon, made, win
 @pytest.mark.parametrize("how", ["table", "jsonl", "name"])
 def test_a_truncated_listing_is_noted_on_stderr(listed, windlass, how):
     cut, whole = windlass("history", "--limit", "2", "-o", how), windlass("history", "--limit", "3", "-o", how)
-    assert (cut.err, whole.err) == ("these are the first 2; --limit shows more\n", "")
+    assert (cut.err, whole.err) == ("only 2 are shown; --limit shows more\n", "")
     assert cut.out == whole.out
 
 

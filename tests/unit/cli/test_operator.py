@@ -38,6 +38,25 @@ def test_a_mistyped_verb_is_refused(windlass):
     assert "No such command 'chekc'" in ran.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("operator", "check"),
+        ("operator", "install"),
+        ("operator", "run"),
+        ("run", "--on", "kubernetes", "--image", "i", "--", "true"),
+    ],
+)
+def test_a_missing_kubeconfig_is_one_error_of_every_verb(windlass, monkeypatch, tmp_path, words):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "gone"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    ran = windlass(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"windlass: there is no kubeconfig: {tmp_path / 'gone'} does not exist; name one with KUBECONFIG=FILE\n"
+    )
+
+
 def test_render_prints_the_objects_to_apply(windlass):
     objects = rendered(windlass, "--image", "registry.example/w:1", "-n", "team", "--replicas", "3")
     deployment = of_kind(objects, "Deployment")[0]

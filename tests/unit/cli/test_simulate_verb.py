@@ -92,6 +92,35 @@ def test_a_too_large_job_is_reported_with_its_file_as_given(windlass, small, tmp
     assert ran.err.startswith(f"windlass: {large}, row 1: job big asks for 99 GPUs, which this cluster of 2 nodes ")
 
 
+def test_cores_are_not_counted_on_a_cluster_that_does_not_state_them(windlass, small, tmp_path):
+    history = tmp_path / "history.jsonl"
+    history.write_text(JOBS + '{"id": "plain", "submit": 7200000, "duration": 9000, "cpu": 4000}\n')
+    words = ("simulate", str(history), "--policy", "fifo", "-j", "1")
+    ran = windlass(*words, "--cluster", "2x4", "-o", "json")
+    assert ran.code == 0
+    assert json.loads(ran.out)[0]["jobs"] == 13
+    assert ran.err == (
+        "Cores that jobs request are not counted, because the cluster does not state how many its nodes have.\n"
+    )
+    counted = tmp_path / "cluster.yaml"
+    counted.write_text("nodes: [{name: n, count: 2, gpus: 4, cpus: 2}]\n")
+    ran = windlass(*words, "--cluster", str(counted))
+    assert (ran.code, ran.out) == (2, "")
+    assert "job plain asks for 4 cores, which this cluster of 2 nodes cannot hold" in ran.err
+
+
+@pytest.mark.parametrize("more", [(), ("--skip-bad",), ("--faults", "node=3h/30m")])
+def test_jobs_without_gpus_on_a_cluster_without_cores_are_an_error_with_the_fix(windlass, tmp_path, more):
+    history = tmp_path / "history.jsonl"
+    history.write_text('{"id": "plain", "submit": 1, "duration": 9000, "cpu": 1000}\n')
+    ran = windlass("simulate", str(history), "--cluster", "96x8", "--policy", "fifo", "-j", "1", *more)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "windlass: no job of history.jsonl requests a GPU, and the cluster states no cores; "
+        "name a cluster file with cpus\n"
+    )
+
+
 def test_bad_rows_are_skipped_and_counted(windlass, tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(

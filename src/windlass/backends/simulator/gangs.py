@@ -16,6 +16,7 @@ Request: TypeAlias = tuple[tuple[Demand, ...], Shape, int]
 """The demands of a gang, their shape, and its thousandths of GPUs."""
 
 NAME = "trace"
+_GPUS = (GPU, GPU_MILLI)
 _UNLIMITED_RESTARTS = RestartPolicy(infrastructure_limit=1_000_000)
 """Restart policy of trace jobs: they did end, so faults delay them, however many there are."""
 
@@ -30,7 +31,7 @@ class Sizes:
 
 
 def sizes_of(nodes: Iterable[Node]) -> Sizes:
-    """Returns sizes by resource. A resource that no node has is not limited, and jobs do not request it beside GPUs."""
+    """Returns sizes by resource. Memory and cores that no node states are not limited: jobs do not request them."""
     largest: dict[str, int] = {}
     for node in nodes:
         for name, amount in node.capacity.items():
@@ -56,8 +57,7 @@ def roles_of(job: TraceJob, sizes: Sizes) -> tuple[Role, ...]:
 
 def _request(job: TraceJob, sizes: Sizes) -> dict[str, int]:
     request = {GPU: job.gpus, GPU_MILLI: job.gpu_milli, CPU: job.cpu, MEMORY: job.memory}
-    needed = (GPU, GPU_MILLI) if job.gpus or job.gpu_milli else (CPU,)
-    return {name: amount for name, amount in request.items() if amount and (name in needed or name in sizes.largest)}
+    return {name: amount for name, amount in request.items() if amount and (name in _GPUS or name in sizes.largest)}
 
 
 def _part(request: dict[str, int], part: int, total: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from windlass.backends.simulator.errors import TraceError
+from windlass.backends.simulator.errors import SimulationError, TraceError
 from windlass.backends.simulator.gangs import gang_of, sizes_of, unit_of
 from windlass.backends.simulator.outcome import EndCause, Outcome
 from windlass.backends.simulator.progress import Costs, time_needed, work_kept
@@ -24,6 +24,7 @@ from windlass.core.model.gang import PendingGang, RunningGang, start_gang
 from windlass.core.model.plan import Plan
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
+from windlass.core.model.resources import CPU
 from windlass.core.model.snapshot import Grant, NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.placement.empty_cluster_fit import fits_empty
@@ -79,6 +80,10 @@ def fitting_gangs(
 ) -> tuple[list[PendingGang], Counter[str]]:
     """Returns the gangs that fit, numbered by the trace's jobs from 1, and the number of others by cause."""
     sizes, left_out = sizes_of(cluster.nodes), Counter(trace.left_out)
+    if trace.jobs and unit_of(trace) == CPU and CPU not in sizes.largest:
+        raise SimulationError(
+            f"no job of {trace.name} requests a GPU, and the cluster states no cores; name a cluster file with cpus"
+        )
     known: dict[object, bool] = {}
     gangs: list[PendingGang] = []
     for number, job in enumerate(trace.jobs, start=1):

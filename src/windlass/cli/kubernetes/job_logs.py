@@ -15,6 +15,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.pod_logs import PodLogs
+from windlass.cli.rank_placement import check_ranks
 from windlass.cli.terminal.screen import Screen
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -47,6 +48,8 @@ def show_logs(context: str, namespace: str, name: str, selection: LogSelection, 
     """Prints the selected output of a job, and new output until its end if it is followed. Raises ApiError."""
     cluster = ClusterClient.at(context, namespace)
     jobs = cluster.finder.find(name)
+    for job in jobs:
+        check_ranks(job.id, selection.ranks or (), _count_pods(job))
     printer = _LinePrinter(screen, bare=selection.bare, several=len(jobs) > 1)
     # 1. The operator stores the log ends of deleted pods.
     stored = list(_stored_logs(cluster, name, jobs, selection))
@@ -69,6 +72,11 @@ def show_logs(context: str, namespace: str, name: str, selection: LogSelection, 
         screen.say(f"cannot read the log of {error}" if error else f"{name} has no output that still exists")
     screen.close()
     return ExitCode.OK
+
+
+def _count_pods(job: JobObject) -> int:
+    """Returns the number of pods that a job may have; their indexes are the ranks of its logs."""
+    return sum(role.max_replicas or role.replicas for role in job.state().job.roles)
 
 
 def _pod_logs(cluster: ClusterClient, job: JobObject, selection: LogSelection) -> PodLogs:

@@ -103,7 +103,7 @@ def watch_rows(
     def display(rows: Sequence[Row]) -> None:
         show(listing, rows, how, paint=paint)
         if len(rows) >= limit:
-            print(f"these are the first {limit}; --limit shows more", file=sys.stderr)
+            print(f"only {limit} are shown; --limit shows more", file=sys.stderr)
 
     watch_value(read, display, again=again)
 

@@ -6,9 +6,9 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,10 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_end import JobEndWatch
 from windlass.cli.log_tail import LogTail
 from windlass.cli.option_values import parse_duration_option
-from windlass.cli.rank_placement import nodes_of_ranks
+from windlass.cli.rank_placement import check_ranks, count_ranks, nodes_of_ranks
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.screen import Screen
+from windlass.core.model.status import TERMINAL
 from windlass.jobs.syntax.array_indexes import parse_array
 from windlass.server.discovery import open_state
 
@@ -67,8 +68,10 @@ def logs(
     matches = _filter(grep)
     records = open_state(folder)
     details = records.job(job)
-    records.close()
     jobs = details.get("members") or [details]
+    if selection.ranks is not None:
+        check_ranks(job, selection.ranks, count_ranks(records.job(jobs[0]["id"])))
+    records.close()
     screen = Screen(no_color=no_color)
     printer = _LinePrinter(screen, folder, several=len(jobs) > 1, bare=bare)
     tails = [selection.tail(each["id"]) for each in jobs]
@@ -81,9 +84,18 @@ def logs(
             lambda lines: printer.print_lines(filter(matches, lines)),
         )
     elif not printed and tail != 0:
-        screen.say(f"{job} has printed nothing{' that matches' if selection.narrow or grep else ' yet'}")
+        screen.say(f"{job} {_describe_silence(jobs, is_filtered=selection.is_filtered or bool(grep))}")
     screen.close()
     return ExitCode.OK
+
+
+def _describe_silence(jobs: Iterable[Mapping[str, Any]], *, is_filtered: bool) -> str:
+    """Returns why no line was printed: the predicate of a sentence about the jobs."""
+    has_ended = all(each["phase"] in TERMINAL for each in jobs)
+    printed = "printed nothing" if has_ended else "has printed nothing"
+    if is_filtered:
+        return f"{printed} that matches"
+    return printed if has_ended else f"{printed} yet"
 
 
 class _Selection:
@@ -93,19 +105,19 @@ class _Selection:
         self, folder: Path, rank: str, attempt: str, since: str, *, stdout: bool, stderr: bool, follow: bool
     ) -> None:
         self._paths = StatePaths(folder)
-        self._ranks = _ranks(rank)
+        self.ranks = _ranks(rank)
         self._attempt = _attempt(attempt)
         self._parse_since = _parse_since(since)
         self._streams = [s for s, selected in zip(STREAMS, (stdout, stderr), strict=True) if selected] or list(STREAMS)
         self._follow = follow
-        self.narrow = bool(rank or since or stdout or stderr)
+        self.is_filtered = bool(rank or since or stdout or stderr)
 
     def tail(self, job_id: str) -> LogTail:
         """Returns the output of a job: the given attempt, all, or the latest (and, when following, later ones)."""
         return LogTail(
             self._paths,
             job_id,
-            ranks=self._ranks,
+            ranks=self.ranks,
             streams=self._streams,
             since=self._parse_since,
             attempts=self._attempts(job_id),

@@ -206,6 +206,15 @@ def help_of(name: str) -> str:
     return f"{field.help} Default: {field.default}." if field.default else field.help
 
 
+def expectation_of(name: str, given: str) -> str:
+    """The error of a field for an unreadable value: what it accepts; "" if it can be read. Raises KeyError."""
+    try:
+        job_field(name).value_type.read(given)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def flags_of(name: str) -> tuple[str, ...]:
     """One option's names. Raises KeyError."""
     return job_field(name).flags

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.resources import LEASES, Resource, path
 from windlass.backends.kubernetes.gangs.stored_state import Stored, to_patch
 from windlass.cli.kubernetes import api_session, submit_warnings
-from windlass.core.model.status import Status
+from windlass.core.model.status import Phase, Status
 
 Manifest = dict[str, Any]
 
@@ -179,3 +179,18 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path) -> FakeCluster:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return fake
+
+
+@pytest.fixture
+def submit(cluster, windlass):
+    """Submits a job, which the operator handles at once."""
+    put = cluster.put
+
+    def seen(resource, manifest):
+        made = put(resource, manifest)
+        if resource.kind == "TrainingJob":
+            cluster.commit(made["metadata"]["name"], phase=Phase.QUEUED, created_at=1)
+        return made
+
+    cluster.put = seen
+    return lambda *words: windlass("submit", "--on", "kubernetes", *words)

@@ -32,21 +32,6 @@ spec: {command: [python, train.py], gpus: 9, procs: 1, image: example.com/train}
 """
 
 
-@pytest.fixture
-def submit(cluster, windlass):
-    """Submits a job, which the operator handles at once."""
-    put = cluster.put
-
-    def seen(resource, manifest):
-        made = put(resource, manifest)
-        if resource.kind == "TrainingJob":
-            cluster.commit(made["metadata"]["name"], phase=Phase.QUEUED, created_at=1)
-        return made
-
-    cluster.put = seen
-    return lambda *words: windlass("submit", *ON, *words)
-
-
 def only(cluster, kind="TrainingJob"):
     (made,) = cluster.of_kind(kind)
     return made
@@ -294,67 +279,6 @@ def test_a_cancelled_job_is_not_called_failed(cluster, submit, windlass, verb):
     assert (ran.code, ran.err) == (5, "windlass: digits has ended already: cancelled by ada\n")
 
 
-def test_an_unknown_name_is_reported_with_the_nearest_one(cluster, submit, windlass):
-    submit(*IMAGE, "--name", "digits", "--", "true")
-
-    ran = windlass("cancel", *ON, "digitz")
-
-    assert ran.code == 4
-    name = only(cluster)["metadata"]["name"]
-    assert ran.err.splitlines() == [
-        f"windlass: no job 'digitz' in namespace team; did you mean team/{name}?",
-        "windlass queue lists jobs, windlass history those that ended; -n NAMESPACE looks in another namespace",
-    ]
-
-
-def test_a_living_job_is_meant_before_an_ended_later_one_of_its_name(cluster, submit, windlass):
-    first, later = (submit(*IMAGE, "--name", "digits", "--", "true").out.strip() for _ in range(2))
-    cluster.commit(later.partition("/")[2], phase=Phase.SUCCEEDED, created_at=1, finished_at=2)
-
-    assert windlass("cancel", *ON, "digits").out == f"{first} is being cancelled\n"
-
-
-def test_a_name_of_several_living_jobs_is_an_error_that_lists_their_ids(cluster, submit, windlass):
-    ids = [submit(*IMAGE, "--name", "digits", "--", "true").out.strip() for _ in range(2)]
-
-    ran = windlass("cancel", *ON, "digits")
-
-    assert (ran.code, ran.out) == (4, "")
-    assert ran.err == f"windlass: 'digits' may be any of 2 jobs: {', '.join(ids)}\nuse the whole id\n"
-    noted = [each["metadata"].get("annotations") or {} for each in cluster.of_kind("TrainingJob")]
-    assert all("windlass.dev/cancel" not in annotations for annotations in noted)
-
-
-def test_the_name_of_an_array_selects_all_its_members(cluster, submit, windlass):
-    submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "python", "train.py")
-
-    assert windlass("cancel", *ON, "sweep").out.count("is being cancelled") == 3
-
-
-VERBS = [("why",), ("status",), ("logs",), ("cancel",), ("suspend",), ("resume",), ("exec", "--", "ls")]
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-def test_a_job_of_another_namespace_is_named(cluster, submit, windlass, verb):
-    submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
-    name = only(cluster)["metadata"]["name"]
-
-    ran = windlass(verb[0], *ON, "digits", *verb[1:])
-
-    assert ran.code == 4
-    assert f"no job 'digits' in namespace team; there is research/{name}\nuse that name, or -n research" in ran.err
-
-
-def test_a_user_without_list_permission_gets_no_suggestion(cluster, submit, windlass):
-    submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
-    cluster.hidden |= {"pytorchjobs"}
-
-    ran = windlass("why", *ON, "digits")
-
-    assert ran.code == 4
-    assert ran.err.startswith("windlass: no job 'digits' in namespace team\n")
-
-
 def test_a_taken_name_is_reported_with_a_fix(cluster, windlass):
     Path("mnist.yaml").write_text(PYTORCHJOB)
     windlass("submit", *ON, "mnist.yaml")
@@ -453,6 +377,8 @@ def test_logs_come_from_pods_and_from_stored_logs_of_deleted_pods(cluster, submi
     assert windlass("logs", *ON, "digits").out == "[r0 n0] step 0\n[r1 n1] step 1\n"
     assert windlass("logs", *ON, "digits", "--attempt", "1", "--bare").out == "before\n"
     assert windlass("logs", *ON, "digits", "--rank", "1", "--bare").out == "step 1\n"
+    missing = windlass("logs", *ON, "digits", "--rank", "9")
+    assert (missing.code, missing.err) == (2, f"windlass: team/{name} has no rank 9\nits ranks are 0-1\n")
 
 
 def test_run_follows_a_job_to_its_end_and_returns_its_exit_code(cluster, windlass):

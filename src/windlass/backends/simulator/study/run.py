@@ -23,7 +23,7 @@ from windlass.backends.simulator.study.study import Study
 from windlass.backends.simulator.traces.job import Trace
 from windlass.backends.simulator.traces.read import FORMATS, read_trace
 from windlass.backends.simulator.walltimes import with_walltimes
-from windlass.core.model.resources import GPU
+from windlass.core.model.resources import CPU, GPU
 from windlass.jobs.cluster.cluster_file import Cluster
 
 WALLTIME_TEXTS = {
@@ -32,6 +32,8 @@ WALLTIME_TEXTS = {
     "exact": "Every job's walltime is its run time to the millisecond.",
     "users": "Walltimes are modelled after users' estimates: mostly too long, and round (Tsafrir et al.).",
 }
+
+UNCOUNTED_CORES = "Cores that jobs request are not counted, because the cluster does not state how many its nodes have."
 
 
 def run_study(
@@ -148,12 +150,13 @@ def _experiment(study: Study, command: str, traces: list[Trace], first: Trace, s
         policies=study.policies,
         seeds=seeds,
         random=study.random,
-        conditions=_conditions(study),
+        conditions=_conditions(study, first),
     )
 
 
-def _conditions(study: Study) -> tuple[str, ...]:
+def _conditions(study: Study, trace: Trace) -> tuple[str, ...]:
     costs = study.costs
+    has_cores = any(CPU in node.capacity for node in study.cluster.nodes)
     texts = (
         f"Only the first {study.limit:,} jobs." if study.limit is not None else "",
         f"Arrivals were scaled to an offered load of {study.load:g}." if study.load is not None else "",
@@ -161,6 +164,7 @@ def _conditions(study: Study) -> tuple[str, ...]:
         "Jobs end when their walltime is over." if study.kill else "",
         "Starts, restarts and checkpoints take time." if any((costs.start, costs.restart, costs.checkpoint)) else "",
         study.faults.about if study.faults else "",
+        UNCOUNTED_CORES if not has_cores and any(job.cpu for job in trace.jobs) else "",
     )
     return tuple(filter(None, texts))
 
