@@ -148,10 +148,21 @@ class LocalBackend:
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Writes the turn with everything noted since the last one. Raises BackendError."""
-        pending = self._pending or self._begin(changes)
+        if self._pending is None:
+            since, self._unwritten = self._unwritten, _Unwritten()
+            self._note_living(changes.states)
+            gangs = self._gangs.begin_commit(changes)
+            notes = gangs.notes
+            notes.verdicts, notes.removed = since.verdicts, since.removed
+            notes.origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
+            if changes.states:
+                notes.meta["next_number"] = str(self._next_number)
+            if changes.past_usage:
+                notes.meta[_PAST_USAGE] = msgspec.json.encode(changes.past_usage).decode()
+            self._pending = _PendingCommit(changes, gangs, since.promises)
+        pending = self._pending
         if pending.changes is not changes:  # else reports of this turn would be acknowledged with the other
             raise BackendError("the turn before this one could not be written yet")
-        self._pending = pending
         self.store.commit(changes, pending.gangs.notes)
         self._pending = None
         # durable from here on
@@ -162,19 +173,6 @@ class LocalBackend:
         self._gangs.end_commit(pending.gangs)
         inbox.resolve(pending.promises)
         return {}
-
-    def _begin(self, changes: Changes) -> _PendingCommit:
-        since, self._unwritten = self._unwritten, _Unwritten()
-        self._note_living(changes.states)
-        gangs = self._gangs.begin_commit(changes)
-        notes = gangs.notes
-        notes.verdicts, notes.removed = since.verdicts, since.removed
-        notes.origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
-        if changes.states:
-            notes.meta["next_number"] = str(self._next_number)
-        if changes.past_usage:
-            notes.meta[_PAST_USAGE] = msgspec.json.encode(changes.past_usage).decode()
-        return _PendingCommit(changes, gangs, since.promises)
 
     def _note_living(self, states: Iterable[JobState]) -> None:
         self._living |= {state.id for state in states if state.status.phase not in TERMINAL}

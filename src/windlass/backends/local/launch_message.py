@@ -15,13 +15,14 @@ from windlass import wire
 from windlass.backends.local.checkpoints import default_place
 from windlass.backends.local.launched_gang import LaunchedGang
 from windlass.backends.local.logs import agent_name
-from windlass.core.model.job import Launcher, Role
+from windlass.core.model.job import Job, Launcher, Role
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.core.model.resources import CPU, GPU
+from windlass.core.model.status import Status
 from windlass.core.nodes.node_health import grace_of
 from windlass.launch.agent import agent_words, entry_of
-from windlass.launch.ranks import Rank, first_rank, role_named
+from windlass.launch.ranks import first_rank, role_named
 from windlass.launch.torchrun import StoreAddress, environment
 
 _LOOPBACK = "127.0.0.1"
@@ -59,45 +60,43 @@ def spawn_message(
     `inherited`: the environment below the job's own; `owner`: the client; `queue`: the job's queue, if it is known.
     """
     job_id, generation = gang.key
-    assert gang.job is not None  # noqa: S101 - only gangs that are known whole are launched
+    job = gang.job
+    assert job is not None  # noqa: S101 - only gangs that are known whole are launched
+    programs: list[dict[str, Any]] = []
+    for rank in gang.ranks:
+        role, node = role_named(job, rank.role), gang.nodes[rank.role][rank.replica]
+        variables = environment(
+            job,
+            rank,
+            job_id=job_id,
+            generation=generation,
+            node=node,
+            store=StoreAddress(_LOOPBACK, gang.port),
+            devices=gang.devices.get((rank.role, rank.replica), ()),
+            cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
+            inherited=inherited,
+        )
+        if job.launcher is not Launcher.AGENT:
+            programs.append({"argv": list(role.command), "env": variables})
+            continue
+        own = _agent_variables(job, role, generation, gang.admission_status)
+        programs.append(
+            {
+                "argv": agent_argv(role.command),
+                "env": {**_keep_alive(job, queue, inherited), **variables, **own},
+                "agent": {"node": agent_name(rank.member), "first": first_rank(job, rank), "ranks": role.procs},
+            }
+        )
     return {
         "do": "spawn",
         "job": job_id,
         "generation": generation,
         "logs": str(logs),
-        "cwd": gang.job.workdir or str(Path.home()),
+        "cwd": job.workdir or str(Path.home()),
         # below the job's own variables
         "env": {wire.CHECKPOINTS: default_place(state_id, job_id), **inherited, wire.STATE_ID: state_id},
         "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
-        "ranks": [_rank(gang, rank, nodes, inherited, queue) for rank in gang.ranks],
-    }
-
-
-def _rank(
-    gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str], queue: Queue | None
-) -> dict[str, Any]:
-    job_id, generation = gang.key
-    assert gang.job is not None  # noqa: S101 - see spawn_message
-    role = role_named(gang.job, rank.role)
-    node = gang.nodes[rank.role][rank.replica]
-    variables = environment(
-        gang.job,
-        rank,
-        job_id=job_id,
-        generation=generation,
-        node=node,
-        store=StoreAddress(_LOOPBACK, gang.port),
-        devices=gang.devices.get((rank.role, rank.replica), ()),
-        cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
-        inherited=inherited,
-    )
-    if gang.job.launcher is not Launcher.AGENT:
-        return {"argv": list(role.command), "env": variables}
-    agent = {"node": agent_name(rank.member), "first": first_rank(gang.job, rank), "ranks": role.procs}
-    return {
-        "argv": agent_argv(role.command),
-        "env": {**_keep_alive(gang, queue, inherited), **variables, **_agent_variables(gang, role)},
-        "agent": agent,
+        "ranks": programs,
     }
 
 
@@ -110,34 +109,35 @@ def agent_argv(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, root, *agent_words(command)]
 
 
-def _agent_variables(gang: LaunchedGang, role: Role) -> dict[str, str]:
-    """Returns an agent's variables: interpreter of the ranks, time to end, failures it may still recover from."""
-    assert gang.job is not None  # noqa: S101 - see spawn_message
-    policy, spent = gang.job.restart, gang.admission_status
+def _agent_variables(job: Job, role: Role, generation: int, spent: Status) -> dict[str, str]:
+    """Returns an agent's variables: interpreter of the ranks, time to end, failures it may still recover from.
+
+    `spent`: the status at the gang's admission.
+    """
+    policy = job.restart
     entry = entry_of(role.command)
     budget = wire.RestartBudget(
         infrastructure=max(0, policy.infrastructure_limit - spent.infrastructure_failures),
         retryable=tuple(policy.retryable_exit_codes),
         fatal=tuple(policy.fatal_exit_codes),
-        generation=max(spent.agent_generation, gang.key[1] - 1),
+        generation=max(spent.agent_generation, generation - 1),
         backoff_base=policy.backoff_base / 1000,
         backoff_max=policy.backoff_max / 1000,
         healthy_after=policy.healthy_after / 1000,
     )
     return {
         **({_PYTHON_OF_RANKS: entry.python} if entry else {}),
-        _SHUTDOWN: f"{max(1, round(gang.job.grace / 1000))}",
+        _SHUTDOWN: f"{max(1, round(job.grace / 1000))}",
         "PET_MAX_RESTARTS": str(max(0, policy.user_limit - spent.user_failures)),
         wire.RESTART_BUDGET: budget.to_json(),
     }
 
 
-def _keep_alive(gang: LaunchedGang, queue: Queue | None, inherited: Mapping[str, str]) -> dict[str, str]:
+def _keep_alive(job: Job, queue: Queue | None, inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns how long an agent may be silent before the others lose it; an agent that ends is lost at once."""
     if _RENDEZVOUS_SETTINGS in inherited:
         return {}
-    assert gang.job is not None  # noqa: S101 - see spawn_message
-    silences = max(_MIN_SILENCES, round(grace_of(gang.job, queue) / 1000 / _KEEP_ALIVE_S))
+    silences = max(_MIN_SILENCES, round(grace_of(job, queue) / 1000 / _KEEP_ALIVE_S))
     return {_RENDEZVOUS_SETTINGS: f"keep_alive_interval={_KEEP_ALIVE_S},keep_alive_max_attempt={silences}"}
 
 

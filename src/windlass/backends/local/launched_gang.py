@@ -52,6 +52,7 @@ class LaunchedGang:
     """
 
     key: Key
+    members: MemberTracker
     job: Job | None = None
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     devices: Assigned = field(default_factory=dict)
@@ -63,61 +64,51 @@ class LaunchedGang:
     """The error that prevents its launch; "" for none."""
     running_ranks: dict[int, set[int]] = field(default_factory=dict)
     """Member → its ranks that have not ended. Members that have ended are not included."""
-    members: MemberTracker = field(init=False)
-
     admission_status: Status = field(default_factory=Status)
     """The status at the time of this generation's admission: the used part of its restart limits."""
     agent_record: AgentRecord = field(default_factory=AgentRecord)
-
-    def __post_init__(self) -> None:
-        # the supervisor reports ends in the order in which they happened
-        self.members = MemberTracker(self.key[1], len(self.running_ranks), settling=0)
+    recoveries: list[Recovered] = field(default_factory=list)
+    """Recoveries in place that `take_events` has not returned yet."""
 
     @property
     def gone(self) -> bool:
         """Tells whether the end of its last process was reported."""
         return self.members.gone
 
-    def name_rank(self, rank: Rank) -> RankName:
-        """Returns the rank as people refer to it."""
-        by_agent = self.job is not None and self.job.launcher is Launcher.AGENT
-        number = None if by_agent else rank.number
-        return RankName(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
-
-    def receive_agent_message(self, member: int, message: Mapping[str, Any]) -> list[JobEvent]:
+    def receive_agent_message(self, member: int, message: Mapping[str, Any]) -> None:
         """Handles an agent's message: a fault, or a recovery, which counts once all agents have reported it."""
         if message.get("type") == "failure":  # the first of several: the others then lost their peer
             fault = self.agent_record.fault
             known = fault is not None and fault["generation"] == message["generation"]
             self.agent_record.fault = fault if known else dict(message)
         if message.get("type") != "recovery":
-            return []
-        agent_generation, events = int(message["generation"]), []
+            return
+        agent_generation = int(message["generation"])
         recovery = self.agent_record.recovery
         if recovery is None or recovery.agent_generation != agent_generation:
-            events = self.report_recovery()
+            self.finish_recovery()
             lost = Exit(signal=signal.SIGKILL, detail=str(message["reason"]))
             recovery = RecoveryInPlace(
                 agent_generation, lost if self.agent_record.fault is None else self._exit_by(self.agent_record.fault)
             )
             self.agent_record = AgentRecord(recovery=recovery)
         recovery.seconds[member] = float(message["seconds"])
-        return [*events, *self.report_recovery()] if set(self.running_ranks) <= set(recovery.seconds) else events
+        if set(self.running_ranks) <= set(recovery.seconds):
+            self.finish_recovery()
 
-    def report_recovery(self) -> list[JobEvent]:
-        """Returns the event of a recovery, with the time of its slowest agent: all have reported, or no more will."""
+    def finish_recovery(self) -> None:
+        """Ends a recovery in the time of its slowest agent: all have reported, or no more will."""
         recovery, self.agent_record.recovery = self.agent_record.recovery, None
-        if recovery is None:
-            return []
-        took = round(max(recovery.seconds.values()) * 1000)
-        return [JobEvent(self.key[0], Recovered(self.key[1], recovery.agent_generation, recovery.exit, took))]
+        if recovery is not None:
+            took = round(max(recovery.seconds.values()) * 1000)
+            self.recoveries.append(Recovered(self.key[1], recovery.agent_generation, recovery.exit, took))
 
     def _exit_by(self, fault: Mapping[str, Any]) -> Exit:
         code, rank = int(fault["code"]), int(fault["rank"])
         member = next((each for each in self.ranks if self._has(each, rank)), None)
         if fault["kind"] == "hang" or member is None or self.job is None:
             return Exit(code=code, detail=str(fault["reason"]))
-        name = self.name_rank(member)._replace(rank=rank)
+        name = _name(self.job, member, self.nodes)._replace(rank=rank)
         command = RankCommand((), self.job.workdir)
         found = exit_of(name, {"signal": -code} if code < 0 else {"code": code}, command)
         words = fault.get("message", "")
@@ -132,46 +123,52 @@ class LaunchedGang:
         """Returns the ids of the devices that the gang holds."""
         return () if self.gone else (device for devices in self.devices.values() for device in devices)
 
-    def start(self) -> list[JobEvent]:
-        """Returns the events of the start of all ranks."""
+    def start(self) -> None:
+        """All ranks have started."""
         for member in range(self.members.count):
             self.members.start(member)
-        return self._events()
 
-    def give_up(self, exit: Exit) -> list[JobEvent]:
-        """Returns the events of a gang that cannot be launched: `exit` is the end of its first member."""
+    def give_up(self, exit: Exit) -> None:
+        """The gang cannot be launched: `exit` is the end of its first member."""
         self.running_ranks.pop(0, None)
         self.members.end(0, exit)
-        return self._events()
 
-    def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[list[JobEvent], str]:
-        """Handles the end of a rank. Returns the end of its member, if any, and a description of the rank's end."""
+    def end_rank(self, number: int, report: Mapping[str, Any]) -> str:
+        """A rank has ended, and perhaps its member with it. Returns a description of the rank's end."""
         if self.job is None or number >= len(self.ranks):
-            return [], ""
+            return ""
         rank = self.ranks[number]
         command = RankCommand(role_named(self.job, rank.role).command, self.job.workdir)
-        exit = exit_of(self.name_rank(rank), report, command)
+        exit = exit_of(_name(self.job, rank, self.nodes), report, command)
         if (
             self.agent_record.fault is not None and "code" in report and not exit.ok
         ):  # its own rank, or a rank of another agent
             exit = self._exit_by(self.agent_record.fault)
         running = self.running_ranks.get(rank.member)
         if running is None:
-            return [], exit.detail
+            return exit.detail
         running.discard(number)
-        if exit.ok and running:
-            return [], exit.detail
+        if running and exit.ok:
+            return exit.detail
         del self.running_ranks[rank.member]
         self.members.end(rank.member, exit)
-        return self._events(), exit.detail
+        return exit.detail
 
-    def vanish(self) -> list[JobEvent]:
-        """Returns the events of a gang of which nothing is left."""
-        self.members.vanish()
-        return self._events()
+    def take_events(self) -> list[JobEvent]:
+        """Returns the events that follow from the calls of the methods above since the last call."""
+        recoveries, self.recoveries = self.recoveries, []
+        return [JobEvent(self.key[0], event) for event in (*recoveries, *self.members.take_events(0))]
 
-    def _events(self) -> list[JobEvent]:
-        return [JobEvent(self.key[0], event) for event in self.members.take_events(0)]
+
+def _name(job: Job, rank: Rank, nodes: Mapping[str, tuple[str, ...]]) -> RankName:
+    """Returns the rank as people refer to it."""
+    number = None if job.launcher is Launcher.AGENT else rank.number
+    return RankName(number, rank.role, rank.replica, nodes[rank.role][rank.replica])
+
+
+def unknown_gang(key: Key) -> LaunchedGang:
+    """Creates a gang of which only the name is known."""
+    return LaunchedGang(key, MemberTracker(key[1], 0))
 
 
 def new_gang(key: Key, job: Job, placement: Placement) -> LaunchedGang:
@@ -181,7 +178,9 @@ def new_gang(key: Key, job: Job, placement: Placement) -> LaunchedGang:
     running_ranks: dict[int, set[int]] = {}
     for rank in ranks:
         running_ranks.setdefault(rank.member, set()).add(rank.number)
-    return LaunchedGang(key, job, dict(placement.nodes), ranks=ranks, running_ranks=running_ranks)
+    # the supervisor reports ends in the order in which they happened
+    members = MemberTracker(key[1], len(running_ranks), settling=0)
+    return LaunchedGang(key, members, job, dict(placement.nodes), ranks=ranks, running_ranks=running_ranks)
 
 
 def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], agent_record: AgentRecord | None = None) -> LaunchedGang:
@@ -200,6 +199,7 @@ def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], agent_record: Age
             gang.end_rank(task.rank, {"code": task.code})
         elif task.signal is not None:
             gang.end_rank(task.rank, {"signal": task.signal})
+    gang.take_events()  # the earlier controller has received them
     gang.agent_record = agent_record or AgentRecord()
     return gang
 

@@ -9,7 +9,15 @@ import msgspec
 
 from windlass.backends.local import devices, submission_origins
 from windlass.backends.local.launch_message import choose_port, is_free, spawn_message
-from windlass.backends.local.launched_gang import AgentRecord, Key, LaunchedGang, new_gang, remembered_gang, tasks_of
+from windlass.backends.local.launched_gang import (
+    AgentRecord,
+    Key,
+    LaunchedGang,
+    new_gang,
+    remembered_gang,
+    tasks_of,
+    unknown_gang,
+)
 from windlass.backends.local.nodes import LocalCluster
 from windlass.backends.local.paths import StatePaths, state_id
 from windlass.backends.local.state_store import Notes, StateStore
@@ -99,7 +107,20 @@ class LaunchedGangs:
 
     def begin_commit(self, changes: Changes) -> GangCommit:
         """Assigns devices to the gangs that these changes launch, and collects the notes since the last commit."""
-        gangs = self._prepare(changes)
+        states = {state.id: state for state in changes.states}
+        gangs: list[LaunchedGang] = []
+        for launch in changes.commands:
+            if not isinstance(launch, Launch) or (launch.job_id, launch.generation) in self._by_key:
+                continue  # a launch is repeated after a restart of the controller
+            state = states[launch.job_id]
+            gang = new_gang((launch.job_id, launch.generation), state.job, launch.placement)
+            gang.admission_status = state.status
+            held = [device for other in (*self._by_key.values(), *gangs) for device in other.held_devices()]
+            try:
+                gang.devices = devices.assign_devices(state.job, launch.placement, self._cluster, held)
+            except devices.NoDeviceError as error:
+                gang.launch_error = str(error)
+            gangs.append(gang)
         notes, self._notes = self._notes, Notes()
         notes.tasks = [task for gang in gangs for task in tasks_of(gang)]
         reported = self.supervisor.reported
@@ -122,23 +143,6 @@ class LaunchedGangs:
             del self._by_key[key]
         self.supervisor.acknowledge(commit.reported)
 
-    def _prepare(self, changes: Changes) -> list[LaunchedGang]:
-        states = {state.id: state for state in changes.states}
-        gangs: list[LaunchedGang] = []
-        for launch in changes.commands:
-            if not isinstance(launch, Launch) or (launch.job_id, launch.generation) in self._by_key:
-                continue  # a launch is repeated after a restart of the controller
-            state = states[launch.job_id]
-            gang = new_gang((launch.job_id, launch.generation), state.job, launch.placement)
-            gang.admission_status = state.status
-            held = [device for other in (*self._by_key.values(), *gangs) for device in other.held_devices()]
-            try:
-                gang.devices = devices.assign_devices(state.job, launch.placement, self._cluster, held)
-            except devices.NoDeviceError as error:
-                gang.launch_error = str(error)
-            gangs.append(gang)
-        return gangs
-
     # --- commands --------------------------------------------------------------------------------------
 
     def launch(self, command: Launch) -> None:
@@ -155,7 +159,8 @@ class LaunchedGangs:
         except OSError as error:
             gang.launch_error = str(error)
         if (failure := self._find_launch_failure(gang, others)) is not None:
-            self._report_all(gang.give_up(failure))
+            gang.give_up(failure)
+            self._report_all(gang.take_events())
             return
         inherited = submission_origins.environment_of(self._store, job_id)
         message = spawn_message(
@@ -183,7 +188,7 @@ class LaunchedGangs:
     def stop(self, command: Stop) -> None:
         """Sends SIGTERM to a gang, and SIGKILL after its grace. The supervisor answers with "gone", once."""
         key = (command.job_id, command.generation)
-        gang = self._by_key.setdefault(key, LaunchedGang(key))
+        gang = self._by_key.setdefault(key, unknown_gang(key))
         if gang.connection < 0:
             gang.connection = self.supervisor.connection.number
         self._send_stop(key, command.grace)
@@ -202,38 +207,39 @@ class LaunchedGangs:
             case "started":
                 rows = enumerate(report["pids"])
                 self._notes.started += [(pid, ticks, *key, rank) for rank, (pid, ticks) in rows if pid]
-                self._report_all(gang.start())
+                gang.start()
             case "exit":
-                self._report_recovery(gang)
-                events, detail = gang.end_rank(report["rank"], report)
+                self._finish_recovery(gang)
+                detail = gang.end_rank(report["rank"], report)
                 self._notes.ended.append((report.get("code"), report.get("signal"), detail, *key, report["rank"]))
-                self._report_all(events)
             case "agent":
                 self._has_agent_messages = True
-                self._report_all(gang.receive_agent_message(report["rank"], report["message"]))
+                gang.receive_agent_message(report["rank"], report["message"])
             case "gone":
-                self._report_recovery(gang)
-                self._report_all(gang.vanish())
+                self._finish_recovery(gang)
+                gang.members.vanish()
             case "output lost":
                 self._on_trouble(f"{key[0]}: output of rank {report['rank']} is being lost: {report['error']}")
             case "stuck":
                 pids = ", ".join(map(str, report["pids"]))
                 self._on_trouble(f"{key[0]}: SIGKILL does not end {pids}; its nodes stay occupied until they end")
+        self._report_all(gang.take_events())
 
     def _compare(self, connection: int, gangs: set[Key]) -> None:
         """Handles a supervisor's hello with its gangs: gangs launched before that it does not know have vanished."""
         for key, gang in self._by_key.items():
             if _EARLIER_CONTROLLER <= gang.connection < connection and key not in gangs:
-                self._report_recovery(gang)
-                self._report_all(gang.vanish())
+                self._finish_recovery(gang)
+                gang.members.vanish()
+                self._report_all(gang.take_events())
         for key in gangs - self._by_key.keys():
             self._send_stop(key, 0)
 
-    def _report_recovery(self, gang: LaunchedGang) -> None:
-        """Reports a recovery that the remaining agents will not report any more."""
-        for event in gang.report_recovery():
+    def _finish_recovery(self, gang: LaunchedGang) -> None:
+        """Ends a recovery that the remaining agents will not report any more."""
+        if gang.agent_record.recovery is not None:
             self._has_agent_messages = True
-            self._report(event)
+            gang.finish_recovery()
 
     def _report_all(self, events: Iterable[JobEvent]) -> None:
         for event in events:

@@ -88,6 +88,9 @@ class StateStore(StateReader):
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                for state in changes.states:
+                    self._put(state, notes.origins.get(state.id))
+                    self._put_placements(state)
                 self._write(changes, notes)
                 self._connection.execute("COMMIT")
                 self._note_placements(changes.states)
@@ -99,16 +102,13 @@ class StateStore(StateReader):
             raise _explained(self._database, error) from error
 
     def _write(self, changes: Changes, notes: Notes) -> None:
-        # 1. jobs
-        for state in changes.states:
-            self._put(state, notes.origins.get(state.id))
-            self._put_placements(state)
-        # 2. their history
+        """Writes all of a turn but the jobs themselves."""
+        # 1. the history of jobs
         self._many(
             "INSERT INTO transitions (job_id, at, event, before, after, message) VALUES (?, ?, ?, ?, ?, ?)",
             [(t.job_id, t.at, t.event, t.before, t.after, t.message) for t in changes.transitions],
         )
-        # 3. their ranks
+        # 2. their ranks
         self._many(
             "INSERT OR REPLACE INTO tasks (job_id, generation, rank, role, replica, node, devices)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -120,11 +120,11 @@ class StateStore(StateReader):
             "INSERT OR REPLACE INTO verdicts (job_id, at, verdict) VALUES (?, ?, ?)",
             [(job_id, at, _encode(verdict).decode()) for job_id, (at, verdict) in notes.verdicts.items()],
         )
-        # 4. jobs to forget
+        # 3. jobs to forget
         for job_id in changes.forgotten:
             self._forget(job_id)
         self._many("DELETE FROM outbox WHERE job_id = ?", [(job_id,) for job_id in notes.removed])
-        # 5. the folder's own facts
+        # 4. the folder's own facts
         self._many("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", notes.meta.items())
 
     def _put(self, state: JobState, origin: SubmissionOrigin | None) -> None:
@@ -154,7 +154,7 @@ class StateStore(StateReader):
         )
 
     def _put_placements(self, state: JobState) -> None:
-        placements = _placements_of(state)
+        placements = (state.status.placement, state.status.resize_to)
         if placements == self._written.get(state.id, _NO_PLACEMENTS):
             return
         fields = {name: value for name, value in zip(PLACEMENTS, placements, strict=True) if value is not None}
@@ -167,7 +167,7 @@ class StateStore(StateReader):
     def _note_placements(self, states: Iterable[JobState]) -> None:
         """Remembers the placements in the database."""
         for state in states:
-            placements = _placements_of(state)
+            placements = (state.status.placement, state.status.resize_to)
             if placements == _NO_PLACEMENTS:
                 self._written.pop(state.id, None)
             else:
@@ -204,10 +204,6 @@ def open_store(paths: StatePaths) -> StateStore:
     except sqlite3.DatabaseError as error:
         raise _explained(paths.database, error) from error
     return StateStore(connection, paths.database)
-
-
-def _placements_of(state: JobState) -> _Placements:
-    return state.status.placement, state.status.resize_to
 
 
 def _explained(database: Path, error: sqlite3.DatabaseError) -> BackendError:

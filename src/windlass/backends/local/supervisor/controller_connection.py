@@ -11,10 +11,9 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .event_loop import READ, WRITE, Poller
+from .event_loop import READ, WRITE, Callback, Poller
 
 Message: TypeAlias = dict[str, Any]
 
@@ -22,13 +21,16 @@ _CHUNK = 1 << 18
 
 
 class ControllerConnection:
-    """Connection to at most one controller at a time; the newest wins, since it holds the lock."""
+    """Connection to at most one controller at a time; the newest wins, since it holds the lock.
 
-    def __init__(self, poll: Poller, listener: socket.socket, on_message: Callable[[Message], None]) -> None:
+    `on_ready` is called when `read` may have messages.
+    """
+
+    def __init__(self, poll: Poller, listener: socket.socket, on_ready: Callback) -> None:
         self.connected = False
         self._poll = poll
         self._listener = listener
-        self._on_message = on_message
+        self._on_ready = on_ready
         self._peer: socket.socket | None = None
         self._unread = b""
         self._unsent = bytearray()
@@ -89,22 +91,24 @@ class ControllerConnection:
         self.disconnect()
         peer.setblocking(False)
         self._peer, self.connected = peer, True
-        self._poll.watch(peer.fileno(), self._read)
+        self._poll.watch(peer.fileno(), self._on_ready)
 
-    def _read(self, mask: int) -> None:
+    def read(self, mask: int) -> list[Message]:
+        """Returns the messages that have arrived. `mask`: the readiness that the poller has reported."""
         assert self._peer is not None  # noqa: S101 - only watched while there is one
         try:
             data = self._peer.recv(_CHUNK)
         except BlockingIOError:
-            return self.flush() if mask & WRITE else None
+            if mask & WRITE:
+                self.flush()
+            return []
         except OSError:
             data = b""
         if not data:
-            return self.disconnect()
+            self.disconnect()
+            return []
         *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            self._on_message(json.loads(line))
-        return None
+        return [json.loads(line) for line in lines]
 
     def disconnect(self) -> None:
         """Closes the connection: the controller has ended, or another one has connected."""

@@ -91,19 +91,17 @@ class SupervisedGangs:
         gang = self.by_key[key] = SupervisedGang(key, self._send, owner)
         unstarted: list[tuple[int, int]] = []
         for number, program in enumerate(programs):
-            errno = self._start_rank(gang, logs, program)
-            if errno:
+            rank = RankProcess(number, ProcessOutput(self._poll, number, logs, self._logs, gang.report))
+            gang.ranks.append(rank)
+            if errno := self._start_rank(gang, rank, program):
                 unstarted.append((number, errno))
         gang.first_started = min((rank.started for rank in gang.ranks if rank.pid), default=0)
         gang.report("started", pids=[[rank.pid, rank.started] for rank in gang.ranks])
         for number, errno in unstarted:
             gang.report("exit", rank=number, code=126, error=[errno, "fork"])
 
-    def _start_rank(self, gang: SupervisedGang, logs: str, program: spawn.Program) -> int:
+    def _start_rank(self, gang: SupervisedGang, rank: RankProcess, program: spawn.Program) -> int:
         """Starts one rank. Returns an errno, 0 on success."""
-        number = len(gang.ranks)
-        rank = RankProcess(number, ProcessOutput(self._poll, number, logs, self._logs, gang.report))
-        gang.ranks.append(rank)
         write_ends: list[int] = []
         try:
             program = rank.output.open(program, write_ends)
@@ -133,7 +131,7 @@ class SupervisedGangs:
 
     # --- end -----------------------------------------------------------------------------------------
 
-    def reap(self) -> None:
+    def reap(self, _mask: int = 0) -> None:
         """Records every child that has ended."""
         while True:
             try:
@@ -146,7 +144,7 @@ class SupervisedGangs:
             if pid in self._ranks:
                 self._handle_end(*self._ranks.pop(pid), os.waitstatus_to_exitcode(status))
         for gang in list(self._ending.values()):
-            self._conclude_if_empty(gang)
+            self._conclude(gang)
 
     def _handle_end(self, gang: SupervisedGang, rank: RankProcess, code: int) -> None:
         failure = self._spawner.failure(rank.pid)
@@ -183,7 +181,7 @@ class SupervisedGangs:
         # an agent signals its ranks itself
         if signalled := [rank.pid for rank in alive if rank.output.messages is None]:
             self._terminate(gang, signalled)
-        self._conclude_if_empty(gang)
+        self._conclude(gang)
 
     def tick(self, now: float) -> None:
         """Sends SIGKILL to gangs whose grace period is over."""
@@ -198,14 +196,20 @@ class SupervisedGangs:
         """Returns the time of the next call of `tick`."""
         return min((gang.kill_at for gang in self._ending.values() if gang.kill_at is not None), default=None)
 
-    def _conclude_if_empty(self, gang: SupervisedGang) -> None:
+    def _conclude(self, gang: SupervisedGang) -> None:
         """Reports a gang of which nothing is left as gone; sends SIGTERM to processes that were left behind since."""
         left = self._left_behind(gang)
-        if not left and not gang.alive():
-            self._conclude(gang)
-        elif unsignalled := [pid for pid in left if pid not in gang.signalled]:
-            kill(unsignalled, signal.SIGTERM)
-            self._terminate(gang, unsignalled)
+        if left or gang.alive():
+            if unsignalled := [pid for pid in left if pid not in gang.signalled]:
+                kill(unsignalled, signal.SIGTERM)
+                self._terminate(gang, unsignalled)
+            return
+        gang.gone = True
+        del self._ending[gang.key]
+        for rank in gang.ranks:
+            rank.output.close()
+            self._orphans.sessions.pop(rank.session, None)
+        gang.report("gone")
 
     def _terminate(self, gang: SupervisedGang, roots: list[int]) -> None:
         """Sends SIGTERM to descendants of `roots` that are not in a process group that was signalled as a whole."""
@@ -225,14 +229,6 @@ class SupervisedGangs:
         if now > gang.stuck_at:
             gang.stuck_at = float("inf")
             gang.report("stuck", pids=targets)
-
-    def _conclude(self, gang: SupervisedGang) -> None:
-        gang.gone = True
-        del self._ending[gang.key]
-        for rank in gang.ranks:
-            rank.output.close()
-            self._orphans.sessions.pop(rank.session, None)
-        gang.report("gone")
 
     def _left_behind(self, gang: SupervisedGang) -> list[int]:
         return self._orphans.find(gang.key, gang.first_started, self._ranks.keys())

@@ -23,9 +23,10 @@ import socket
 import time
 from typing import Any, TypeAlias
 
-from . import event_loop, proc, process_cleanup
+from . import proc, process_cleanup
 from .controller_connection import ControllerConnection
 from .controller_timeout import ControllerTimeout
+from .event_loop import Poller
 from .gangs import SupervisedGangs
 from .log_files import LogLimits
 from .spawn import AgentRanks, Program
@@ -37,21 +38,21 @@ class Supervisor:
     """Main loop of the process. `lifeline`: reading end of a pipe that ends when the watchdog does."""
 
     def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: LogLimits) -> None:
-        self._poll = event_loop.Poller()
-        self._connection = ControllerConnection(self._poll, listener, self._handle)
+        self._poll = Poller()
+        self._connection = ControllerConnection(self._poll, listener, self._receive)
         self._gangs = SupervisedGangs(self._poll, self._connection.report, self._now, limits)
         self._timeout = ControllerTimeout(linger, time.monotonic())
         self._controlled = False
         self._offset = 0
         self._ended = False
-        self._child_ended = event_loop.child_ends()
-        self._poll.watch(self._child_ended, self._reap)
+        self._poll.watch_children(self._gangs.reap)
         self._poll.watch(lifeline, self._end)
 
     def run(self) -> None:
         """Runs until asked to end, or without a controller for too long. No process started here lives afterwards."""
         while not self._ended:
-            self._poll.wait(self._next())
+            for call, mask in self._poll.wait(self._next()):
+                call(mask)
             self._gangs.tick(time.monotonic())
             self._connection.flush()
             self._check_controller()
@@ -74,34 +75,27 @@ class Supervisor:
             if not self._ended:
                 self._gangs.stop_abandoned()
 
-    def _reap(self, _mask: int) -> None:
-        try:
-            while os.read(self._child_ended, 4096):
-                pass
-        except BlockingIOError:
-            pass
-        self._gangs.reap()
-
     def _end(self, _mask: int) -> None:
         self._ended = True
 
     # --- messages of the controller ----------------------------------------------------------------------
 
-    def _handle(self, message: Message) -> None:
-        match message["do"]:
-            case "hello":
-                self._hello(message)
-            case "spawn":
-                key = (message["job"], message["generation"])
-                self._gangs.start(key, message["logs"], _programs(message), message["owner"])
-            case "stop":
-                self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)
-            case "ack":
-                for report in self._connection.forget_acknowledged(message["seq"]):
-                    if report["report"] == "gone":
-                        self._gangs.by_key.pop((report["job"], report["generation"]), None)
-            case "end":
-                self._ended = True
+    def _receive(self, mask: int) -> None:
+        for message in self._connection.read(mask):
+            match message["do"]:
+                case "hello":
+                    self._hello(message)
+                case "spawn":
+                    key = (message["job"], message["generation"])
+                    self._gangs.start(key, message["logs"], _programs(message), message["owner"])
+                case "stop":
+                    self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)
+                case "ack":
+                    for report in self._connection.forget_acknowledged(message["seq"]):
+                        if report["report"] == "gone":
+                            self._gangs.by_key.pop((report["job"], report["generation"]), None)
+                case "end":
+                    self._ended = True
 
     def _hello(self, message: Message) -> None:
         linger = float("inf") if message["linger"] is None else message["linger"]
