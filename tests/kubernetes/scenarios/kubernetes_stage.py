@@ -201,7 +201,7 @@ class KubernetesStage(Stage):
 
     async def _inject(self, job_id: str, event: e.Event) -> None:
         assert self.backend is not None
-        self.backend.inject(JobEvent(job_id, event))
+        self.backend.inbox.put(JobEvent(job_id, event))
 
     async def _pods(self, job_id: str) -> dict[str, dict[str, Any]]:
         """Pods of the current generation, by name."""

@@ -15,11 +15,10 @@ from windlass.backends.inbox import Inbox
 from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
 from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.object_cache import ObjectCache
+from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import JOBS, Resource
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
-from windlass.backends.kubernetes.event_router import EventRouter
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
 from windlass.backends.kubernetes.external.gang_control import BackendCallbacks
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
@@ -67,20 +66,27 @@ class KubernetesBackend:
     ) -> None:
         self.connection, self.settings, self.on_trouble = connection, settings, on_trouble
         self._time = ForwardClock(clock)
-        self._inbox = Inbox()
-        self._woken = False
+        self.inbox = Inbox()
+        """Events for the controller."""
+        self._woken = self._leads = False
         # 1. what is known of the cluster
-        self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self._inbox.wake, self.inject)
+        self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self.inbox.wake, self.inbox.put)
         self.cluster = self.monitor.state
-        self.pods = PodStore(lambda pod, there: self.router.see_pod(pod, there=there))
+        self.pods = PodStore(self.see_pod)
         self.launchers = LauncherJobs(self.pods)
         self.job_objects: defaultdict[Resource, ObjectCache[dict[str, Any]]] = defaultdict(ObjectCache)
         """Job objects by kind, batch Jobs included."""
         # 2. how pods and objects are written
-        self.changed = ChangedGangs(self._inbox.wake)
+        self.changed = ChangedGangs(self.inbox.wake)
         mark, requests = self.changed.mark, settings.max_requests
         self._executor = PodExecutor(
-            connection, self.pods, requests, self.monitor, mark, self._see_created_job, on_trouble
+            connection,
+            self.pods,
+            requests,
+            self.monitor,
+            mark,
+            lambda job: self.see_jobs(self.job_objects[JOBS].put(job)),
+            on_trouble,
         )
         deletion = self._executor.deletion
         deletion.eviction_timeout_s = settings.eviction_timeout_s
@@ -92,48 +98,40 @@ class KubernetesBackend:
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor, self.changed.mark, on_trouble)
         self.jobs = JobStore()
-        reports = JobReports(self.inject, self._refusals.refuse, self.jobs.allocate_number)
+        reports = JobReports(self.inbox.put, self._refusals.refuse, self.jobs.allocate_number)
         self.job_specs = JobSpecs(
             self.jobs,
             reports,
             lambda parsed: fit_job(parsed, self.monitor.lookups.of(parsed.namespace)),
-            self.inject,
+            self.inbox.put,
             lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
         )
         self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds, self._adopt)
-        gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout)
-        parts = BackendParts(gang_pods, self.monitor, self.inject, settings.failure_settling)
-        self._statuses = StatusWriter(connection, urgent, self.now)
-        runs = RunControl(self.changed, self._executor, parts, self._statuses.write_if_changed)
-        self.gangs = GangController(self.jobs, self._standby, runs)
-        self._commits = JobCommits(
-            connection,
-            self.jobs,
-            self.job_specs,
-            self.job_reader,
-            self.gangs,
-            self.changed,
-            self._standby,
-            self._recount,
-            self.now,
-            on_trouble,
+        self._gang_pods = GangPods(
+            self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout
         )
-        access = BackendAccess(self.pods, self._events, self.inject, self.changed.mark, self.now)
+        parts = BackendParts(self._gang_pods, self.monitor, self.inbox.put, settings.failure_settling)
+        self._statuses = StatusWriter(connection, urgent, self.now)
+        self._runs = RunControl(
+            self.jobs, self.changed, self._standby, self._executor, parts, self._statuses.write_if_changed
+        )
+        self.gangs = GangController(self._runs)
+        self._commits = JobCommits(
+            connection, self.job_specs, self.job_reader, self.gangs, self._runs, self.recount, self.now, on_trouble
+        )
+        access = BackendAccess(self.pods, self._events, self.inbox.put, self.changed.mark, self.now)
         self.agents = AgentRegistry(access, self.gangs.owner)
         """Agents in pods, which report to the leader."""
         # 4. external gangs
         self.external = self._external_gangs()
-        self.router = EventRouter(
-            self.monitor, self.jobs, self.gangs, gang_pods, self.changed, self.launchers, self.external, deletion
-        )
 
     def _external_gangs(self) -> ExternalGangs:
         callbacks = BackendCallbacks(
-            inject=self.inject,
+            inject=self.inbox.put,
             allocate_number=self.jobs.allocate_number,
-            recount=self._recount,
+            recount=self.recount,
             report_cluster=self.monitor.report,
-            wake=self._inbox.wake,
+            wake=self.inbox.wake,
             placements=self.monitor.placements,
             is_usable=lambda node: not self.monitor.is_closed(node),
             around=self.monitor.lookups.of,
@@ -152,11 +150,11 @@ class KubernetesBackend:
         """Returns the states in the jobs' objects, and the gangs that should be alive."""
         states = [*self.job_reader.recover(), *self.external.recover()]
         self._time.pass_by(latest(states))
-        self.router.leads = True
+        self._leads = True
         self.monitor.begin()
         self.gangs.recover()
         for pod in self.pods.all():
-            self.router.recount(pod)
+            self.recount(pod)
         return Recovery(self.cluster.changed(), tuple(states), read_past_usage(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
@@ -167,15 +165,15 @@ class KubernetesBackend:
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Returns the events that follow from what the watches have seen."""
         while True:
-            if self.router.leads:
+            if self._leads:
                 self._process_changes()
-            events, _ = self._inbox.take()
+            events, _ = self.inbox.take()
             now = self.now()
             if events or self._woken or (until is not None and now >= until):
                 self._woken = False
                 return events
             dues = [at for at in (until, self.monitor.due, self.changed.due) if at is not None]
-            await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
+            await self.inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
         """Writes every state into its object. Returns the jobs whose write failed. Raises BackendError."""
@@ -202,14 +200,47 @@ class KubernetesBackend:
 
     # --- what watches and endpoints call -------------------------------------------------------------
 
-    def inject(self, event: BackendEvent) -> None:
-        """Passes an event to the controller."""
-        self._inbox.put(event)
+    def see_pod(self, pod: Pod, there: bool) -> None:  # noqa: FBT001 - a callback
+        """Records a pod as it is now, or as it was when it was deleted.
+
+        Our own gangs and the resources of pods are followed only while this process leads.
+        """
+        gang = self.gangs.owner(pod)
+        if gang is None:
+            self.external.see_pod(pod, there=there)
+        if not self._leads:
+            return
+        if there:
+            self.recount(pod)
+        else:
+            self.cluster.lose_pod(pod)
+            self._executor.deletion.forget(pod)
+        if gang is not None:
+            if gang.run is not None:
+                self._gang_pods.see(gang, gang.run, pod, there=there)
+            self.changed.mark(gang)
+        self.monitor.check()
+
+    def recount(self, pod: Pod) -> None:
+        """Counts a pod's resources on its node, unless the controller accounts for them."""
+        gang = self.gangs.owner(pod)
+        ours = self.external.holds(pod) if gang is None else gang.run is not None and not gang.run.gone
+        self.cluster.see_pod(pod, ours=ours)
+        self.monitor.check()
+
+    def see_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
+        """Records changes of batch Jobs, which may be launchers or groups of external pods."""
+        for change in changes:
+            job, there = change.object, change.kind != "deleted"
+            self.external.see_object(JOBS, job, there=there)
+            gang = self.jobs.get_by_uid(self.launchers.see(job, there=there))
+            if gang is not None and self._leads:
+                self.gangs.see_launcher(gang)
 
     def wake(self) -> None:
         """Makes `wait` return."""
         self._woken = True
-        self._inbox.wake()
+        self.inbox.wake()
 
     async def close(self) -> None:
         """Stops all work in the background; the cluster stays as it is."""
@@ -232,18 +263,12 @@ class KubernetesBackend:
             self.job_specs.resolve_again(changed)
             self.external.resolve_again(changed)
         self.external.process_changed()
-        self.gangs.process_due(self.now())
+        self._runs.process_due(self.now())
 
     def _adopt(self, gang: Gang) -> None:
         """Recovers a gang whose object became readable, or ours, during this term."""
         self.gangs.adopt(gang)
         for pod in self.pods.owned(gang.home.uid):
-            self.router.recount(pod)
+            self.recount(pod)
         if is_kept(gang.state):
-            self.inject(JobRecovered(gang.state))
-
-    def _see_created_job(self, job: dict[str, Any]) -> None:
-        self.router.see_jobs(self.job_objects[JOBS].put(job))
-
-    def _recount(self, pod: Pod) -> None:
-        self.router.recount(pod)
+            self.inbox.put(JobRecovered(gang.state))

@@ -36,7 +36,7 @@ async def watch_all(backend: KubernetesBackend, served: Sequence[Resource], read
     wanted = [
         watches.of(r.PODS, objects.pod, backend.pods.apply, backend.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
-        watches.of(r.JOBS, dialects.group_object, backend.router.see_jobs, backend.job_objects[r.JOBS]),
+        watches.of(r.JOBS, dialects.group_object, backend.see_jobs, backend.job_objects[r.JOBS]),
         watches.of(r.NAMESPACES, objects.namespace, backend.monitor.lookups.see_namespaces),
         watches.of(r.PRIORITY_CLASSES, objects.priority_class, backend.monitor.lookups.see_priorities),
         watches.of(r.CLAIMS, objects.claim, backend.monitor.lookups.see_claims),
@@ -75,9 +75,7 @@ async def _pods(backend: KubernetesBackend) -> None:
 
 
 async def _jobs(backend: KubernetesBackend, kind: Resource) -> None:
-    decode, apply = (
-        (dialects.group_object, backend.router.see_jobs) if kind == r.JOBS else (orjson.loads, jobs(backend, kind))
-    )
+    decode, apply = (dialects.group_object, backend.see_jobs) if kind == r.JOBS else (orjson.loads, jobs(backend, kind))
     mirror = Mirror(decode, _reported_by_the_watch, backend.job_objects[kind])
     try:
         listed = await backend.connection.list_decoded(kind, mirror.decode_listed)

@@ -90,8 +90,9 @@ class Stage:
         placements = SimpleNamespace(fits=lambda _gang_id, _job, _placement, node: node not in self.closed)
         monitor = SimpleNamespace(placements=placements)
         parts = BackendParts(gang_pods, monitor, lambda told: self.events.append(told.event), 0)
-        self.control = RunControl(ChangedGangs(lambda: None), self.executor, parts, lambda _gang: None)
-        self.gangs = GangController({self.gang.id: self.gang}, None, self.control)
+        store = {self.gang.id: self.gang}
+        self.control = RunControl(store, ChangedGangs(lambda: None), None, self.executor, parts, lambda _gang: None)
+        self.gangs = GangController(self.control)
 
     def _see(self, pod: Pod, there: bool) -> None:
         self.control.parts.gang_pods.see(self.gang, self.run, pod, there=there)

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +24,7 @@ from windlass.controller.observer import Observer
 from windlass.core.model.status import JobState
 
 JOB = "ml/digits"
+DESIGN = Path(__file__).parents[4] / "docs/design/kubernetes.md"
 HAND_OVERS = ("ChangedGangs.mark", "Inbox.put", "Turn.add_state", "_patch")
 """The functions at which a stage of the path leaves its result for the next one."""
 REPORT = {"Running": "MemberTracker.start", "Failed": "MemberTracker.end"}
@@ -86,17 +89,24 @@ async def trace(phase: str, *, hand_overs: bool) -> CodePath:
 def test_the_path_from_a_pods_event_to_the_written_status_is_short(phase: str):
     path = asyncio.run(trace(phase, hand_overs=True))
     assert path.missed == set()
-    assert len(path.places) <= 22, path
-    assert len(path.modules) <= 10, path
+    assert len(path.places) <= 20, path
+    assert len(path.modules) <= 8, path
     assert path.returns <= 5, path
     assert len(path.names) <= 15, path
+
+
+def test_the_design_lists_the_places_of_the_path_in_their_order():
+    text = DESIGN.read_text().partition("## From a pod's event to the status")[2].partition("\n## ")[0]
+    listed = [step.replace("/", ".") for step in re.findall(r"^\d+\. `([^`]+)`", text, re.MULTILINE)]
+    places = [str(place) for place in asyncio.run(trace("Running", hand_overs=True)).places]
+    assert listed == [place.removeprefix("backends.kubernetes.") for place in places]
 
 
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
 def test_few_functions_pass_the_gang_to_others(phase: str):
     """Counts also what a stage only asks for, such as the counts of pods in the status."""
     path = asyncio.run(trace(phase, hand_overs=False))
-    assert len(path.places) <= 47, path
-    assert len(path.modules) <= 19, path
-    assert path.returns <= 12, path
+    assert len(path.places) <= 46, path
+    assert len(path.modules) <= 18, path
+    assert path.returns <= 9, path
     assert len(path.names) <= 15, path

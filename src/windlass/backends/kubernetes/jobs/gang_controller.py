@@ -1,6 +1,6 @@
-"""Controls the gangs of our own kinds: turns pod events into events for the controller, and its commands into pods.
+"""Controls the gangs of our own kinds: takes the controller's commands, and finds the gangs that a change concerns.
 
-Changes of one gang are collected until `process_due`, which reports the states of its pods to the gang's run.
+Changed gangs are marked; `run_control.RunControl.process_due` acts on them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from windlass.backends.kubernetes.client.owners import controller_of
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
-from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.pods.pod_ends import has_ended
-from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import job_in_size
@@ -24,11 +22,11 @@ from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 
 
 class GangController:
-    """Controller of all gangs of our kinds; `runs` acts on those that have pods."""
+    """Controller of all gangs of our kinds; `runs` acts on the marked ones."""
 
-    def __init__(self, store: JobStore, standby: StandbyPods, runs: RunControl) -> None:
-        self._store, self._standby, self._runs = store, standby, runs
-        self._changed, self._executor, self._parts = runs.changed, runs.executor, runs.parts
+    def __init__(self, runs: RunControl) -> None:
+        self._store, self._standby, self._changed = runs.store, runs.standby, runs.changed
+        self._executor, self._parts = runs.executor, runs.parts
 
     # --- events and commands --------------------------------------------------------------------------
 
@@ -111,17 +109,6 @@ class GangController:
         else:
             self._parts.gang_pods.see(gang, run, pod, there=True)
         self._changed.mark(gang)
-
-    def process_due(self, now: int) -> None:
-        """Processes every gang that is due."""
-        for gang in self._changed.take(now):
-            if self._store.get(gang.id) is not gang:  # its object is gone, and another one may have its name
-                continue
-            if gang.run is None:
-                self._standby.prepare(gang)
-                self._runs.report(gang)
-            else:
-                self._runs.process(gang, gang.run, now)
 
     def clean_up(self, gang: Gang) -> tuple[Pod, ...]:
         """Deletes the pods of an ended gang that its policy names; returns those that are no longer counted."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_reader import JobReader
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
-from windlass.backends.kubernetes.jobs.job_store import JobStore
-from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
+from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
 from windlass.backends.kubernetes.status.events import NOT_WRITTEN, RECOVERED, EventRecord, EventRecorder
@@ -36,12 +33,10 @@ class JobCommits:
     """
 
     connection: Connection
-    store: JobStore
     specs: JobSpecs
     reader: JobReader
     gangs: GangController
-    changed: ChangedGangs
-    standby: StandbyPods
+    runs: RunControl
     recount: Callable[[Pod], None]
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
@@ -52,21 +47,18 @@ class JobCommits:
 
         Raises DeposedError, and BackendError if nothing could be written.
         """
-        own = [(gang, state) for state in states if (gang := self.store.get(state.id)) is not None]
+        own = [(gang, state) for state in states if (gang := self.runs.store.get(state.id)) is not None]
         jobs = [gang.id for gang, _ in own] + list(forgotten)
-        writes = [partial(self.write, gang, state) for gang, state in own]
-        removals = [partial(self.remove, job_id) for job_id in forgotten]
-        errors = await asyncio.gather(*map(self._take_slot, [*writes, *removals]), return_exceptions=True)
+        writes = [self.write(gang, state) for gang, state in own]
+        removals = [self.remove(job_id) for job_id in forgotten]
+        errors = await asyncio.gather(*writes, *removals, return_exceptions=True)
         return await failures_of_jobs(self.connection, list(zip(jobs, errors, strict=True)))
-
-    async def _take_slot(self, write: Callable[[], Awaitable[None]]) -> None:
-        async with self._slots:
-            await write()
 
     async def write(self, gang: Gang, state: JobState) -> None:
         """Writes a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
         phase = state.status.phase
-        await state_writes.write_state(self.connection, gang, state, status_of(gang, state.status, self.now()))
+        async with self._slots:
+            await state_writes.write_state(self.connection, gang, state, status_of(gang, state.status, self.now()))
         if gang.notes.not_written:
             gang.notes.not_written, gang.notes.needs_write = "", True
         self.specs.apply_requested(gang)
@@ -75,26 +67,28 @@ class JobCommits:
         if gang.run is not None and gang.run.gone and state.status.is_gone and phase not in TERMINAL:
             gang.run = None
         if phase in (*TERMINAL, Phase.SUSPENDED):
-            self.standby.discard(gang)
+            self.runs.standby.discard(gang)
         if phase in TERMINAL:
             for pod in self.gangs.clean_up(gang):
                 self.recount(pod)
             if gang.version.gone:
                 self.reader.close(gang)
-        self.changed.mark(gang)
+        self.runs.changed.mark(gang)
 
     async def remove(self, job_id: str) -> None:
         """Deletes the object of a job whose time to live is over, and its dependents. Raises ApiError, Unreachable."""
-        gang = self.store.get(job_id)
+        gang = self.runs.store.get(job_id)
         if gang is None or gang.status.phase not in TERMINAL:  # another job has that name by now
             return
-        if await state_writes.delete_object(self.connection, gang, self.on_trouble):
+        async with self._slots:
+            is_deleted = await state_writes.delete_object(self.connection, gang, self.on_trouble)
+        if is_deleted:
             self.reader.close(gang)
 
     def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:
         """Reports for each job that its state could not be written, in an Event: its object cannot show it."""
         for job_id, error in failures.items():
-            gang = self.store.get(job_id)
+            gang = self.runs.store.get(job_id)
             if gang is not None and gang.notes.not_written != error:
                 gang.notes.not_written = error
                 events.record(
@@ -104,6 +98,6 @@ class JobCommits:
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
         """Records an Event for the last transition of each job."""
         for last in {each.job_id: each for each in transitions}.values():
-            if (gang := self.store.get(last.job_id)) is not None:
+            if (gang := self.runs.store.get(last.job_id)) is not None:
                 reason = last.event if last.event == RECOVERED else last.after
                 events.record(EventRecord(gang.home, reason, last.event, last.message or reason, last.at))

@@ -1,4 +1,4 @@
-"""Acts on the pods of one run: binds, replaces and deletes them, and reports events."""
+"""Acts on changed gangs: creates, binds, replaces and deletes their pods, and reports events to the controller."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
+from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
+from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import ContainersRestarted, Exit
 from windlass.core.lifecycle.failure import REJECTED
@@ -37,15 +39,28 @@ class BackendParts:
 
 @dataclass(frozen=True, slots=True)
 class RunControl:
-    """Control loop of single runs: binds, replaces and deletes their pods.
+    """Control loop of gangs: creates standby pods of those that wait; binds, replaces and deletes the pods of runs.
 
     `report` writes the status of a changed gang. The cost of `process` is proportional to the pods that changed.
     """
 
+    store: JobStore
     changed: ChangedGangs
+    standby: StandbyPods
     executor: PodExecutor
     parts: BackendParts
     report: Callable[[Gang], None]
+
+    def process_due(self, now: int) -> None:
+        """Processes every gang that is due."""
+        for gang in self.changed.take(now):
+            if self.store.get(gang.id) is not gang:  # its object is gone, and another one may have its name
+                continue
+            if gang.run is None:
+                self.standby.prepare(gang)
+                self.report(gang)
+            else:
+                self.process(gang, gang.run, now)
 
     def process(self, gang: Gang, run: Run, now: int) -> None:
         """Acts on the pods that have changed, and reports the events that follow."""
