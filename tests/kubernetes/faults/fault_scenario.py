@@ -16,6 +16,7 @@ from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
 
 import strays
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from . import jobs, violations
 from .replicas import LEASE, Replicas
@@ -23,7 +24,10 @@ from .witness import Witness
 
 T = TypeVar("T")
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+EVENTS = "/apis/events.k8s.io/v1/events"
 TIMEOUT_S = 3 * strays.TIMEOUT_S
+_DESCRIBED = 3
+"""Number of jobs whose objects a failure shows."""
 SERVER_AWAY = (ApiError, aiohttp.ClientError, OSError)
 """Errors of a request while the server is away."""
 
@@ -116,11 +120,44 @@ class FaultScenario:
         assert not (errors := self.replicas.errors()), errors
 
     async def describe(self) -> str:
+        """Phases and messages, and the objects of a few jobs that have not ended."""
         said = {each.name: each.messages[-4:] for each in self.replicas.living}
         try:
-            return f"{await self.phases()}, replicas {said}, two generations {self.witness.doubles[:3]}"
+            phases = await self.phases()
+            waiting = [name for name, phase in phases.items() if phase not in ("Succeeded", "Failed")]
+            details = [await self._describe_job(name) for name in waiting[:_DESCRIBED]]
         except SERVER_AWAY as failed:
             return f"{failed!r}, replicas {said}"
+        return "\n".join([f"{phases}, replicas {said}, two generations {self.witness.doubles[:3]}", *details])
+
+    async def _describe_job(self, name: str) -> str:
+        """State, pods, events and the messages about one job."""
+        jobs_there = [each for path in jobs.JOB_LISTS for each in (await self.api.get(path))["items"]]
+        status = next((each.get("status") for each in jobs_there if each["metadata"]["name"] == name), None)
+        pods = [_describe_pod(each) for each in (await self.api.get("/api/v1/pods"))["items"] if _is_part(each, name)]
+        noted = (await self.api.get(EVENTS))["items"]
+        events = [
+            f"{each.get('eventTime')} {each.get('reason')}: {each.get('note')}"
+            for each in noted
+            if each.get("regarding", {}).get("name") == name
+        ]
+        replicas = (*self.replicas.dead, *self.replicas.living)
+        said = [f"{each.name}: {text}" for each in replicas for text in each.messages if name in text]
+        lines = {"status": [status], "pods": pods, "events": sorted(events), "messages": said[-10:]}
+        return "\n".join([name, *(f"  {what}: {each}" for what, found in lines.items() for each in found)])
+
+
+def _is_part(pod: dict[str, Any], job: str) -> bool:
+    """Tells whether a pod is owned by the job of this name."""
+    return any(owner["name"] == job for owner in pod["metadata"].get("ownerReferences", ()))
+
+
+def _describe_pod(pod: dict[str, Any]) -> str:
+    about, status = pod["metadata"], pod["status"]
+    generation = about.get("labels", {}).get(GENERATION)
+    deleted = f", deleted at {about['deletionTimestamp']}" if "deletionTimestamp" in about else ""
+    place = pod["spec"].get("nodeName", "no node")
+    return f"{about['name']} of generation {generation} on {place}: {status['phase']}{deleted}, {about['uid']}"
 
 
 @asynccontextmanager

@@ -112,7 +112,8 @@ class Stage:
             self.gangs.see_launcher(self.gang)
             return
         about |= {"uid": uid or f"uid-{about['name']}", "labels": {**(about.get("labels") or {}), GENERATION: "1"}}
-        self.pods.learn(msgspec.convert({"metadata": about, "spec": {}, **_typed(manifest)}, Pod))
+        spec = manifest.get("spec", {"nodeName": "n0"})
+        self.pods.learn(msgspec.convert({"metadata": about, "spec": spec, **_typed(manifest)}, Pod))
 
     def remove(self, name: str) -> None:
         """Removes a pod."""

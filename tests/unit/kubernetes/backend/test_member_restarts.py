@@ -200,6 +200,41 @@ def test_clean_pod_policy_takes_pending_pods_for_running_ones(policy, gone):
     assert judged(pytorch(cleanPodPolicy=policy), pods("Succeeded", "Pending", "Running")).delete == gone
 
 
+WAITS_FOR_IMAGE = [{"name": "pytorch", "state": {"waiting": {"reason": "InvalidImageName"}}}]
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        {**pod(NAMES[1], "Pending"), "spec": {}},
+        {**pod(NAMES[1], "Pending"), "status": {"phase": "Pending", "containerStatuses": WAITS_FOR_IMAGE}},
+    ],
+    ids=["without a node", "without an image"],
+)
+def test_a_pod_that_will_never_run_does_not_keep_a_job_from_its_end(worker):
+    stage = Stage(pytorch(cleanPodPolicy="None"))
+    for each in (pod(NAMES[0], "Succeeded"), worker, pod(NAMES[2], "Running")):
+        stage.put(each)
+    stage.turn()
+    assert stage.executor.deleted == [NAMES[1]]
+    finish(stage)
+    assert stage.state.status.phase is Phase.RUNNING
+    stage.put(pod(NAMES[2], "Succeeded"))
+    stage.turn()
+    assert stage.state.status.phase is Phase.SUCCEEDED
+
+
+def test_all_pods_of_an_ended_job_are_deleted_once_its_object_is():
+    stage = Stage(pytorch(cleanPodPolicy="None"))
+    for each in pods("Succeeded", "Running", "Running"):
+        stage.put(each)
+    stage.turn()
+    assert stage.executor.deleted == []
+    stage.gang.deleted = True
+    stage.turn()
+    assert stage.executor.deleted == [*NAMES[1:]]
+
+
 @pytest.mark.parametrize(("elastic", "ended"), [(False, ""), (True, "Succeeded")])
 def test_workers_alone_must_all_succeed_unless_the_job_is_elastic(elastic, ended):
     objects = pods("Running", "Succeeded", "Running")[1:]
@@ -337,7 +372,9 @@ def test_an_mpijob_v2_ends_with_its_launchers_job():
     failed = launcher(type="Failed", reason="BackoffLimitExceeded", message="Job has reached the limit")
     verdict = judged(V2, [failed, launcher_pod("Failed", code=2), worker])
     assert verdict.conditions[-1]["reason"] == "BackoffLimitExceeded"
-    assert verdict.conditions[-1]["message"] == "Job has reached the limit: digits-launcher-x7k exited with code 2"
+    assert (
+        verdict.conditions[-1]["message"] == "Job has reached the limit: digits-launcher-x7k on n0 exited with code 2"
+    )
 
 
 def test_an_evicted_worker_ends_an_mpijob_v2_and_is_cleaned_up_after():
@@ -345,6 +382,17 @@ def test_an_evicted_worker_ends_an_mpijob_v2_and_is_cleaned_up_after():
     verdict = judged({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "All"}}}, objects)
     assert said(verdict)["Failed"] == "MPIJobEvicted"
     assert verdict.delete == ("digits-worker-0",)
+
+
+@pytest.mark.parametrize(("spec", "gone"), [({}, ["digits-launcher-x7k"]), ({"nodeName": "n0"}, [])])
+def test_an_ended_mpijob_v2_does_not_wait_for_a_launcher_without_a_node(spec, gone):
+    stage = Stage({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "None"}}})
+    evicted = pod("digits-worker-0", "Failed", reason="Evicted")
+    for each in (launcher(), {**launcher_pod("Pending"), "spec": spec}, evicted):
+        stage.put(each)
+    stage.turn()
+    assert stage.executor.deleted == gone
+    assert bool(stage.launchers.of("u")) is not bool(gone)
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ class Run:
     """Time in ms at which an image pull has failed for too long; 0 if none fails."""
     grace: int = 30
     """Seconds that its pods have to end."""
-    emptied: bool = False
-    """Every pod that existed when the run was stopped was deleted."""
+    cleaned_up_as: bool | None = None
+    """Whether its pods were left to end by themselves, when all of them were last considered for deletion."""
     busy: bool = False
     """Whether requests are under way that could still create one of its pods."""
     accompanying: bool = False

@@ -72,7 +72,7 @@ class RunControl:
         if not run.stopping:
             self._keep_running(gang, run, changed)
         self._report_container_restarts(gang, run)
-        ends = run.stopping and not run.busy and not self._is_left_to_end(gang, run)
+        ends = run.stopping and not run.busy
         makers = self._stop(gang, run, changed) if ends else ()
         self.report(gang)
         more = run.busy or run.accompanying or bool(makers)
@@ -122,18 +122,28 @@ class RunControl:
             self.parts.inject(JobEvent(gang.id, ContainersRestarted(run.generation, count)))
 
     def _stop(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> tuple[dict[str, Any], ...]:
-        """Deletes the living pods of a run, and the launchers' Jobs that could create more; returns these Jobs."""
+        """Deletes the living pods of a run, and the launchers' Jobs that could create more; returns these Jobs.
+
+        Of pods that are left to end, deletes those that will never run, and such Jobs only together with their pods.
+        """
+        is_left = self._is_left_to_end(gang, run)
+        pods = changed if run.cleaned_up_as is is_left else run.pods.by_number
+        run.cleaned_up_as = is_left
+        living = {number: pod for number, pod in pods.items() if number in run.tracker.alive}
+        if is_left:
+            living = {number: pod for number, pod in living.items() if self.parts.gang_pods.will_never_run(pod)}
+        self.executor.deletion.delete(
+            (pod for pod in living.values() if not pod.metadata.deletion_timestamp), run.grace
+        )
         succeeds = gang.status.target is Target.SUCCEED
-        makers = () if succeeds else self.parts.gang_pods.launchers.unended(gang.home.uid)
-        pods = changed if run.emptied else run.pods.by_number
-        run.emptied = True
-        living = (pod for number, pod in pods.items() if number in run.tracker.alive)
-        self.executor.deletion.delete((pod for pod in living if not pod.metadata.deletion_timestamp), run.grace)
+        if succeeds or (is_left and run.made_by_others.isdisjoint(living)):
+            return ()
+        makers = self.parts.gang_pods.launchers.unended(gang.home.uid)
         self.executor.end_jobs(makers)
         return makers
 
     def _is_left_to_end(self, gang: Gang, run: Run) -> bool:
-        """Tells whether living pods of a job that its pods have ended are left alone (cleanPodPolicy None)."""
+        """Tells whether pods of a job that its pods have ended are left to end by themselves (cleanPodPolicy None)."""
         return run.alone and keeps_running_pods(gang.parsed, gang.status) and not gang.deleted
 
     def _set_alarm(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:

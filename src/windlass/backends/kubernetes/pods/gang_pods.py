@@ -66,6 +66,11 @@ class GangPods:
             if pod_ends.due(pod, self.image_pull_timeout) is not None:
                 self._report(gang, run, number, pod)
 
+    def will_never_run(self, pod: Pod) -> bool:
+        """Tells whether a pod of a gang that is being stopped has not run and will not: no more pods are bound then."""
+        seen = self._observe(pod)
+        return not seen.ran and (not pod.spec.node_name or seen.exit is not None)
+
     def _see_own(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
         before = run.pods.number(pod.metadata.uid)
         if there:

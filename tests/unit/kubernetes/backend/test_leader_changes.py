@@ -1,0 +1,132 @@
+"""Leaders that are killed, or get no answer, at each write between the admission of a gang and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_api import ELECTION_S, KILLS, Fault, Leader, MemoryApi
+from virtual_loop import run_in_virtual_time
+
+from depth import depth
+
+LIMIT_S = 120.0
+"""Seconds of virtual time within which a job ends: below every start timeout."""
+Manifest = dict[str, Any]
+GPUS = {"limits": {"nvidia.com/gpu": "2"}}
+REPLICA = {
+    "replicas": 1,
+    "restartPolicy": "OnFailure",
+    "template": {"spec": {"containers": [{"name": "pytorch", "image": "x", "resources": GPUS}]}},
+}
+TRAINING_JOB = {
+    "apiVersion": "windlass.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "digits"},
+    "spec": {"nodes": 2, "gpus": 2, "procs": 1, "image": "x", "command": ["work"]},
+}
+PYTORCH_JOB = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "digits"},
+    "spec": {"pytorchReplicaSpecs": {"Master": REPLICA, "Worker": REPLICA}},
+}
+"""Its pods restart one by one, and its master's success is the job's."""
+JOBS = {"TrainingJob": TRAINING_JOB, "PyTorchJob": PYTORCH_JOB}
+MOST_WRITES = 10
+"""Writes of the job and its pods from its arrival to its end."""
+
+
+def work_alike(_pod: str) -> float:
+    return 0.5
+
+
+def work_unlike(pod: str) -> float:
+    """The first pod has ended before the next leader leads."""
+    return 0.2 if pod in ("digits-master-0", "digits-worker-1") else 4.0
+
+
+WORKS = {"pods end together": work_alike, "the first pod ends early": work_unlike}
+
+
+def play(
+    job: Manifest,
+    work: Callable[[str], float],
+    *terms: Mapping[int, Fault],
+    nodes_after: float = 0,
+    seed: int | None = None,
+) -> tuple[MemoryApi, Sequence[Leader]]:
+    """Runs leaders one after the other, each with its faults, then leaders without faults until the job has ended.
+
+    `seed`: of the time that messages take.
+    """
+    api, leaders = MemoryApi(job, work, nodes_after), list[Leader]()
+    if seed is not None:
+        chance = random.Random(seed)  # noqa: S311 - a delay, not a secret
+        api.latency = lambda: chance.uniform(0.001, 0.5)
+
+    async def lead_in_turn() -> None:
+        for faults in itertools.chain(terms, itertools.repeat({})):
+            leaders.append(Leader(api, faults))
+            await leaders[-1].run()
+            await asyncio.sleep(ELECTION_S)
+
+    async def until_end() -> None:
+        tasks = [asyncio.create_task(lead_in_turn()), asyncio.create_task(api.ended.wait())]
+        done, _ = await asyncio.wait(tasks, timeout=LIMIT_S, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    run_in_virtual_time(until_end())
+    return api, leaders
+
+
+def assert_ended_once(api: MemoryApi) -> None:
+    """The job succeeded in its first generation: its gang was neither forgotten nor started twice."""
+    pods = {name: (pod["spec"].get("nodeName"), pod["status"]["phase"]) for name, pod in api.pods.items()}
+    assert api.phase == "Succeeded", (api.job["status"], pods)
+    assert api.job["status"]["windlass"]["generation"] == 1
+    assert api.doubles == []
+
+
+@pytest.mark.parametrize("nodes_after", [0.0, 0.5], ids=["nodes are free", "pods wait for nodes"])
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_a_gang_ends_whatever_happens_to_one_write(
+    job: Manifest, work: Callable[[str], float], nodes_after: float
+) -> None:
+    undisturbed, _ = play(job, work, nodes_after=nodes_after)
+    assert_ended_once(undisturbed)
+    assert 5 < len(undisturbed.writes) <= MOST_WRITES
+    for number, fault in itertools.product(range(len(undisturbed.writes)), Fault):
+        api, leaders = play(job, work, {number: fault}, nodes_after=nodes_after)
+        assert_ended_once(api)
+        is_last = number == len(undisturbed.writes) - 1
+        assert len(leaders) == 1 + (fault in KILLS and not (is_last and fault is Fault.KILLED_AFTER))
+
+
+faults = st.dictionaries(st.integers(0, MOST_WRITES - 1), st.sampled_from(Fault), max_size=3)
+
+
+@depth(100)
+@given(
+    st.sampled_from(list(JOBS.values())),
+    st.sampled_from(list(WORKS.values())),
+    st.lists(faults, min_size=1, max_size=3),
+    st.sampled_from([0.0, 0.5]),
+    st.integers(0, 2**32),
+)
+def test_a_gang_ends_although_several_leaders_fail_at_any_moment(
+    job: Manifest, work: Callable[[str], float], terms: list[dict[int, Fault]], nodes_after: float, seed: int
+) -> None:
+    api, _ = play(job, work, *terms, nodes_after=nodes_after, seed=seed)
+    assert_ended_once(api)
