@@ -98,7 +98,7 @@ def test_a_shortage_is_counted_as_node_by_node(cycle):
             in_all = [sum(on_node) for on_node in rooms]
             column, each = able.request[in_all.index(min(in_all))]
             amounts = [free[row][column] for row in mine]
-            assert (short.resource, short.each, short.free) == (table.axis[column], each, sum(amounts))
+            assert (short.resource, short.each, short.free) == (table.resource_names[column], each, sum(amounts))
             assert (short.freest, short.nodes_with_free) == (max(amounts, default=0), sum(map(bool, amounts)))
 
 

@@ -26,8 +26,8 @@ from windlass.core.lifecycle.events import NotLaunched
 from windlass.core.model.status import JobState
 
 T = TypeVar("T")
-FIRST_RETRY_MS = 1_000
-LAST_RETRY_MS = 60_000
+INITIAL_BACKOFF_MS = 1_000
+MAX_BACKOFF_MS = 60_000
 RETRIES_AT_ONCE = 64
 """Maximum number of jobs that are retried with one turn; those that are due for longest come first."""
 _PAUSE_FACTOR = 9
@@ -145,7 +145,7 @@ def retry_wait(job_id: str, failures: int) -> int:
 
     It doubles, and is shortened by up to a quarter, which depends on the job: jobs that failed together spread.
     """
-    wait = min(FIRST_RETRY_MS << min(failures, 30), LAST_RETRY_MS)
+    wait = min(INITIAL_BACKOFF_MS << min(failures, 30), MAX_BACKOFF_MS)
     return wait - crc32(job_id.encode()) % (wait // 4)
 
 

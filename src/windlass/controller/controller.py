@@ -68,8 +68,7 @@ class Controller:
         self.decision: PlanRecord | None = None
         """The last plan as it was made, with its snapshot; `plan` has the version after it was applied."""
         self._finished = finished
-        self.uncommitted: Callable[[str], JobState | None] = lambda _job_id: None
-        """Looks up a job whose last state could not be committed yet."""
+        self._uncommitted: Callable[[str], JobState | None] = lambda _job_id: None
         self._dependencies = Dependencies(self.states)
         self._timers = JobTimers(self.states)
         self._gangs = JobLedger(self.ledger)
@@ -114,8 +113,12 @@ class Controller:
             return self.plan.now
         return earliest(self._timers.next_due(), self.plan.due, self._unreachable.due)
 
-    def set_uncommitted(self, jobs: Collection[str]) -> None:
-        """Excludes these jobs from admission, and no others: their last states could not be committed."""
+    def set_uncommitted(self, jobs: Collection[str], latest: Callable[[str], JobState | None]) -> None:
+        """Excludes these jobs from admission, and no others: their last states could not be committed.
+
+        `latest` looks up the last state of such a job, None for another job.
+        """
+        self._uncommitted = latest
         self._gangs.set_uncommitted(jobs, self.states)
 
     def refusal(self, job: Job) -> Verdict | None:
@@ -184,7 +187,7 @@ class Controller:
             no = self.refusal(state.job) if self._refuses else None
             self._apply(state.id, Submitted() if no is None else Refused(no.message), now)
         # a job that ended in this turn is not stored yet
-        for event in self._dependencies.settle(state, lambda other: self.uncommitted(other) or self._finished(other)):
+        for event in self._dependencies.settle(state, lambda other: self._uncommitted(other) or self._finished(other)):
             self._apply(state.id, event, now)
 
     def _lose_nodes(self, lost: Sequence[str], now: int) -> None:

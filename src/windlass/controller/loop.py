@@ -19,7 +19,6 @@ async def run(
 ) -> None:
     """Drives a backend until cancelled. `on_trouble` receives the text of each commit that failed, once."""
     deferred = DeferredCommits(on_trouble)
-    controller.uncommitted = deferred.state_of
     changes = controller.take_over(backend.now())
     while True:
         # 1. nothing is performed before it is durable; a job that cannot be written holds up no other
@@ -27,7 +26,7 @@ async def run(
         failures, waiting = await _commit(backend, selected, observers, on_trouble)
         # 2. perform it
         backend.perform(deferred.settle(selected, failures, backend.now()))
-        controller.set_uncommitted(deferred.jobs)
+        controller.set_uncommitted(deferred.jobs, deferred.state_of)
         # 3. the events since, after those of gangs that could not be launched
         withheld = deferred.take_withheld_launches()
         due = backend.now() if withheld else earliest(controller.next_due(), deferred.next_due())

@@ -47,8 +47,8 @@ def overallocated_nodes(snapshot: Snapshot) -> Iterator[str]:
     """Yields nodes that give more than they have."""
     table = snapshot.table
     for row, column in zip(*np.nonzero(snapshot.free < 0), strict=True):
-        if not is_hidden(table.axis[column]):
-            yield f"node {table.nodes[row].name} gives {-snapshot.free[row, column]} {table.axis[column]} too many"
+        if not is_hidden(resource := table.resource_names[column]):
+            yield f"node {table.nodes[row].name} gives {-snapshot.free[row, column]} {resource} too many"
 
 
 def shared_devices_violations(snapshot: Snapshot) -> Iterator[str]:

@@ -18,7 +18,7 @@ from windlass.core.model.gang import (
     EquivalenceClass,
     PendingGang,
     RunningGang,
-    Turn,
+    SortKey,
     class_key_of,
     total_of,
 )
@@ -33,7 +33,7 @@ from windlass.core.nodes.node_table import build_table, update_table
 from windlass.core.placement.scores.demand_popularity import DemandPopularity
 from windlass.core.placement.scores.registry import SCORES
 from windlass.core.queues.decayed_usage import advance_usage
-from windlass.core.queues.orders.registry import backfill_turn_of, has_backfill_order, turn_of
+from windlass.core.queues.orders.registry import backfill_sort_key_of, has_backfill_order, sort_key_of
 
 _MAX_CACHED_DEMANDS = 32_768
 """Entries of the cache of exclusive resources, which is emptied when it is full; equal requests share one entry."""
@@ -354,7 +354,7 @@ class Ledger:
             self._regrant()
 
     def _grant(self, gang: RunningGang, grant: Grant | None = None) -> None:
-        if grant is None or grant.amounts.shape[1] != len(self._table.axis):
+        if grant is None or grant.amounts.shape[1] != len(self._table.resource_names):
             grant = compute_grant(self._table, gang.demands, gang.placement)
         self._grants[gang.id] = grant
         allocate_grant(self._table, self._free, grant)
@@ -387,38 +387,38 @@ class Ledger:
 
 
 class _MutableClass:
-    """An equivalence class that changes: its gangs by turn, and in the order of backfilling if that is another."""
+    """An equivalence class that changes: its gangs in queue order, and in backfill order if that differs."""
 
     def __init__(self, eq_class: EquivalenceClass | None = None) -> None:
-        self.turns, self.gangs = (list(eq_class.turns), list(eq_class.gangs)) if eq_class else ([], [])
-        self._backfill_turns: list[Turn] = []
+        self.sort_keys, self.gangs = (list(eq_class.sort_keys), list(eq_class.gangs)) if eq_class else ([], [])
+        self._backfill_sort_keys: list[SortKey] = []
         self._backfill: list[PendingGang] = []
         if eq_class and eq_class.backfill is not eq_class.gangs:
-            self._backfill_turns, self._backfill = list(eq_class.backfill_turns), list(eq_class.backfill)
+            self._backfill_sort_keys, self._backfill = list(eq_class.backfill_sort_keys), list(eq_class.backfill)
 
     def add(self, gang: PendingGang, policy: Policy) -> None:
-        turn = turn_of(gang, policy)
-        place = bisect_left(self.turns, turn)
-        self.turns.insert(place, turn)
+        key = sort_key_of(gang, policy)
+        place = bisect_left(self.sort_keys, key)
+        self.sort_keys.insert(place, key)
         self.gangs.insert(place, gang)
         if has_backfill_order(policy):
-            turn = backfill_turn_of(gang, policy)
-            place = bisect_left(self._backfill_turns, turn)
-            self._backfill_turns.insert(place, turn)
+            key = backfill_sort_key_of(gang, policy)
+            place = bisect_left(self._backfill_sort_keys, key)
+            self._backfill_sort_keys.insert(place, key)
             self._backfill.insert(place, gang)
 
     def remove(self, gang: PendingGang, policy: Policy) -> None:
-        place = bisect_left(self.turns, turn_of(gang, policy))
-        del self.turns[place], self.gangs[place]
+        place = bisect_left(self.sort_keys, sort_key_of(gang, policy))
+        del self.sort_keys[place], self.gangs[place]
         if has_backfill_order(policy):
-            place = bisect_left(self._backfill_turns, backfill_turn_of(gang, policy))
-            del self._backfill_turns[place], self._backfill[place]
+            place = bisect_left(self._backfill_sort_keys, backfill_sort_key_of(gang, policy))
+            del self._backfill_sort_keys[place], self._backfill[place]
 
     def freeze(self) -> EquivalenceClass:
-        gangs, turns = tuple(self.gangs), tuple(self.turns)
+        gangs, keys = tuple(self.gangs), tuple(self.sort_keys)
         if not self._backfill:
-            return EquivalenceClass(gangs, turns, gangs, turns)
-        return EquivalenceClass(gangs, turns, tuple(self._backfill), tuple(self._backfill_turns))
+            return EquivalenceClass(gangs, keys, gangs, keys)
+        return EquivalenceClass(gangs, keys, tuple(self._backfill), tuple(self._backfill_sort_keys))
 
 
 def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:

@@ -50,8 +50,8 @@ from windlass.train.step.optimizer import (
     LossScale,
     build_optimizer,
     clip_and_step,
-    measure_gradient_norm,
     parameters_of,
+    reduce_gradients_and_norm,
 )
 from windlass.train.telemetry.heartbeat import HeartbeatSender
 from windlass.train.telemetry.phase_timers import Phase, PhaseTimers
@@ -260,7 +260,7 @@ class Run:
         self._consensus.begin(report if left is None else replace(report, time_left_ms=left), share)
         with self._timers.during("optimizer"):
             check.start_all_reduce()
-            norm = measure_gradient_norm(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
+            norm = reduce_gradients_and_norm(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
         # 2. receive the reports of all ranks
         with self._timers.during("agree"):
             outcome = self._consensus.end()

@@ -101,9 +101,9 @@ def test_a_final_failure_ends_the_run_whatever_restarts_are_left():
 def test_the_status_file_has_heartbeats_and_telemetry_of_ranks(tmp_path):
     status_file = RankStatusFile(EventLoop(), str(tmp_path))
     status_file.begin(3)
-    status_file.started(0, 77)
-    status_file.record(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
-    status_file.record(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
+    status_file.record_start(0, 77)
+    status_file.record_message(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
+    status_file.record_message(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
     status_file.close()
     content = json.loads((tmp_path / "ranks.json").read_text())
     [rank] = content["ranks"]

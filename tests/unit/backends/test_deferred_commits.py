@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any
 
 from windlass.backends.deferred_commits import (
-    FIRST_RETRY_MS,
-    LAST_RETRY_MS,
+    INITIAL_BACKOFF_MS,
+    MAX_BACKOFF_MS,
     RETRIES_AT_ONCE,
     DeferredCommits,
     retry_wait,
@@ -117,7 +117,7 @@ def test_the_wait_doubles_up_to_a_limit_and_a_reason_is_reported_once() -> None:
         now = found.next_due() or 0
         found.settle(found.select(Changes(), now), REFUSED, now)
         waits.append((found.next_due() or 0) - now)
-    longest = [2_000, 4_000, 8_000, 16_000, 32_000, *[LAST_RETRY_MS] * 4]
+    longest = [2_000, 4_000, 8_000, 16_000, 32_000, *[MAX_BACKOFF_MS] * 4]
     assert waits == [retry_wait("a-1", failures) for failures in range(1, 10)]
     assert all(limit * 3 / 4 < wait <= limit for wait, limit in zip(waits, longest, strict=True))
     assert len(reports) == 1
@@ -130,7 +130,7 @@ def test_the_wait_doubles_up_to_a_limit_and_a_reason_is_reported_once() -> None:
 def test_jobs_that_fail_together_are_retried_at_different_times() -> None:
     waits = {retry_wait(f"j-{number}", 6) for number in range(1_000)}
     assert len(waits) > 900
-    assert FIRST_RETRY_MS * 3 / 4 < retry_wait("j-1", 0) <= FIRST_RETRY_MS
+    assert INITIAL_BACKOFF_MS * 3 / 4 < retry_wait("j-1", 0) <= INITIAL_BACKOFF_MS
 
 
 def test_slow_retries_take_a_tenth_of_the_time_at_most() -> None:
@@ -153,8 +153,8 @@ def test_no_job_is_left_out_when_more_are_due_than_are_retried_at_once() -> None
     found, written = DeferredCommits(lambda _text: None), 0
     found.settle(found.select(turn(*jobs), 0), dict.fromkeys(jobs, "HTTP 500"), 0)
     for _ in range(3):
-        retried = found.select(Changes(), LAST_RETRY_MS)
-        found.settle(retried, {}, LAST_RETRY_MS)
+        retried = found.select(Changes(), MAX_BACKOFF_MS)
+        found.settle(retried, {}, MAX_BACKOFF_MS)
         written += len(retried.states)
     assert (written, found.next_due()) == (len(jobs), None)
 
@@ -180,7 +180,7 @@ def count_bytecodes(job_count: int) -> int:
     sys.settrace(trace)
     try:
         found.settle(found.select(whole, 0), refused, 0)
-        found.select(whole, LAST_RETRY_MS)
+        found.select(whole, MAX_BACKOFF_MS)
     finally:
         sys.settrace(before)
     return next(executed)
@@ -217,7 +217,7 @@ def test_one_refused_job_holds_up_no_other() -> None:
     ends = {job_id: state.status for job_id, state in universe.states.items()}
     assert {status.phase for status in ends.values()} == {Phase.SUCCEEDED}
     assert ends["b-1"].finished_at == 10_000
-    assert 110_000 <= (ends["a-1"].finished_at or 0) <= 110_000 + LAST_RETRY_MS
+    assert 110_000 <= (ends["a-1"].finished_at or 0) <= 110_000 + MAX_BACKOFF_MS
     assert len(reports) == 1
     assert universe.gangs.contract_violations == []
 
@@ -233,7 +233,7 @@ def test_a_job_whose_admission_is_refused_holds_no_node_and_is_not_charged() -> 
     assert {status.phase for status in ends.values()} == {Phase.SUCCEEDED}
     assert ends["b-1"].finished_at == 10_000, "it takes the only node at once"
     assert (ends["a-1"].generation, ends["a-1"].infrastructure_failures, ends["a-1"].run_time) == (1, 0, 10_000)
-    assert (ends["a-1"].finished_at or 0) - 10_000 <= 2_000_000 + LAST_RETRY_MS
+    assert (ends["a-1"].finished_at or 0) - 10_000 <= 2_000_000 + MAX_BACKOFF_MS
     assert universe.gangs.contract_violations == []
 
 

@@ -102,7 +102,7 @@ def test_nodes_without_sharing_give_whole_gpus_only():
 def test_a_cluster_without_shared_gpus_has_no_columns_of_single_gpus():
     table = ledger_of([Node("n1", {"gpu": 8})]).snapshot().table
     assert table.devices is None
-    assert not any(map(is_hidden, table.axis))
+    assert not any(map(is_hidden, table.resource_names))
 
 
 def test_nodes_without_sharing_are_counted():
@@ -163,7 +163,7 @@ def test_a_whole_node_is_an_empty_one_and_no_gang_joins(by):
     ledger.add_pending(waiting(2, asking(cpu=1, whole_node=True)))
     assert admitted(carry_out(ledger)) == {"j-2": ("n2",)}
     assert snapshot_violations(ledger.snapshot()) == []
-    assert ledger.snapshot().free[1].tolist() == [0] * len(ledger.snapshot().table.axis)
+    assert ledger.snapshot().free[1].tolist() == [0] * len(ledger.snapshot().table.resource_names)
     assert reason_for(ledger, asking(cpu=1000, whole_node=True)) == (
         "needs 1 cpu on a node of its own: 0 of 2 nodes empty"
     )

@@ -19,7 +19,7 @@ def exclusive(replicas: int, *names: str, gpu: int = 1, role: str = "worker") ->
 
 
 def columns(ledger) -> list[str]:
-    return [name for name in ledger.snapshot().table.axis if "/" in name]
+    return [name for name in ledger.snapshot().table.resource_names if "/" in name]
 
 
 def test_each_replica_gets_a_node_of_its_own_without_a_column():

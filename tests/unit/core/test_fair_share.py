@@ -1,4 +1,4 @@
-"""Fair share between queues: the order of turns, and reclaim."""
+"""Fair share between queues: the queue order, and reclaim."""
 
 from gangs import demand, ledger_of, nodes, waiting
 
@@ -54,7 +54,7 @@ def test_capacity_includes_nodes_that_are_down():
     assert total_capacity(ledger_of(machines).snapshot().table) == {"gpu": 24_000, "cpu": 128_000}
 
 
-# --- the order of turns --------------------------------------------------------------------------------
+# --- the queue order --------------------------------------------------------------------------------
 
 
 def test_the_queue_with_the_lower_share_goes_first_and_shares_change_as_gangs_start():

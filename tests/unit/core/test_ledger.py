@@ -136,7 +136,7 @@ def test_a_new_resource_gets_a_column():
     ledger = ledger_of(nodes(1), running(1, {"n1": 1}))
     ledger.set_cluster([node("n1"), Node("n2", {"tpu": 4})], ())
     snapshot = ledger.snapshot()
-    assert snapshot.table.axis == ("gpu", "tpu", "cpu", "memory")
+    assert snapshot.table.resource_names == ("gpu", "tpu", "cpu", "memory")
     assert snapshot.free.tolist() == [[7, 0, 0, 0], [0, 4, 0, 0]]
 
 

@@ -38,14 +38,14 @@ def test_a_node_without_a_place_is_in_a_domain_of_its_own_kind():
 
 def test_the_axis_names_what_any_node_has_devices_first():
     table = build_table([node("a", 8, cpu=4000), node("b", 0, memory=5)], Topology(), epoch=0)
-    assert table.axis == ("gpu", "cpu", "memory")
+    assert table.resource_names == ("gpu", "cpu", "memory")
     assert table.capacity.tolist() == [[8, 4000, 0], [0, 0, 5]]
 
 
 def test_supplies_that_every_node_has_come_last():
     whole = Node("a", {"pods": 110, "ephemeral-storage": 9, "rdma/hca": 1, "hostport/80": 1, "cpu": 1, "gpu": 1})
-    axis = build_table([whole], Topology(), epoch=0).axis
-    assert axis == ("gpu", "rdma/hca", "cpu", "memory", "ephemeral-storage", "pods")
+    resource_names = build_table([whole], Topology(), epoch=0).resource_names
+    assert resource_names == ("gpu", "rdma/hca", "cpu", "memory", "ephemeral-storage", "pods")
 
 
 def test_a_cluster_without_nodes_is_a_table_without_rows():

@@ -11,7 +11,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
 from windlass.core.model.reservation import Reservation
-from windlass.core.queues.orders.registry import turn_of
+from windlass.core.queues.orders.registry import sort_key_of
 
 HOUR = 3_600_000
 
@@ -168,6 +168,6 @@ def test_las_counts_held_gpus_and_not_requested_ones():
     asks_for_eight = replace(again, milli_gpus=8000)
     served_more = replace(again, id="j-2", service=again.service + 1000)
     policy = Policy("las", service_limits=(HOUR, 8 * HOUR))
-    assert turn_of(asks_for_eight, policy)[0][0] == turn_of(served_more, policy)[0][0] == 1
+    assert sort_key_of(asks_for_eight, policy)[0][0] == sort_key_of(served_more, policy)[0][0] == 1
     resized = replace(small, service=5 * HOUR, resized_at=HOUR)
     assert resized.service_at(2 * HOUR) == 5 * HOUR + HOUR * 1000

@@ -2,19 +2,19 @@ from dataclasses import replace
 
 from gangs import demand, waiting
 
-from windlass.core.model.gang import EquivalenceClass, PendingGang, Turn
+from windlass.core.model.gang import EquivalenceClass, PendingGang, SortKey
 from windlass.core.model.policy import Policy
-from windlass.core.queues.orders.registry import turn_of
+from windlass.core.queues.orders.registry import sort_key_of
 from windlass.core.queues.queue_order import LazyOrder, QueueOrder
 
 
-def turn(gang: PendingGang) -> Turn:
-    return turn_of(gang, Policy(order="priority"))
+def sort_key(gang: PendingGang) -> SortKey:
+    return sort_key_of(gang, Policy(order="priority"))
 
 
 def equivalence_class(*gangs: PendingGang) -> EquivalenceClass:
-    turns = tuple(turn(gang) for gang in gangs)
-    return EquivalenceClass(gangs, turns, gangs, turns)
+    keys = tuple(sort_key(gang) for gang in gangs)
+    return EquivalenceClass(gangs, keys, gangs, keys)
 
 
 LINES = (
@@ -35,7 +35,7 @@ def test_age_outranks_the_number():
 
 def test_members_of_an_array_are_sorted_by_index():
     members = [replace(waiting(7, demand(1)), id=f"sweep-7_{index}", array_id="sweep-7") for index in (10, 0, 2)]
-    assert [gang.id for gang in sorted(members, key=turn)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
+    assert [gang.id for gang in sorted(members, key=sort_key)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
 
 
 def test_a_dropped_class_yields_no_more():

@@ -134,7 +134,7 @@ class NodeRanks:
         elif kind == "started" and event["id"] in self._table.ranks:
             rank = self._table.ranks[event["id"]]
             rank.pid = event["pid"]
-            self._status_file.started(rank.number, rank.pid)
+            self._status_file.record_start(rank.number, rank.pid)
             self._report_if_running()
         elif kind == "exit":
             self._exits.on_exit(event["id"], event["code"], event["at"])

@@ -48,7 +48,7 @@ class RankExitHandler:
 
     def _on_rank_exit(self, rank: NodeRank, code: int, at: float) -> None:
         rank.code = code
-        self._parts.status_file.ended(rank.number, code)
+        self._parts.status_file.record_end(rank.number, code)
         self._parts.messages.forget_rank(rank.number)
         if self._parts.table.is_stopping:
             self._stop.finish_if_stopped()

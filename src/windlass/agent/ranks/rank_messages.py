@@ -78,7 +78,7 @@ class RankMessages:
     def _receive(self, message: wire.Message, at: float) -> None:
         if getattr(message, "generation", 0) != self._table.generation or self._table.is_stopping:
             return
-        self._status_file.record(message, at)
+        self._status_file.record_message(message, at)
         if isinstance(message, wire.Heartbeat):
             self.heartbeats.record(message, at)
             if message.phase not in wire.OPEN_PHASES:

@@ -85,7 +85,7 @@ class RankProcesses:
         variables = environment.rank_variables(position, membership, settings, files.error_file, os.environ)
         process_id = next(self._ids)
         self._table.ranks[process_id] = NodeRank(position.rank, files.error_file)
-        self._status_file.start(position.rank, variables)
+        self._status_file.add_rank(position.rank, variables)
         words = [word.replace("${local_rank}", str(position.local_rank)) for word in self._options.argv]
         self._fork_server.run(process_id, words, self._options.how, variables, files[:3])
         files.close()

@@ -47,20 +47,20 @@ class RankStatusFile:
             self._ranks[rank] = {**was, "rank": rank, "env": {**was.get("env", {}), **variables}}
         self._schedule_write()
 
-    def start(self, rank: int, variables: Mapping[str, str]) -> None:
+    def add_rank(self, rank: int, variables: Mapping[str, str]) -> None:
         """Adds a rank with its variables: other processes cannot read those of a forked process."""
         self._ranks[rank] = {"rank": rank, "env": dict(variables)}
         self._schedule_write()
 
-    def started(self, rank: int, pid: int) -> None:
+    def record_start(self, rank: int, pid: int) -> None:
         """Records the process of a rank."""
         self._entry(rank)["pid"] = pid
 
-    def ended(self, rank: int, code: int) -> None:
+    def record_end(self, rank: int, code: int) -> None:
         """Records the exit code of a rank."""
         self._entry(rank)["code"] = code
 
-    def record(self, message: wire.Message, at: float) -> None:
+    def record_message(self, message: wire.Message, at: float) -> None:
         """Records a heartbeat or telemetry. `at`: its time on the monotonic clock."""
         when = _now() - int((time.monotonic() - at) * 1000)
         if isinstance(message, wire.Heartbeat):

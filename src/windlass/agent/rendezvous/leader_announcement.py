@@ -22,7 +22,7 @@ class LeaderAnnouncement:
 
     An announcement goes to the agent that listens at the endpoint.
 
-    Calls `yield_to` with the endpoint of another leader that the answer names.
+    Calls `follow` with the endpoint of another leader that the answer names.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class LeaderAnnouncement:
         endpoint: RendezvousEndpoint,
         server: LeaderServer,
         roster: Roster,
-        yield_to: Callable[[Endpoint], None],
+        follow: Callable[[Endpoint], None],
     ) -> None:
         self._loop, self._rendezvous, self._endpoint = loop, rendezvous, endpoint
-        self._server, self._roster, self._yield_to = server, roster, yield_to
+        self._server, self._roster, self._follow_leader = server, roster, follow
         self._attempt: ConnectAttempt | None = None
         loop.after(_INTERVAL_S, self._announce)
 
@@ -58,4 +58,4 @@ class LeaderAnnouncement:
         connection.close()
         is_elsewhere = message["type"] == "elsewhere" and message["port"] != self._roster.me.port
         if is_elsewhere and self._server.is_leading:
-            self._yield_to(Endpoint(str(message["host"]), int(message["port"])))
+            self._follow_leader(Endpoint(str(message["host"]), int(message["port"])))

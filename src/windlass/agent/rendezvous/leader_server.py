@@ -143,7 +143,7 @@ class LeaderServer:
         if self.leader is None:
             connection.send(self._redirection())
         elif (self.leader.state.generation, me.id) < (message["generation"], message["id"]):
-            self._roles.yield_to(Endpoint(message["host"], message["port"]))
+            self._roles.follow(Endpoint(message["host"], message["port"]))
         else:
             connection.send({"type": "elsewhere", "host": me.address, "port": me.port})
 

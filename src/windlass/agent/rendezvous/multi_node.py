@@ -58,7 +58,7 @@ class MultiNode:
         """Endpoints at which to search for the leader once the ranks of this node are stopped."""
         loop.watch(listener, lambda: self._server.accept(listener))
         loop.after(rendezvous.interval, self._send_heartbeats)
-        LeaderAnnouncement(loop, rendezvous, self._endpoint, self._server, self._roster, self.yield_to)
+        LeaderAnnouncement(loop, rendezvous, self._endpoint, self._server, self._roster, self.follow)
 
     def begin(self) -> None:
         """Leads if the endpoint is free and on this machine, else searches for the leader."""
@@ -97,7 +97,7 @@ class MultiNode:
             self._roster.me = self._roster.me._replace(address=_resolve_address(self._rendezvous.host))
         self._server.lead(self._rules, self._options.limits, self._ranks, expected)
 
-    def yield_to(self, leader: Endpoint) -> None:
+    def follow(self, leader: Endpoint) -> None:
         """Stops leading and follows another leader."""
         messages.print_message(f"another agent leads this run at {leader.host}:{leader.port}: following it")
         self._server.hand_over(leader)

@@ -18,7 +18,7 @@ class RoleChanges(Protocol):
     def lead_at_endpoint(self) -> bool:
         """Leads if this agent can listen at the rendezvous endpoint. Returns whether it does."""
 
-    def yield_to(self, leader: Endpoint) -> None:
+    def follow(self, leader: Endpoint) -> None:
         """Stops leading and follows another leader."""
 
     def search_when_stopped(self, reason: str, endpoints: Sequence[Endpoint]) -> None:

@@ -268,7 +268,7 @@ class KubernetesBackend:
     def _adopt(self, gang: Gang) -> None:
         """Recovers a gang whose object became readable, or ours, during this term."""
         self.gangs.adopt(gang)
-        for pod in self.pods.owned(gang.home.uid):
+        for pod in self.pods.owned(gang.reference.uid):
             self.recount(pod)
         if is_kept(gang.state):
             self.inbox.put(JobRecovered(gang.state))

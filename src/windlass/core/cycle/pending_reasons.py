@@ -16,7 +16,7 @@ from windlass.core.queues.queue_order import LazyOrder, iterate_by_fair_share
 
 
 class PendingReasons(Mapping[str, Verdict]):
-    """Verdicts by id of every gang that the cycle left pending, in the order of turns."""
+    """Verdicts by id of every gang that the cycle left pending, in queue order."""
 
     def __init__(self, cycle: SchedulingCycle) -> None:
         self._cycle = cycle
@@ -24,7 +24,7 @@ class PendingReasons(Mapping[str, Verdict]):
         """By number of the class: the verdict that all of its gangs share, without the expected start."""
 
     def order(self) -> LazyOrder:
-        """Ids of the gangs whose gates are open, in the order of turns."""
+        """Ids of the gangs whose gates are open, in queue order."""
         return self._order
 
     def __getitem__(self, job_id: str) -> Verdict:
@@ -51,7 +51,7 @@ class PendingReasons(Mapping[str, Verdict]):
         cycle = self._cycle
         if cycle.fair_shares and len({each.gangs[0].queue for each in classes}) > 1:
             return iterate_by_fair_share(classes, cycle.shares, priority_first=cycle.priority_first)
-        gangs = sorted((turn, gang.id) for each in classes for gang, turn in zip(each.gangs, each.turns, strict=True))
+        gangs = sorted((key, gang.id) for each in classes for gang, key in zip(each.gangs, each.sort_keys, strict=True))
         return (job_id for _, job_id in gangs)
 
     def _open_classes(self) -> list[EquivalenceClass]:
@@ -76,16 +76,16 @@ class PendingReasons(Mapping[str, Verdict]):
 
     @cached_property
     def _expectations(self) -> dict[str, StartEstimate]:
-        """Expected starts: of the gangs whose gates are open, in the order of turns, and then of the others."""
+        """Expected starts: of the gangs whose gates are open, in queue order, and then of the others."""
         gangs = {gang.id: gang for each in self._classes for gang in each.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
         return estimate_starts(self._cycle, [*in_turn, *gangs.values()], start_bounds(self._cycle))
 
 
 def _left_of(eq_class: EquivalenceClass, started: set[str]) -> EquivalenceClass:
-    """The class without the started gangs, which are mostly its first ones. Sorted by turn alone."""
+    """The class without the started gangs, which are mostly its first ones. Sorted by sort key alone."""
     if started.isdisjoint([gang.id for gang in eq_class.gangs]):
         return eq_class
-    left = [(g, turn) for g, turn in zip(eq_class.gangs, eq_class.turns, strict=True) if g.id not in started]
-    gangs, turns = tuple(gang for gang, _ in left), tuple(turn for _, turn in left)
-    return EquivalenceClass(gangs, turns, gangs, turns)
+    left = [(g, key) for g, key in zip(eq_class.gangs, eq_class.sort_keys, strict=True) if g.id not in started]
+    gangs, keys = tuple(gang for gang, _ in left), tuple(key for _, key in left)
+    return EquivalenceClass(gangs, keys, gangs, keys)

@@ -25,7 +25,7 @@ from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, place
 from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.limits import find_limit
-from windlass.core.queues.orders.registry import order_of, turn_of
+from windlass.core.queues.orders.registry import order_of, sort_key_of
 from windlass.core.queues.queue_order import LazyOrder, QueueOrder
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.quota import exceeds_available
@@ -102,8 +102,8 @@ def _choose_gangs(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], no
     snapshot, policy = cycle.snapshot, cycle.snapshot.policy
     classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.running_by_array, now)]
     queue_order = QueueOrder(classes)
-    running = sorted((_as_pending(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
-    for gang in merge(running, queue_order, key=lambda gang: turn_of(gang, policy)):
+    running = sorted((_as_pending(run, now) for run in movable.values()), key=lambda gang: sort_key_of(gang, policy))
+    for gang in merge(running, queue_order, key=lambda gang: sort_key_of(gang, policy)):
         if (cycle.find_obstacle(gang) or cycle.try_to_start(gang)) and gang.id not in movable:
             queue_order.drop()
     return cycle.started
@@ -203,7 +203,7 @@ class PreemptiveReasons(Mapping[str, Verdict]):
         return cycle
 
     def order(self) -> LazyOrder:
-        """Ids of the gangs whose gates are open, in the order of turns."""
+        """Ids of the gangs whose gates are open, in queue order."""
         return LazyOrder(lambda: (*self._verdicts, *self._others.order()))
 
     @cached_property

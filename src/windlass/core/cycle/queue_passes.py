@@ -19,7 +19,7 @@ _MAX_FAILED_CLASSES = 1_000
 def start_by_turn(
     cycle: SchedulingCycle, changes: RunningChanges, classes: list[EquivalenceClass]
 ) -> list[EquivalenceClass]:
-    """Starts or blocks gangs in the order of turns. Returns the classes that may still fill a gap."""
+    """Starts or blocks gangs in queue order. Returns the classes that may still fill a gap."""
     gaps: list[EquivalenceClass] = []
     searches_by_turn = changes.may_help and (cycle.has_limits or not has_backfill_order(cycle.snapshot.policy))
     queue_order = QueueOrder(classes, cycle.fair_shares, priority_first=cycle.priority_first)

@@ -66,7 +66,7 @@ class RunningChanges:
     def _would_start(self, found: Eviction) -> bool:
         """Whether this gang starts when all victims are gone, instead of a gang ahead of it or a victim.
 
-        Preemption rights and the order of turns are independent rules, so a dry run decides. If no gang ahead is
+        Preemption rights and the queue order are independent rules, so a dry run decides. If no gang ahead is
         blocked, the answer is yes.
         """
         cycle = self._cycle

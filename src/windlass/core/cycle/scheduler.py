@@ -64,6 +64,6 @@ def _plan(cycle: SchedulingCycle, changes: RunningChanges) -> Plan:
 
 def _due(cycle: SchedulingCycle, changes: RunningChanges) -> int | None:
     """The next time, in ms, at which time alone may change the decisions."""
-    turns = [at for each in cycle.snapshot.reservations for at in (each.start, each.end) if at > cycle.now]
+    boundaries = [at for each in cycle.snapshot.reservations for at in (each.start, each.end) if at > cycle.now]
     due = changes.due
-    return min(turns if due is None else [*turns, due], default=None)
+    return min(boundaries if due is None else [*boundaries, due], default=None)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, PendingGang, Turn, demands_as_placed, total_of
+from windlass.core.model.gang import Demand, PendingGang, SortKey, demands_as_placed, total_of
 from windlass.core.model.obstacle import LACKS_NODES, WITHOUT_QUOTA_CLAIM, Obstacle
 from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
@@ -25,7 +25,7 @@ from windlass.core.preemption.victim_search import Eviction, expected_releases
 from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import find_limit
-from windlass.core.queues.orders.registry import order_of, turn_of
+from windlass.core.queues.orders.registry import order_of, sort_key_of
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.quota import blocked_by_claims, claim_queue, exceeds_available, exceeds_maximum, queue_named
 from windlass.core.queues.usage import QueueUsage
@@ -85,9 +85,9 @@ class SchedulingCycle:
         """By column and amount: how many replicas that need so much of it fit on all nodes together."""
         self.profile = ReservationProfile(snapshot, now, self.free)
 
-    def turn(self, gang: PendingGang) -> Turn:
+    def sort_key(self, gang: PendingGang) -> SortKey:
         """Sort key of the gang under the policy."""
-        return turn_of(gang, self.snapshot.policy)
+        return sort_key_of(gang, self.snapshot.policy)
 
     def find_obstacle(self, gang: PendingGang) -> Obstacle | None:
         """The obstacle that keeps the gang from being placed at all; None: it may be placed."""

@@ -1,6 +1,6 @@
 """Estimates the starts of all pending gangs in one pass, and bounds the starts of gangs with reservations.
 
-Free amounts are summed over the nodes that a kind of gang may use, on a grid of C times. In the order of turns, each
+Free amounts are summed over the nodes that a kind of gang may use, on a grid of C times. In queue order, each
 gang takes the first interval in which enough is free for its walltime. This is conservative backfill on totals: it
 ignores single nodes and later arrivals. No decision depends on the estimate, so its amounts are floats.
 """
@@ -47,14 +47,14 @@ class StartEstimate(NamedTuple):
 def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
     """Latest start, in ms since the epoch, by id of the gangs with reservations for which it is known."""
     # gangs blocked by quota go first once they get it, and that time is unknown
-    first = min(map(cycle.turn, cycle.first_claims.values()), default=None)
+    first = min(map(cycle.sort_key, cycle.first_claims.values()), default=None)
     highest = _highest_by_queue(cycle)
     found: dict[str, int] = {}
     limits: set[str] = set()
     for reservation in cycle.profile.reservations():
         # of several gangs under one limit on running jobs, the first may keep the others out
         counted = _shared_limits_of(cycle, reservation.gang)
-        goes_first = first is None or cycle.turn(reservation.gang) <= first
+        goes_first = first is None or cycle.sort_key(reservation.gang) <= first
         keeps_turn = _keeps_its_turn(cycle, reservation.gang, highest)
         if reservation.start < NEVER and goes_first and keeps_turn and limits.isdisjoint(counted):
             found[reservation.gang.id] = reservation.start
@@ -94,7 +94,7 @@ def estimate_starts(
 ) -> dict[str, StartEstimate]:
     """Estimates by id of the pending gangs; gangs without an estimate are left out.
 
-    `waiting`: in the order of turns. `bounds`: from `start_bounds`.
+    `waiting`: in queue order. `bounds`: from `start_bounds`.
     """
     grid = _CapacityGrid(cycle)
     found = {}

@@ -135,7 +135,7 @@ def _largest_replica(table: NodeTable, tree: Tree, queue: str, demand: Demand) -
     best = dict.fromkeys(allowed, 0)
     for row in rows.tolist():
         there = {name: min(amount, _amount(table, row, name)) for name, amount in allowed.items()}
-        best = max(best, there, key=lambda amounts: [amounts.get(name, 0) for name in table.axis])
+        best = max(best, there, key=lambda amounts: [amounts.get(name, 0) for name in table.resource_names])
     return replace(demand, resources=best if table.nodes else allowed)
 
 

@@ -95,7 +95,7 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     order = tuple(plan.order)
     position = order.index(job_id) + 1 if job_id in order else None
     table = snapshot.table
-    resource = "" if column is None else table.axis[column]
+    resource = "" if column is None else table.resource_names[column]
     return Explanation(
         job_id=job_id,
         verdict=plan.verdicts.get(job_id),

@@ -84,7 +84,7 @@ def node_candidates(
     by = chooser_of(policy, table, free, demand, able)
     rows = np.flatnonzero(counts)
     scores = None if by is None or not len(rows) else by.score(rows)
-    left = {table.axis[column]: free[rows, column] for column in able.compared_columns}
+    left = {table.resource_names[column]: free[rows, column] for column in able.compared_columns}
     keys = {"replicas": -counts[rows], **({} if scores is None else {"score": scores}), **left, "row": rows}
     order = np.lexsort([*keys.values()][::-1])[:most].tolist()
     return tuple(

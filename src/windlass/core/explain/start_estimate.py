@@ -48,9 +48,9 @@ class _Lookahead:
         self._running = dict(snapshot.running)
         self._stopped: dict[str, RunningGang] = {}
         """Running gangs that wait again when they have stopped, as they ran."""
-        turns = {each.gangs[0].not_before or now for each in snapshot.classes}
-        turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
-        self._turns = sorted(at for at in turns if at > now)
+        times = {each.gangs[0].not_before or now for each in snapshot.classes}
+        times |= {at for each in snapshot.reservations for at in (each.start, each.end)}
+        self._boundaries = sorted(at for at in times if at > now)
         self._ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]
         self._ends += [
             (run.release_time(now), run.id)
@@ -77,7 +77,7 @@ class _Lookahead:
 
     def advance(self, due: int | None) -> bool:
         """Advances to the next time at which anything changes; False if there is none."""
-        moments = [at for at in self._turns if at > self.now][:1] + [at for at, _ in self._ends[:1]]
+        moments = [at for at in self._boundaries if at > self.now][:1] + [at for at, _ in self._ends[:1]]
         moments += [] if due is None else [due]
         if not moments:
             return False

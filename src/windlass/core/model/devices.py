@@ -61,19 +61,19 @@ def gpus_of(node: Node) -> int:
 
 
 def names_of_shared(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
-    """Returns the resources that sharing adds to a table's axis: those that jobs request, and the device columns."""
+    """Returns the resources that sharing adds to a table: those that jobs request, and the device columns."""
     requested = {GPU_MILLI for node in nodes if node.sharing == MILLI}
     for geometry in _geometries(nodes):
         requested |= {PREFIX + profile.name for profile in geometry.profiles}
     return requested, tuple(f"{_MARK}{number}" for number in range(max(map(gpus_of, nodes), default=0)))
 
 
-def device_layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
-    """Returns the device columns of a table with these nodes and this axis; None: no node shares."""
-    numbers = [column for column, name in enumerate(axis) if is_hidden(name)]
+def device_layout(nodes: Sequence[Node], resource_names: Sequence[str]) -> Devices | None:
+    """Returns the device columns of a table with these nodes and resources; None: no node shares."""
+    numbers = [column for column, name in enumerate(resource_names) if is_hidden(name)]
     if not numbers:
         return None
-    column = {name: number for number, name in enumerate(axis)}
+    column = {name: number for number, name in enumerate(resource_names)}
     geometries = _geometries(nodes)
     number_of = {geometry.model: number for number, geometry in enumerate(geometries)}
     mine = [_geometry(node) for node in nodes]

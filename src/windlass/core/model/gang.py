@@ -16,7 +16,7 @@ Shape: TypeAlias = tuple[object, ...]
 """Hashable input of the feasibility test: gangs of equal shape get equal answers."""
 
 ClassKey: TypeAlias = tuple[object, ...]
-Turn: TypeAlias = tuple[tuple[int, ...], int, int, str, int, str]
+SortKey: TypeAlias = tuple[tuple[int, ...], int, int, str, int, str]
 """Sort key of a gang: the order's own key, then age, order of submission, array, length of the id, id."""
 
 MAX_MEMBERS = 100_000
@@ -94,11 +94,11 @@ class EquivalenceClass:
     """Waiting gangs with an equal `class_key_of`, in the order of the queue: one decision is for all. Never empty."""
 
     gangs: tuple[PendingGang, ...]
-    turns: tuple[Turn, ...]
-    """Turn of each gang."""
+    sort_keys: tuple[SortKey, ...]
+    """Sort key of each gang."""
     backfill: tuple[PendingGang, ...]
     """The same gangs in the order of backfilling: that in which they are tried for the gaps between reservations."""
-    backfill_turns: tuple[Turn, ...]
+    backfill_sort_keys: tuple[SortKey, ...]
 
 
 @dataclass(frozen=True, slots=True)

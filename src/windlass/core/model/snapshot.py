@@ -30,7 +30,7 @@ class NodeTable:
     """
 
     epoch: int
-    axis: tuple[str, ...]
+    resource_names: tuple[str, ...]
     """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the hidden
     columns of single shared GPUs (`core.model.devices.is_hidden`).
     """
@@ -54,7 +54,7 @@ class NodeTable:
     @cached_property
     def column(self) -> Mapping[str, int]:
         """Resource name → column."""
-        return {name: number for number, name in enumerate(self.axis)}
+        return {name: number for number, name in enumerate(self.resource_names)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +126,6 @@ class Snapshot:
 
     @cached_property
     def pending(self) -> tuple[PendingGang, ...]:
-        """Every waiting gang, sorted by turn."""
-        pairs = (pair for each in self.classes for pair in zip(each.turns, each.gangs, strict=True))
+        """Every waiting gang, in queue order."""
+        pairs = (pair for each in self.classes for pair in zip(each.sort_keys, each.gangs, strict=True))
         return tuple(gang for _, gang in sorted(pairs, key=itemgetter(0)))

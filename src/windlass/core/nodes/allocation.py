@@ -20,7 +20,7 @@ def compute_grant(table: NodeTable, demands: Iterable[Demand], placement: Placem
     """Returns the amounts that a gang holds under a placement; nodes that are no longer in the table are left out."""
     held: dict[int, list[int]] = {}
     for demand in demands:
-        each = [min(demand.resources.get(name, 0), MAX_AMOUNT) for name in table.axis]
+        each = [min(demand.resources.get(name, 0), MAX_AMOUNT) for name in table.resource_names]
         names = placement.nodes.get(demand.role, ())
         for name, replicas in Counter(names).items():
             row = table.row.get(name)
@@ -32,7 +32,7 @@ def compute_grant(table: NodeTable, demands: Iterable[Demand], placement: Placem
             for row, column, amount in held_devices(table, demand, names, placement.devices.get(demand.role, ())):
                 held[row][column] += amount
     rows = np.array(list(held), dtype=np.intp)
-    return Grant(rows, np.array(list(held.values()), dtype=np.int64).reshape(len(held), len(table.axis)))
+    return Grant(rows, np.array(list(held.values()), dtype=np.int64).reshape(len(held), len(table.resource_names)))
 
 
 def sum_grants(grants: Sequence[Grant]) -> Grant:

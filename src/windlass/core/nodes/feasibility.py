@@ -32,7 +32,7 @@ from windlass.core.nodes.node_filters import (
 
 Counts: TypeAlias = NDArray[np.int64]
 Request: TypeAlias = tuple[tuple[int, int], ...]
-"""(column, amount) of every resource that a replica requests, in the order of the axis, without zeros."""
+"""(column, amount) of every resource that a replica requests, in the order of the columns, without zeros."""
 
 TOO_SMALL = "too small"
 FULL = "full"
@@ -134,7 +134,7 @@ def _eligibility(
 ) -> Eligibility:
     request = request_of(table, counted)
     room = np.minimum(_room_by_size(table, counted, request), per_node)
-    each = np.zeros(len(table.axis), dtype=np.int64)
+    each = np.zeros(len(table.resource_names), dtype=np.int64)
     for column, amount in request:
         each[column] = amount
     return Eligibility(
@@ -154,9 +154,9 @@ def _eligibility(
 def _columns_in_use(table: NodeTable) -> tuple[int, ...]:
     found: tuple[int, ...] | None = table.derived.get("columns in use")
     if found is None:
-        visible = len(table.axis) if table.devices is None else table.devices.first
+        visible = len(table.resource_names) if table.devices is None else table.devices.first
         had = table.capacity[:, :visible].any(axis=0)
-        had &= np.array([not is_exclusive(name) for name in table.axis[:visible]], dtype=np.bool_)
+        had &= np.array([not is_exclusive(name) for name in table.resource_names[:visible]], dtype=np.bool_)
         found = cache_answer(table, "columns in use", tuple(np.flatnonzero(had).tolist()) or (0,))
     return found
 
@@ -235,7 +235,7 @@ def with_all_nodes_up(table: NodeTable) -> NodeTable:
 
 def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
     """Returns the request by column, without resources that no node can have, by name or by amount."""
-    requested = [(column, resources.get(name, 0)) for column, name in enumerate(table.axis)]
+    requested = [(column, resources.get(name, 0)) for column, name in enumerate(table.resource_names)]
     return tuple([part for part in requested if 0 < part[1] <= MAX_AMOUNT])
 
 
@@ -263,7 +263,7 @@ def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Reque
         return np.full(len(amounts), MAX_AMOUNT)
     by_resource = [
         amounts[:, column] // WHOLE * (WHOLE // amount)
-        if table.axis[column] == GPU_MILLI
+        if table.resource_names[column] == GPU_MILLI
         else amounts[:, column] // amount
         for column, amount in request
     ]

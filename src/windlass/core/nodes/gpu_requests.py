@@ -58,12 +58,12 @@ def _missing_parts(table: NodeTable, demand: Demand) -> str:
     if part and _most(table, part) == 0:
         if part == GPU_MILLI:
             return "no node shares its GPUs in thousandths; ask for whole ones, or declare `sharing: milli` for a node"
-        offered = [name for name in table.axis if name.startswith(PREFIX) and _most(table, name)]
+        offered = [name for name in table.resource_names if name.startswith(PREFIX) and _most(table, name)]
         there = (
             _hint(part, offered) if offered else "no node is declared with `sharing: mig` and a gpu-type that has it"
         )
         return f"no node offers the MIG profile {part.removeprefix(PREFIX)}; {there}"
-    by_profile = [name for name in table.axis if name.startswith(PREFIX) and _most(table, name)]
+    by_profile = [name for name in table.resource_names if name.startswith(PREFIX) and _most(table, name)]
     if demand.resources.get(GPU, 0) and by_profile and _most(table, GPU) == 0:
         return f"all GPUs are given in MIG profiles; ask for one of them: {_join_names(by_profile)}"
     return ""

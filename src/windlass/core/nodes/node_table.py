@@ -23,15 +23,15 @@ def build_table(nodes: Iterable[Node], topology: Topology, epoch: int, contended
     `contended`: exclusive resources that several gangs request; each has a column.
     """
     ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
-    axis = axis_of(ordered, contended)
-    devices = device_layout(ordered, axis)
+    resource_names = resource_names_of(ordered, contended)
+    devices = device_layout(ordered, resource_names)
     return NodeTable(
         epoch=epoch,
-        axis=axis,
+        resource_names=resource_names,
         topology=topology,
         nodes=ordered,
         row={node.name: row for row, node in enumerate(ordered)},
-        capacity=_capacity(ordered, axis, devices),
+        capacity=_capacity(ordered, resource_names, devices),
         usable=np.array([node.ready and not node.cordoned for node in ordered], dtype=np.bool_),
         domains=_domains(ordered, topology),
         devices=devices,
@@ -57,7 +57,7 @@ def update_table(
     ordered, capacity, usable = list(before.nodes), before.capacity.copy(order="F"), before.usable.copy()
     for row, node in rows.items():
         ordered[row] = node
-        capacity[row] = [_amount(node, name) for name in before.axis]
+        capacity[row] = [_amount(node, name) for name in before.resource_names]
         usable[row] = node.ready and not node.cordoned
     capacity.flags.writeable = False
     keeps_masks = all(_has_equal_constraints(before.nodes[row], node) for row, node in rows.items())
@@ -104,7 +104,7 @@ def _by_value(digits: str) -> tuple[int, str]:
     return len(significant), significant
 
 
-def axis_of(nodes: Sequence[Node], contended: Collection[str] = ()) -> tuple[str, ...]:
+def resource_names_of(nodes: Sequence[Node], contended: Collection[str] = ()) -> tuple[str, ...]:
     """Returns the resources that any node has: GPUs, then other devices, because they are scarce; then cpu, memory.
 
     Then follow other supplies, contended exclusive resources, and the single GPUs of nodes that share theirs.
@@ -117,9 +117,9 @@ def axis_of(nodes: Sequence[Node], contended: Collection[str] = ()) -> tuple[str
     return GPU, *devices, CPU, MEMORY, *supplies, *sorted(contended), *single
 
 
-def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | None) -> Amounts:
-    amounts = [[_amount(node, name) for name in axis] for node in nodes]
-    table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(axis)))
+def _capacity(nodes: Sequence[Node], resource_names: tuple[str, ...], devices: Devices | None) -> Amounts:
+    amounts = [[_amount(node, name) for name in resource_names] for node in nodes]
+    table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(resource_names)))
     if devices is not None:
         table[:, devices.columns] = full_devices(nodes, devices)
         derive_resources(devices, table, np.arange(len(nodes)))

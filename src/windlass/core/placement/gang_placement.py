@@ -132,7 +132,9 @@ def _candidate_states(state: _PlacementState, demands: Sequence[Demand]) -> Iter
         return
     roles = [(room_per_node(free, eligibility(table, d), state.closed, d.count), d.count) for d in demands]
     total = total_of(tuple(demands))
-    resources = [(np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.axis)]
+    resources = [
+        (np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.resource_names)
+    ]
     for start, stop in candidate_domains(roles, resources, table, near):
         outside = np.ones(len(table.nodes), dtype=np.bool_)
         outside[start:stop] = False if state.closed is None else state.closed[start:stop]

@@ -24,8 +24,8 @@ def select_nodes(
     """Selects nodes for `wanted` equal replicas, given how many fit on each node. None: too few fit.
 
     Fewest nodes: those with the largest counts are filled, and the rest goes to the tightest node that takes it. Of
-    equals the node with the smallest score, then the one with least left, resource by resource in the axis' order, then
-    the first row. `free` and `counts` are of the rows from `first` on.
+    equals the node with the smallest score, then the one with least left, column by column, then the first row.
+    `free` and `counts` are of the rows from `first` on.
     """
     if wanted == 1:
         rows = counts.nonzero()[0]
@@ -75,7 +75,7 @@ def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None,
 
 
 def _by_left_over(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> Rows:
-    """Returns the order of rows by score, then by free amounts in the axis' order; stable, so then by row."""
+    """Returns the order of rows by score, then by free amounts in the order of the columns; stable, so then by row."""
     keys = [free[rows, column] for column in able.compared_columns]
     if score is not None:
         keys.insert(0, score(rows + first))

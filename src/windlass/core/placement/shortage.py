@@ -140,7 +140,7 @@ def _role_shortage(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, 
     return Shortage(
         demand=demand,
         alone=alone,
-        resource=table.axis[column] if each else "",
+        resource=table.resource_names[column] if each else "",
         each=each,
         free=stock.total[column] if each else 0,
         enough=all(stock.total[column] >= amount * demand.count for column, amount in able.request),

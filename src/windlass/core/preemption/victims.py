@@ -36,14 +36,15 @@ class Cost(NamedTuple):
     """The cost of stopping a gang; the smallest goes first."""
 
     priority: int
-    less_borrowed: int
+    negated_borrowing: int
     """Millionths of the cluster, negative: the queue that has borrowed most goes first."""
-    lost: int
+    lost_runtime: int
     """Run time since the gang last saved its work or, if unknown, since it started, in ms."""
     milli_gpus: int
-    members: int
-    younger: int
-    id: str
+    member_count: int
+    negated_admitted_at: int
+    """The gang that was admitted last goes first."""
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

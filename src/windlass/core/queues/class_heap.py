@@ -10,13 +10,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import EquivalenceClass, PendingGang, Turn
+from windlass.core.model.gang import EquivalenceClass, PendingGang, SortKey
 
 NO_WALLTIME = -1
 """Bound on the walltime that no gang meets."""
 
-_Entry: TypeAlias = tuple[Turn, int, EquivalenceClass, int | None]
-"""Turn and position of a class's next gang, the class, and the bound on the walltimes of its remaining gangs."""
+_Entry: TypeAlias = tuple[SortKey, int, EquivalenceClass, int | None]
+"""Sort key and position of a class's next gang, the class, and the bound on the walltimes of its remaining gangs."""
 
 _NEVER_ENDS = np.iinfo(np.int64).max
 
@@ -25,7 +25,7 @@ class NextGang(NamedTuple):
     """The next gang of a class."""
 
     gang: PendingGang
-    turn: Turn
+    sort_key: SortKey
 
 
 class ClassHeap:
@@ -38,7 +38,7 @@ class ClassHeap:
     def __init__(self, classes: Iterable[EquivalenceClass], *, backfill: bool) -> None:
         self._backfill = backfill
         self._heap: list[_Entry] = [
-            ((each.backfill_turns if backfill else each.turns)[0], 0, each, None) for each in classes
+            ((each.backfill_sort_keys if backfill else each.sort_keys)[0], 0, each, None) for each in classes
         ]
         heapify(self._heap)
         self._sorted: list[_Entry] = []
@@ -50,8 +50,8 @@ class ClassHeap:
         """Returns the next gang; None: no gang is left."""
         if self._top is None:
             return None
-        turn, place, eq_class, _ = self._top
-        return NextGang((eq_class.backfill if self._backfill else eq_class.gangs)[place], turn)
+        key, place, eq_class, _ = self._top
+        return NextGang((eq_class.backfill if self._backfill else eq_class.gangs)[place], key)
 
     @property
     def eq_class(self) -> EquivalenceClass:
@@ -66,8 +66,8 @@ class ClassHeap:
             bound = longest
         place = _next(eq_class, place + 1, bound, backfill=self._backfill)
         if place < len(eq_class.gangs):
-            turn = (eq_class.backfill_turns if self._backfill else eq_class.turns)[place]
-            self._replace(top, (turn, place, eq_class, bound))
+            key = (eq_class.backfill_sort_keys if self._backfill else eq_class.sort_keys)[place]
+            self._replace(top, (key, place, eq_class, bound))
         else:
             self._remove(top)
         self._top = self._find_top()

@@ -160,7 +160,7 @@ def total_capacity(table: NodeTable) -> dict[str, int]:
 
 def _sums(table: NodeTable) -> Mapping[str, int]:
     if table.devices is None:
-        return {name: sum(table.capacity[:, column].tolist()) for column, name in enumerate(table.axis)}
+        return {name: sum(table.capacity[:, column].tolist()) for column, name in enumerate(table.resource_names)}
     # by declaration: for a shared GPU the table has the whole, its parts and its profiles in different columns
     sums: Counter[str] = Counter()
     for node in table.nodes:

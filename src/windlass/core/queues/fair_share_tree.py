@@ -6,7 +6,7 @@ The first of these rules that tells two siblings apart decides:
    otherwise two gangs could preempt each other from the same nodes again and again.
 2. If the order has `priority_first`, the higher priority of the next gang.
 3. The lower share (`fair_share.Shares`).
-4. The earlier turn of the next gang (`Turn`, its sort key within a queue).
+4. The smaller sort key of the next gang within its queue.
 
 Shares change as the plan starts gangs, so each step ranks the queues again whose usage it changed, and no others.
 """
@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
-from windlass.core.model.gang import EquivalenceClass, Turn
+from windlass.core.model.gang import EquivalenceClass, SortKey
 from windlass.core.queues.class_heap import ClassHeap, NextGang
 from windlass.core.queues.fair_share import Shares
 
-Rank: TypeAlias = tuple[bool, int, int, Turn]
-"""(borrows, negative priority or 0, share, turn)"""
+Rank: TypeAlias = tuple[bool, int, int, SortKey]
+"""(borrows, negative priority or 0, share, sort key)"""
 _rank_of = attrgetter("rank")
 
 
@@ -151,7 +151,7 @@ class FairShareTree:
             return None
         head, node.representative = found[0]
         if len(found) > 1 and not self._shares.is_within_quota(node.queue, node.queue, head.gang.minimum_request):
-            head, node.representative = min(found, key=lambda each: each[0].turn)
+            head, node.representative = min(found, key=lambda each: each[0].sort_key)
         return head, node
 
     def _rank(self, node: ShareNode, head: NextGang, leaf: ShareNode) -> Rank:
@@ -160,14 +160,14 @@ class FairShareTree:
             node.share = shares.own_share(node.queue) if node.own else shares.share(node.queue)
         rank = -head.gang.priority if self._priority_first else 0
         if not shares.tree.limited_resources.get(leaf.queue):
-            return False, rank, node.share, head.turn
+            return False, rank, node.share, head.sort_key
         request = head.gang.minimum_request
         stays = (
             shares.is_own_within_quota(leaf.queue, request)
             if node.own
             else shares.is_within_quota(leaf.queue, node.queue, request)
         )
-        return not stays, rank, node.share, head.turn
+        return not stays, rank, node.share, head.sort_key
 
 
 def _forget_shares(node: ShareNode | None) -> None:

@@ -112,7 +112,7 @@ def _like(table: NodeTable, demand: Demand, placement: Placement) -> Mask:
 
 def _wasted(table: NodeTable, demands: Sequence[Demand]) -> Mask:
     """Returns bool[N]: nodes with devices that no role of the gang requests."""
-    devices = [column for column, name in enumerate(table.axis) if is_device(name)]
+    devices = [column for column, name in enumerate(table.resource_names) if is_device(name)]
     wasted: Mask = np.logical_or.reduce(table.capacity[:, devices] > 0, axis=1)
     for demand in demands:
         if any(amount and is_device(name) for name, amount in demand.resources.items()):

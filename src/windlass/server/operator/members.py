@@ -44,7 +44,7 @@ def list_members(backend: KubernetesBackend, state: JobState, *, ended: bool = F
 
 
 def _of_gang(backend: KubernetesBackend, gang: Gang) -> Iterator[Place]:
-    uid = gang.home.uid
+    uid = gang.reference.uid
     for pod in (*backend.pods.owned(uid), *backend.launchers.pods(uid)):
         if generation_of(pod):
             labels = pod.metadata.labels

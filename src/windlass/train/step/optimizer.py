@@ -61,7 +61,9 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def measure_gradient_norm(optimizer: torch.optim.Optimizer, stages: dist.ProcessGroup | None, scale: float) -> Tensor:
+def reduce_gradients_and_norm(
+    optimizer: torch.optim.Optimizer, stages: dist.ProcessGroup | None, scale: float
+) -> Tensor:
     """Reduce partial gradients and return the global norm without the loss scale, equal on all ranks. A collective."""
     parameters = parameters_of(optimizer)
     reduce_partial_gradients(parameters)

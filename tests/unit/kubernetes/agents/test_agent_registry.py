@@ -27,12 +27,12 @@ def pod(name: str, phase: str = "Running") -> Any:
 def gang(name: str) -> Any:
     """A gang of two pods, with the fields that agents concern."""
     names = {f"{name}-0": 0, f"{name}-1": 1}
-    home = SimpleNamespace(uid=name, namespace="team", name=name)
+    reference = SimpleNamespace(uid=name, namespace="team", name=name)
     run = Run(1, ())
     status = SimpleNamespace(agent_generation=0)
     return SimpleNamespace(
         id=name,
-        home=home,
+        reference=reference,
         job=SimpleNamespace(restart=RestartPolicy()),
         run=run,
         status=status,

@@ -70,7 +70,7 @@ class AgentRegistry:
 
     def ranks_seen(self, gang: Gang) -> list[dict[str, Any]]:
         """Returns the present or last known activity of a gang's ranks (`DataSource.ranks_seen`)."""
-        agents = self._gangs.get(gang.home.uid)
+        agents = self._gangs.get(gang.reference.uid)
         return agents.rank_rows() if agents is not None else stored_rank_rows(gang.notes.training)
 
     def _agents_of(self, pod: Pod) -> GangAgents | None:
@@ -81,9 +81,9 @@ class AgentRegistry:
             return None
         if pod.metadata.name not in gang.pod_names(run):
             return None
-        agents = self._gangs.get(gang.home.uid)
+        agents = self._gangs.get(gang.reference.uid)
         if agents is None or agents.run is not run:
             if agents is not None:
                 agents.close()
-            agents = self._gangs[gang.home.uid] = GangAgents(gang, run, self._backend)
+            agents = self._gangs[gang.reference.uid] = GangAgents(gang, run, self._backend)
         return None if agents.given_up else agents

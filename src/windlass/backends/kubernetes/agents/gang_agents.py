@@ -157,7 +157,7 @@ class GangAgents:
 
     def _has_succeeded(self, name: str) -> bool:
         """Tells whether a member's ranks succeeded without a leader: its agent did not wait to be dismissed."""
-        pod = self._backend.pods.get(self.gang.home.namespace, name)
+        pod = self._backend.pods.get(self.gang.reference.namespace, name)
         return pod is not None and pod.status.phase == "Succeeded" and generation_of(pod) == self.run.generation
 
     def _is_settled(self, pending: PendingRecovery) -> bool:
@@ -167,7 +167,7 @@ class GangAgents:
         return running >= pending.generation or self._backend.now() - pending.at > _RECOVERY_TIMEOUT_MS
 
     def _announce(self, reason: str, action: str, note: str) -> None:
-        self._backend.events.record(EventRecord(self.gang.home, reason, action, note, self._backend.now()))
+        self._backend.events.record(EventRecord(self.gang.reference, reason, action, note, self._backend.now()))
 
     def _write_progress(self, **more: str | int) -> None:
         """Writes the gang's progress into its status, if it has changed."""

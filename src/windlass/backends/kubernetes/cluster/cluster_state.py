@@ -75,10 +75,10 @@ class ClusterState:
         for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
             for name, manifest in held.items():
                 wrong = self.declared.faults.get(ObjectKey(resource.kind, name), "")
-                home = ObjectReference(resource, "", name, manifest["metadata"]["uid"])
-                if self._told.get(home.uid, "") != wrong:
-                    self._told[home.uid] = wrong
-                    yield home, manifest, wrong
+                reference = ObjectReference(resource, "", name, manifest["metadata"]["uid"])
+                if self._told.get(reference.uid, "") != wrong:
+                    self._told[reference.uid] = wrong
+                    yield reference, manifest, wrong
 
     def node_grace(self, job: Job) -> int:
         """Returns the ms for which a node of a job may be unreachable, by the job or by its queue."""

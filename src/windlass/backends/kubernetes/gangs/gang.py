@@ -105,9 +105,9 @@ class MemberNames:
 
 @dataclass(slots=True)
 class Gang:
-    """One job. `home` is its object, `stored` the state that was last committed into it."""
+    """One job. `reference` is its object, `stored` the state that was last committed into it."""
 
-    home: ObjectReference
+    reference: ObjectReference
     parsed: ParsedJob
     job: Job
     """The job as the controller knows it."""
@@ -130,7 +130,7 @@ class Gang:
     @property
     def id(self) -> str:
         """Id of the job in the controller."""
-        return self.home.job_id
+        return self.reference.job_id
 
     @property
     def status(self) -> Status:
@@ -167,7 +167,7 @@ class Gang:
 
         An object with a state that was not committed here is ignored: the next write to it must be a conflict.
         """
-        if manifest["metadata"]["uid"] != self.home.uid or version_of(manifest) <= self.version.known:
+        if manifest["metadata"]["uid"] != self.reference.uid or version_of(manifest) <= self.version.known:
             return False
         if revision_of(manifest) > (self.stored.revision if self.stored else 0):
             return False

@@ -59,7 +59,7 @@ class GangController:
         if gang.run is None or gang.version.gone:  # the pods of a run are being bound
             self._standby.discard(gang)
         if gang.version.gone:
-            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.home.uid), 0)
+            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.reference.uid), 0)
         else:
             self._changed.mark(gang)
 

@@ -92,7 +92,7 @@ class JobCommits:
             if gang is not None and gang.notes.not_written != error:
                 gang.notes.not_written = error
                 events.record(
-                    EventRecord(gang.home, NOT_WRITTEN, "Commit", f"{_NOT_WRITTEN_NOTE}: {error}", self.now())
+                    EventRecord(gang.reference, NOT_WRITTEN, "Commit", f"{_NOT_WRITTEN_NOTE}: {error}", self.now())
                 )
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
@@ -100,4 +100,4 @@ class JobCommits:
         for last in {each.job_id: each for each in transitions}.values():
             if (gang := self.runs.store.get(last.job_id)) is not None:
                 reason = last.event if last.event == RECOVERED else last.after
-                events.record(EventRecord(gang.home, reason, last.event, last.message or reason, last.at))
+                events.record(EventRecord(gang.reference, reason, last.event, last.message or reason, last.at))

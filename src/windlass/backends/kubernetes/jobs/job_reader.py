@@ -75,21 +75,21 @@ class JobReader:
 
     def update(self, resource: Resource, manifest: Manifest) -> None:
         """Reads an object as it is now."""
-        home = reference_to(resource, manifest)
-        gang = self._store.get_by_uid(home.uid)
+        reference = reference_to(resource, manifest)
+        gang = self._store.get_by_uid(reference.uid)
         if gang is not None and self._leads:
             self._update(gang, manifest)
             return
         if gang is not None:
             self.close(gang)
-        predecessor = self._store.get(home.job_id)
+        predecessor = self._store.get(reference.job_id)
         if predecessor is not None:
-            self._successors[home.job_id] = resource, manifest
+            self._successors[reference.job_id] = resource, manifest
             if not predecessor.version.gone:  # the watch has missed its deletion
-                self.delete(predecessor.home.uid)
+                self.delete(predecessor.reference.uid)
             return
         if not manifest["metadata"].get("deletionTimestamp"):
-            self._add(home, manifest, gang)
+            self._add(reference, manifest, gang)
 
     def delete(self, uid: str) -> None:
         """Ends the job of an object that was deleted."""
@@ -120,7 +120,7 @@ class JobReader:
         for resource, manifest in foreign.values():
             self.update(resource, manifest)
 
-    def _add(self, home: ObjectReference, manifest: Manifest, before: Gang | None = None) -> None:
+    def _add(self, reference: ObjectReference, manifest: Manifest, before: Gang | None = None) -> None:
         """Makes an object a gang. `before`: the gang that a follower had made of an earlier version."""
         stored, unreadable = _state_of(manifest)
         found = registry.read(manifest, self._settings)
@@ -129,30 +129,32 @@ class JobReader:
         if isinstance(found, Fault):
             last_readable = readable_spec.stored_text(manifest) or (_readable_text(before) if before else "")
             parsed = readable_spec.read(manifest, last_readable, self._settings) if stored else None
-            self._reports.report_fault(home, manifest, f"{found}{_CONTINUES if parsed else ''}")
-        if parsed is None or self._is_foreign(home.resource, parsed, stored):
-            self._put_aside(home, manifest, stored, foreign=parsed is not None)
+            self._reports.report_fault(reference, manifest, f"{found}{_CONTINUES if parsed else ''}")
+        if parsed is None or self._is_foreign(reference.resource, parsed, stored):
+            self._put_aside(reference, manifest, stored, foreign=parsed is not None)
         elif unreadable:
-            self._reports.report_fault(home, manifest, unreadable)
+            self._reports.report_fault(reference, manifest, unreadable)
         else:
             if parsed is found:
-                self._reports.forget_faults(home.uid)
-            gang = _gang(home, manifest, parsed, stored)
+                self._reports.forget_faults(reference.uid)
+            gang = _gang(reference, manifest, parsed, stored)
             gang.last_readable = last_readable
             self._enter(gang)
 
-    def _put_aside(self, home: ObjectReference, manifest: Manifest, stored: Stored | None, *, foreign: bool) -> None:
+    def _put_aside(
+        self, reference: ObjectReference, manifest: Manifest, stored: Stored | None, *, foreign: bool
+    ) -> None:
         """Keeps an object that is no job at present, with the state that it had when it was put aside."""
         if foreign:
-            self._foreign[home.uid] = home.resource, manifest
-        if stored is not None and not (self._leads and home.uid in self._states_aside):
-            self._states_aside[home.uid] = stored
+            self._foreign[reference.uid] = reference.resource, manifest
+        if stored is not None and not (self._leads and reference.uid in self._states_aside):
+            self._states_aside[reference.uid] = stored
 
     def _enter(self, gang: Gang) -> None:
         """Adds a gang. Raises DeposedError if another controller has written its state during this term."""
-        if self._leads and gang.stored is not None and self._states_aside.get(gang.home.uid) != gang.stored:
+        if self._leads and gang.stored is not None and self._states_aside.get(gang.reference.uid) != gang.stored:
             raise DeposedError(f"{gang.id} has a state that was not known when this term began")
-        self._states_aside.pop(gang.home.uid, None)
+        self._states_aside.pop(gang.reference.uid, None)
         self._store.add(gang)
         if not self._leads:  # `recover` resolves it: a follower reads a job again at each of its writes
             return
@@ -185,12 +187,12 @@ class JobReader:
             return
         parsed = registry.read(manifest, self._settings)
         if isinstance(parsed, Fault):
-            self._reports.report_fault(gang.home, manifest, f"{parsed}{_CONTINUES}")
+            self._reports.report_fault(gang.reference, manifest, f"{parsed}{_CONTINUES}")
             gang.last_readable = _readable_text(gang, metadata)
             gang.notes.needs_write = True
             self._specs.changed(gang)
             return
-        self._reports.forget_faults(gang.home.uid)
+        self._reports.forget_faults(gang.reference.uid)
         gang.notes.needs_write |= bool(gang.last_readable)
         gang.last_readable = ""
         self._specs.apply(gang, parsed)
@@ -215,8 +217,8 @@ def _readable_text(gang: Gang, metadata: Manifest | None = None) -> str:
     return gang.last_readable or readable_spec.text_of(parsed, metadata or gang.parsed.manifest["metadata"])
 
 
-def _gang(home: ObjectReference, manifest: Manifest, parsed: ParsedJob, stored: Stored | None) -> Gang:
-    gang = Gang(home, parsed, parsed.job, stored.number if stored else 0, stored=stored)
+def _gang(reference: ObjectReference, manifest: Manifest, parsed: ParsedJob, stored: Stored | None) -> Gang:
+    gang = Gang(reference, parsed, parsed.job, stored.number if stored else 0, stored=stored)
     gang.notes.training = (manifest.get("status") or {}).get(TRAINING) or {}
     version = version_of(manifest)
     gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))

@@ -81,16 +81,16 @@ class JobReports:
         elif requested.suspend != is_suspended:
             self.report_suspension(gang, requested)
 
-    def report_fault(self, home: ObjectReference, manifest: Manifest, message: str) -> None:
+    def report_fault(self, reference: ObjectReference, manifest: Manifest, message: str) -> None:
         """Reports a fault of an object to its owner, once for each generation of the object."""
         generation = manifest["metadata"].get("generation") or 0
-        if self._faulty.get(home.uid) != generation:
-            self._faulty[home.uid] = generation
+        if self._faulty.get(reference.uid) != generation:
+            self._faulty[reference.uid] = generation
             never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
             state = Phase.FAILED.value if never_accepted else ""
             # a follower's refusal waits until it leads
-            stands = partial(self._has_fault, home.uid, generation)
-            self._refuse(Refusal(home, manifest, message, state=state, stands=stands))
+            stands = partial(self._has_fault, reference.uid, generation)
+            self._refuse(Refusal(reference, manifest, message, state=state, stands=stands))
 
     def _has_fault(self, uid: str, generation: int) -> bool:
         return self._faulty.get(uid) == generation
@@ -102,7 +102,7 @@ class JobReports:
     def _report_wait(self, gang: Gang, why: str) -> None:
         created = Phase.CREATED.value
         self._refuse(
-            Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.waiting_reason == why)
+            Refusal(gang.reference, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.waiting_reason == why)
         )
 
 

@@ -75,7 +75,7 @@ class JobSpecs:
         for gang in [gang for gang in self._store if gang.fit.to_choose and not gang.fit.waiting_reason]:
             if gang.status.phase not in TERMINAL:
                 self._resolve_volumes(gang)
-        for gang in [gang for gang in self._store if changed.concern(gang.home.namespace)]:
+        for gang in [gang for gang in self._store if changed.concern(gang.reference.namespace)]:
             if gang.stored is not None and gang.status.phase not in TERMINAL:
                 self._resolve_references(gang)
 

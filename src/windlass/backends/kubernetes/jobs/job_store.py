@@ -31,12 +31,12 @@ class JobStore:
 
     def add(self, gang: Gang) -> None:
         """Adds a gang under its id and under the uid of its object; replaces one of the same id or uid."""
-        self._gangs[gang.id] = self._by_uid[gang.home.uid] = gang
+        self._gangs[gang.id] = self._by_uid[gang.reference.uid] = gang
 
     def discard(self, gang: Gang) -> None:
         """Removes a gang, if it is there."""
         self._gangs.pop(gang.id, None)
-        self._by_uid.pop(gang.home.uid, None)
+        self._by_uid.pop(gang.reference.uid, None)
 
     def allocate_number(self) -> int:
         """Returns a number that no job has, for a job that arrives: of our kinds or external."""

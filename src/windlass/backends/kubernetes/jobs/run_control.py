@@ -96,7 +96,9 @@ class RunControl:
 
     def _restart_members(self, gang: Gang, run: Run) -> None:
         """Deletes replaced pods and those beyond the replicas; creates the next ones on the same nodes."""
-        self.executor.deletion.delete((pod for pod in run.pods.extra if controller_of(pod) == gang.home.uid), run.grace)
+        self.executor.deletion.delete(
+            (pod for pod in run.pods.extra if controller_of(pod) == gang.reference.uid), run.grace
+        )
         if not run.restarting:
             return
         names = {number: name for name, number in gang.pod_names(run).items()}
@@ -138,7 +140,7 @@ class RunControl:
         succeeds = gang.status.target is Target.SUCCEED
         if succeeds or (is_left and run.made_by_others.isdisjoint(living)):
             return ()
-        makers = self.parts.gang_pods.launchers.unended(gang.home.uid)
+        makers = self.parts.gang_pods.launchers.unended(gang.reference.uid)
         self.executor.end_jobs(makers)
         return makers
 

@@ -114,7 +114,7 @@ class PodExecutor:
         names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
         if names:
             self._tasks.start(
-                request_until_answered(partial(self.dependents.remove_services, gang.home.namespace, names))
+                request_until_answered(partial(self.dependents.remove_services, gang.reference.namespace, names))
             )
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class PodExecutor:
             if self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
             claims = tuple(_nodes_of_claims(gang, places))
-            connection, namespace = self.binding.connection, gang.home.namespace
+            connection, namespace = self.binding.connection, gang.reference.namespace
             await request_until_answered(lambda: choose_volumes(connection, namespace, claims))
             await bind_gang(self.binding, run, places)
         except ApiError as error:

@@ -45,7 +45,7 @@ class StandbyPods:
             return
         generation = status.generation + 1
         members = gang.members(generation, gang.sizes)
-        there = [self._pods.get(gang.home.namespace, name) for name in members]
+        there = [self._pods.get(gang.reference.namespace, name) for name in members]
         if standby.generation != generation or None in there:
             standby.generation, standby.creating = generation, standby.discards
             self._tasks.start(self._create(gang, generation, standby.discards))
@@ -54,7 +54,7 @@ class StandbyPods:
         """Deletes the pods of a gang that are on no node."""
         gang.standby.generation = 0
         gang.standby.discards += 1
-        self._deletion.delete((pod for pod in self._pods.owned(gang.home.uid) if not pod.spec.node_name), 0)
+        self._deletion.delete((pod for pod in self._pods.owned(gang.reference.uid) if not pod.spec.node_name), 0)
 
     async def close(self) -> None:
         """Stops all work in the background; the pods stay as they are."""

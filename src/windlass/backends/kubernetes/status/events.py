@@ -76,19 +76,19 @@ class EventRecorder:
 
 def event(news: EventRecord) -> dict[str, object]:
     """Returns the API object of an Event (events.k8s.io/v1)."""
-    home = news.about
+    reference = news.about
     at = datetime.fromtimestamp(news.at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     regarding = {
-        "apiVersion": home.resource.api_version,
-        "kind": home.resource.kind,
-        "namespace": home.namespace,
-        "name": home.name,
-        "uid": home.uid,
+        "apiVersion": reference.resource.api_version,
+        "kind": reference.resource.kind,
+        "namespace": reference.namespace,
+        "name": reference.name,
+        "uid": reference.uid,
     }
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{home.name}.{uuid.uuid4().hex[:16]}", "namespace": home.namespace},
+        "metadata": {"name": f"{reference.name}.{uuid.uuid4().hex[:16]}", "namespace": reference.namespace},
         "eventTime": at,
         "reportingController": REPORTER,
         "reportingInstance": "windlass",

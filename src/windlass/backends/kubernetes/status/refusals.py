@@ -26,7 +26,7 @@ class Refusal:
     `reason`: INVALID, or `gang.WAITING` for something else in the cluster; without a message the object is accepted.
     """
 
-    home: ObjectReference
+    reference: ObjectReference
     manifest: Mapping[str, Any]
     message: str
     reason: str = INVALID
@@ -48,8 +48,8 @@ class Refusals:
 
     def refuse(self, refusal: Refusal) -> None:
         """Queues a refusal for its object."""
-        self._refused[refusal.home.uid] = refusal
-        self._writer.mark(refusal.home.uid)
+        self._refused[refusal.reference.uid] = refusal
+        self._writer.mark(refusal.reference.uid)
 
     async def close(self) -> None:
         """Stops; pending writes are dropped."""
@@ -73,10 +73,12 @@ class Refusals:
         status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
         if status.items() <= (refusal.manifest.get("status") or {}).items():
             return
-        home = refusal.home
-        body = {"metadata": {"uid": home.uid}, "status": status}
+        reference = refusal.reference
+        body = {"metadata": {"uid": reference.uid}, "status": status}
         try:
-            await self._connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
+            await self._connection.patch(
+                reference.resource, reference.namespace, reference.name, body, subresource="status"
+            )
         except ApiError as error:
             if not (error.is_missing or error.is_conflict):
                 raise

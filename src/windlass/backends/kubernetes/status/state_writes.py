@@ -38,7 +38,7 @@ async def write_state(connection: Connection, gang: Gang, state: JobState, said:
 async def write_status(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
     """Writes only the rest of the status. Raises ApiError, Unreachable."""
     async with gang.version.write_lock:
-        home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
+        reference, about = gang.reference, {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid}
         body = {"metadata": about, "status": _changes(gang, said)}
         if gang.version.gone:
             return
@@ -51,19 +51,21 @@ async def write_status(connection: Connection, gang: Gang, said: Mapping[str, An
                 return
             if not error.is_conflict:
                 raise
-            answer = await connection.get(home.resource, home.namespace, home.name, within=_seconds_until(deadline))
+            answer = await connection.get(
+                reference.resource, reference.namespace, reference.name, within=_seconds_until(deadline)
+            )
         gang.learn(answer)
 
 
 async def delete_object(connection: Connection, gang: Gang, on_trouble: Callable[[str], None]) -> bool:
     """Deletes the object and all that it owns; returns False if that is not allowed. Raises ApiError, Unreachable."""
-    home = gang.home
+    reference = gang.reference
     try:
         await connection.delete(
-            home.resource,
-            home.namespace,
-            home.name,
-            uid=home.uid,
+            reference.resource,
+            reference.namespace,
+            reference.name,
+            uid=reference.uid,
             propagation="Background",
             within=WRITE_TIMEOUT_S,
             retry_500=False,
@@ -92,9 +94,15 @@ def _seconds_until(deadline: float) -> float:
 
 
 async def _patch(connection: Connection, gang: Gang, body: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-    home, within = gang.home, _seconds_until(deadline)
+    reference, within = gang.reference, _seconds_until(deadline)
     return await connection.patch(
-        home.resource, home.namespace, home.name, body, subresource="status", within=within, retry_500=False
+        reference.resource,
+        reference.namespace,
+        reference.name,
+        body,
+        subresource="status",
+        within=within,
+        retry_500=False,
     )
 
 
@@ -104,7 +112,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
         before = gang.stored or Stored(state.number, 0, Status())
         new = replace(before.followed_by(state.status), number=state.number)
         body = {
-            "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.home.uid},
+            "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid},
             "status": {**_changes(gang, said), FIELD: stored_state.to_patch(new)},
         }
         try:
@@ -136,15 +144,17 @@ async def _look_again(connection: Connection, gang: Gang, new: Stored, deadline:
 
     An earlier state of this controller, whose write has failed without a clear answer, may be there as well.
     """
-    home = gang.home
+    reference = gang.reference
     try:
-        found = await connection.get(home.resource, home.namespace, home.name, within=_seconds_until(deadline))
+        found = await connection.get(
+            reference.resource, reference.namespace, reference.name, within=_seconds_until(deadline)
+        )
     except ApiError as error:
         if not error.is_missing:
             raise
         gang.version.gone = True
         return True
-    if found["metadata"]["uid"] != gang.home.uid:
+    if found["metadata"]["uid"] != gang.reference.uid:
         gang.version.gone = True
         return True
     try:

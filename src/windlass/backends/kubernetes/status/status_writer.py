@@ -92,7 +92,7 @@ class StatusWriter:
         if (
             not gang.notes.needs_write
             or gang.stored is None
-            or gang.home.uid in self._under_way
+            or gang.reference.uid in self._under_way
             or not _is_writable(gang)
         ):
             return
@@ -100,8 +100,8 @@ class StatusWriter:
         if not self._is_news(gang):
             return
         task = asyncio.get_running_loop().create_task(self._write(gang))
-        self._under_way[gang.home.uid] = task
-        task.add_done_callback(lambda _: self._under_way.pop(gang.home.uid, None))
+        self._under_way[gang.reference.uid] = task
+        task.add_done_callback(lambda _: self._under_way.pop(gang.reference.uid, None))
 
     async def close(self) -> None:
         """Stops; pending writes are dropped."""

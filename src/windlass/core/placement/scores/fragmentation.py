@@ -80,7 +80,7 @@ def typical_demands_of(table: NodeTable, demands: Weighted) -> TypicalDemands:
     wants = np.array([_threshold(demand) for demand, _ in demands], dtype=np.int64)
     gpus = [d.resources.get(GPU, 0) or int(d.resources.get(GPU_MILLI, 0) > 0) for d, _ in demands]
     thresholds = np.unique(wants)
-    parts = {column for column, name in enumerate(table.axis) if name in (GPU, GPU_MILLI)}
+    parts = {column for column, name in enumerate(table.resource_names) if name in (GPU, GPU_MILLI)}
     asked = sorted({column for able in ables for column, _ in able.request} - parts)
     return TypicalDemands(
         weights=np.array([weight for _, weight in demands], dtype=np.int64),

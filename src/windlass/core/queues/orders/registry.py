@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from windlass.core.model.gang import PendingGang, Turn
+from windlass.core.model.gang import PendingGang, SortKey
 from windlass.core.model.policy import Policy
 from windlass.core.queues.orders import (
     fair_share,
@@ -40,7 +40,7 @@ def order_of(policy: Policy) -> Order:
 
 
 def has_backfill_order(policy: Policy) -> bool:
-    """Tells whether gaps between reservations are filled in another order than that of turns."""
+    """Tells whether gaps between reservations are filled in another order than the queue order."""
     return order_of(policy).backfill_key is not None
 
 
@@ -62,19 +62,19 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({name: without_idle_guard(poli
 """Policies that `windlass simulate --policy` knows by name."""
 
 
-def turn_of(gang: PendingGang, policy: Policy) -> Turn:
+def sort_key_of(gang: PendingGang, policy: Policy) -> SortKey:
     """Returns the sort key of a waiting gang: the order's key, then age, order of submission, and array index.
 
     Members of an array share a number; of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
     """
-    return _turn(order_of(policy).key(gang, policy), gang)
+    return _sort_key(order_of(policy).key(gang, policy), gang)
 
 
-def backfill_turn_of(gang: PendingGang, policy: Policy) -> Turn:
+def backfill_sort_key_of(gang: PendingGang, policy: Policy) -> SortKey:
     """Returns the sort key of a waiting gang for backfilling, which comes after all reservations are made."""
     order = order_of(policy)
-    return _turn((order.backfill_key or order.key)(gang, policy), gang)
+    return _sort_key((order.backfill_key or order.key)(gang, policy), gang)
 
 
-def _turn(key: Key, gang: PendingGang) -> Turn:
+def _sort_key(key: Key, gang: PendingGang) -> SortKey:
     return key, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id
