@@ -211,7 +211,7 @@ class KubernetesBackend:
         if not self._leads:
             return
         if there:
-            self.recount(pod)
+            self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
         else:
             self.cluster.lose_pod(pod)
             self._executor.deletion.forget(pod)
@@ -222,10 +222,9 @@ class KubernetesBackend:
         self.monitor.check()
 
     def recount(self, pod: Pod) -> None:
-        """Counts a pod's resources on its node, unless the controller accounts for them."""
+        """Counts a pod's resources again after the controller has begun, or ceased, to account for them."""
         gang = self.gangs.owner(pod)
-        ours = self.external.holds(pod) if gang is None else gang.run is not None and not gang.run.gone
-        self.cluster.see_pod(pod, ours=ours)
+        self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
         self.monitor.check()
 
     def see_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:

@@ -148,6 +148,11 @@ class Gang:
         return JobState(self.id, self.number, self.job, self.status)
 
     @property
+    def holds_nodes(self) -> bool:
+        """Whether the controller accounts for the resources of its pods."""
+        return self.run is not None and not self.run.gone
+
+    @property
     def restarts_members(self) -> bool:
         """Whether its pods restart one by one, and not the gang as a whole."""
         return self.job.restart.scope is RestartScope.MEMBER
