@@ -33,6 +33,28 @@ NODES = ("n1", "n2")
 ENDS = ("Succeeded", "Failed")
 
 
+GPUS = {"limits": {"nvidia.com/gpu": "2"}}
+REPLICA = {
+    "replicas": 1,
+    "restartPolicy": "OnFailure",
+    "template": {"spec": {"containers": [{"name": "pytorch", "image": "x", "resources": GPUS}]}},
+}
+TRAINING_JOB = {
+    "apiVersion": "windlass.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "digits"},
+    "spec": {"nodes": 2, "gpus": 2, "procs": 1, "image": "x", "command": ["work"]},
+}
+PYTORCH_JOB = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "digits"},
+    "spec": {"pytorchReplicaSpecs": {"Master": REPLICA, "Worker": REPLICA}},
+}
+"""Its pods restart one by one, and its master's success is the job's."""
+JOBS = {"TrainingJob": TRAINING_JOB, "PyTorchJob": PYTORCH_JOB}
+
+
 class Fault(Enum):
     """The fate of one write."""
 

@@ -6,39 +6,17 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_api import ELECTION_S, KILLS, Fault, Leader, MemoryApi
+from memory_api import ELECTION_S, JOBS, KILLS, Fault, Leader, Manifest, MemoryApi
 from virtual_loop import run_in_virtual_time
 
 from depth import depth
 
 LIMIT_S = 120.0
 """Seconds of virtual time within which a job ends: below every start timeout."""
-Manifest = dict[str, Any]
-GPUS = {"limits": {"nvidia.com/gpu": "2"}}
-REPLICA = {
-    "replicas": 1,
-    "restartPolicy": "OnFailure",
-    "template": {"spec": {"containers": [{"name": "pytorch", "image": "x", "resources": GPUS}]}},
-}
-TRAINING_JOB = {
-    "apiVersion": "windlass.dev/v1alpha1",
-    "kind": "TrainingJob",
-    "metadata": {"name": "digits"},
-    "spec": {"nodes": 2, "gpus": 2, "procs": 1, "image": "x", "command": ["work"]},
-}
-PYTORCH_JOB = {
-    "apiVersion": "kubeflow.org/v1",
-    "kind": "PyTorchJob",
-    "metadata": {"name": "digits"},
-    "spec": {"pytorchReplicaSpecs": {"Master": REPLICA, "Worker": REPLICA}},
-}
-"""Its pods restart one by one, and its master's success is the job's."""
-JOBS = {"TrainingJob": TRAINING_JOB, "PyTorchJob": PYTORCH_JOB}
 MOST_WRITES = 10
 """Writes of the job and its pods from its arrival to its end."""
 

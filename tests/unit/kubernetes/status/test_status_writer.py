@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import pytest
+from memory_api import JOBS, Leader, MemoryApi
 from test_state_writes import RUNNING, Server, gang_of
 from virtual_loop import run_in_virtual_time
 
@@ -95,3 +97,20 @@ def test_sixteen_broken_objects_leave_the_writer_to_others_almost_always() -> No
     assert all(api.asked[f"broken-{number}"] <= 1_800 / 60 + 6 for number in range(BROKEN_COUNT))
     assert api.written_at is not None
     assert api.written_at <= 1_800 + SLOW_S
+
+
+@pytest.mark.parametrize("work", [0.5, 200.0], ids=["ended", "running"])
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_a_job_is_not_written_while_nothing_changes(job: dict[str, Any], work: float) -> None:
+    async def story() -> list[str]:
+        api = MemoryApi(job, lambda _pod: work)
+        leading = asyncio.create_task(Leader(api, {}).run())
+        await asyncio.sleep(5)
+        assert api.phase == ("Succeeded" if work < 5 else "Running")
+        api.writes.clear()
+        await asyncio.sleep(60)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        return api.writes
+
+    assert run_in_virtual_time(story()) == []

@@ -28,18 +28,16 @@ _INTERVAL_S = 2.0
 _LONGEST_PAUSE_S = 60.0
 """The interval doubles up to this with each failed write in a row."""
 _AT_ONCE = 16
-_COUNTED = ("replicaStatuses", "jobsStatus")
-"""Fields of a status with numbers of pods."""
 
 
 def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     """The status of a job without the controller's state."""
     before = gang.parsed.manifest.get("status") or {}
     waits, reason = gang.notes.creation_error or gang.notes.pending_message, gang.notes.pending_reason
-    counts, failing = _counts(gang), _failing(gang)
+    # the pods of an ended job were counted when it ended, and may be gone by now
+    counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang)
+    failing = _failing(gang)
     said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
-    if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may be gone by now
-        said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
     says: dict[str, Any] = {**said, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:

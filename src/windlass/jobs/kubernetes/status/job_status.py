@@ -20,12 +20,14 @@ from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, m
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 Status = Mapping[str, Any]
+_COUNTED = ("replicaStatuses", "jobsStatus")
+"""Fields with numbers of pods."""
 
 
 def status_of(
     parsed: ParsedJob,
     life: Life,
-    counts: Mapping[str, Counts],
+    counts: Mapping[str, Counts] | None,
     before: Status,
     now: int,
     *,
@@ -35,10 +37,12 @@ def status_of(
 ) -> Manifest:
     """The status of a job, from the core's status `life` and its pods.
 
-    `counts`: its pods by role. `waits` and `reason`: why it is pending, as a sentence and in one word. `failing`: pods
-    that fail, of a job whose pods restart one by one. `before`: the stored status, of which other fields stay.
-    `now`: ms.
+    `counts`: its pods by role; None: they were counted when the job ended, and these counts stay. `waits` and `reason`:
+    why it is pending, as a sentence and in one word. `failing`: pods that fail, of a job whose pods restart one by one.
+    `before`: the stored status, of which other fields stay. `now`: ms.
     """
+    kept = {name: before[name] for name in _COUNTED if counts is None and name in before}
+    counts = counts or {}
     if parsed.api_version.startswith(TRAINER_GROUP):
         conditions = _merged_train_conditions(parsed, life, _listed(before), waits, reason)
         wanted: dict[str, Any] = {
@@ -46,7 +50,7 @@ def status_of(
             "jobsStatus": _jobs_status(parsed, life, counts),
             **_attempts(life),
         }
-        return {**before, **wanted}
+        return {**before, **wanted, **kept}
     times = {"startTime": _started(parsed, life, before), "completionTime": _ended_at(parsed, life)}
     if _shows_members(parsed, life, counts):
         conditions = list(member_conditions(parsed, life, _listed(before), counts, failing))
@@ -59,6 +63,7 @@ def status_of(
         "replicaStatuses": _replica_statuses(parsed, life, counts),
         **{name: rfc3339(at) for name, at in times.items() if at is not None},
         **_attempts(life),
+        **kept,
     }
     return _settled(before, wanted, now)
 
