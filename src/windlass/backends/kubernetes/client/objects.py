@@ -70,6 +70,11 @@ class Metadata(ApiStruct, frozen=True):
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
 
+    @property
+    def controller(self) -> str:
+        """Uid of the object that controls this one; "" for none."""
+        return next((owner.uid for owner in self.owner_references if owner.controller), "")
+
     def __post_init__(self) -> None:
         force_setattr(self, "namespace", intern(self.namespace))
         if self.labels:

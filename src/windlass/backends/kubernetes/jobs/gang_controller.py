@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.owners import controller_of
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
@@ -65,7 +64,7 @@ class GangController:
 
     def owner(self, pod: Pod) -> Gang | None:
         """Returns the gang that a pod belongs to."""
-        uid = controller_of(pod)
+        uid = pod.metadata.controller
         return self._store.get_by_uid(self._parts.gang_pods.launchers.owner(uid) or uid)
 
     def launch(self, job_id: str, generation: int, placement: Placement) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.owners import controller_of
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
@@ -97,7 +96,7 @@ class RunControl:
     def _restart_members(self, gang: Gang, run: Run) -> None:
         """Deletes replaced pods and those beyond the replicas; creates the next ones on the same nodes."""
         self.executor.deletion.delete(
-            (pod for pod in run.pods.extra if controller_of(pod) == gang.reference.uid), run.grace
+            (pod for pod in run.pods.extra if pod.metadata.controller == gang.reference.uid), run.grace
         )
         if not run.restarting:
             return

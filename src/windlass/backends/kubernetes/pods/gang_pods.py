@@ -35,7 +35,7 @@ class GangPods:
         """Records one pod of a gang, as it is now or was when it was deleted."""
         generation = generation_of(pod)
         if generation == run.generation:
-            self._see_own(gang, run, pod, there=there)
+            (self._put if there else self._remove)(gang, run, pod)
         elif there and 0 < generation < run.generation and not (has_ended(pod) or pod.metadata.deletion_timestamp):
             run.strays[pod.metadata.uid] = pod
         else:
@@ -71,36 +71,33 @@ class GangPods:
         seen = self._observe(pod)
         return not seen.ran and (not pod.spec.node_name or seen.exit is not None)
 
-    def _see_own(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
-        before = run.pods.number(pod.metadata.uid)
-        if there:
-            self._drop_namesake(gang, run, pod)
-        number = run.pods.put(pod, self._member(gang, run, pod)) if there else run.pods.remove(pod.metadata.uid)
+    def _put(self, gang: Gang, run: Run, pod: Pod) -> None:
+        """Records a pod of this generation as it is now."""
+        name, uid = pod.metadata.name, pod.metadata.uid
+        before, named = run.pods.number(uid), gang.pod_names(run).get(name)
+        held = run.pods.get(named) if named is not None else None
+        if held is not None and held.metadata.uid != uid and held.metadata.name == name:  # it is gone, unobserved
+            self._remove(gang, run, held)
+        number = run.pods.put(pod, self._member(gang, run, pod))
         if before is not None and before != number:
             run.tracker.leave(before)
             self._fill(gang, run, before)
-        if number is None:
-            return
-        if there:
-            if pod.metadata.uid not in run.replaced:
-                run.restarting.discard(number)
-            self._report(gang, run, number, pod)
-        else:
+        if uid not in run.replaced:
+            run.restarting.discard(number)
+        self._report(gang, run, number, pod)
+
+    def _remove(self, gang: Gang, run: Run, pod: Pod) -> None:
+        """Forgets a pod of this generation that was deleted."""
+        number = run.pods.remove(pod.metadata.uid)
+        if number is not None:
             self._report_missing(run, number)
             self._fill(gang, run, number)
-
-    def _drop_namesake(self, gang: Gang, run: Run, pod: Pod) -> None:
-        """Forgets the earlier pod of a new pod's name, even if its deletion has not been observed."""
-        number = gang.pod_names(run).get(pod.metadata.name)
-        held = run.pods.get(number) if number is not None else None
-        if held is not None and held.metadata.uid != pod.metadata.uid and held.metadata.name == pod.metadata.name:
-            self._see_own(gang, run, held, there=False)
 
     def _fill(self, gang: Gang, run: Run, number: int) -> None:
         """Assigns a free number to an extra pod: a launcher's Job may create the next pod early."""
         for pod in run.pods.extra:
             if self._member(gang, run, pod) == number:
-                self._see_own(gang, run, pod, there=True)
+                self._put(gang, run, pod)
                 return
 
     def _member(self, gang: Gang, run: Run, pod: Pod) -> int | None:

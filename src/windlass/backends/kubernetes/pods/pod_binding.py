@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.owners import controller_of, owner_uid
+from windlass.backends.kubernetes.client.owners import owner_uid
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
@@ -102,11 +102,11 @@ class PodBinding:
 
     def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
         going = known.metadata.uid in self.leaving and not known.spec.node_name
-        return controller_of(known) == owner_uid(member.pod) and generation_of(known) == generation and not going
+        return known.metadata.controller == owner_uid(member.pod) and generation_of(known) == generation and not going
 
     async def _make_room(self, known: Pod, member: Member, generation: int, give_up: float) -> None:
         """Frees a member's name from another pod. Raises CannotBindError, NotWantedError, ApiError, Unreachable."""
-        if controller_of(known) != owner_uid(member.pod):
+        if known.metadata.controller != owner_uid(member.pod):
             await self._until_free(known, give_up)
         elif known.metadata.uid in self.leaving:
             await self._look_again(known)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from windlass.backends.kubernetes.client.object_cache import Change, Key, ObjectCache
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.owners import controller_of
 
 
 class PodStore:
@@ -46,7 +45,7 @@ class PodStore:
             pod = change.object
             if change.kind == "deleted":
                 self._forget(pod)
-            elif owner := controller_of(pod):
+            elif owner := pod.metadata.controller:
                 self._owned[owner][key_of(pod)] = pod
             self._hear(pod, change.kind != "deleted")
 
@@ -62,7 +61,7 @@ class PodStore:
                 waiting.remove(left)
 
     def _forget(self, pod: Pod) -> None:
-        key, owner = key_of(pod), controller_of(pod)
+        key, owner = key_of(pod), pod.metadata.controller
         if owner and (owned := self._owned.get(owner)) is not None:
             owned.pop(key, None)
             if not owned:
