@@ -23,7 +23,6 @@ from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
 from windlass.backends.kubernetes.external.gang_control import BackendCallbacks
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_commits import JobCommits
 from windlass.backends.kubernetes.jobs.job_fit import fit_job
@@ -31,7 +30,7 @@ from windlass.backends.kubernetes.jobs.job_reader import JobReader, is_kept
 from windlass.backends.kubernetes.jobs.job_reports import JobReports
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
-from windlass.backends.kubernetes.jobs.run_control import BackendParts, RunControl
+from windlass.backends.kubernetes.jobs.run_control import BackendParts, ChangedGangs, RunControl
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor

@@ -15,9 +15,8 @@ from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.stored_state import Stored
-from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
-from windlass.backends.kubernetes.jobs.run_control import BackendParts, RunControl
+from windlass.backends.kubernetes.jobs.run_control import BackendParts, ChangedGangs, RunControl
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_store import PodStore

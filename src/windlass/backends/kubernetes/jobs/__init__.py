@@ -2,6 +2,6 @@
 
 - objects to gangs: `job_reader` fills `job_store`; `job_specs` and `job_fit` resolve specs in the cluster;
   `job_reports` reports arrivals, requests and faults
-- gangs to pods: `gang_controller` takes commands; `run_control` acts on the gangs that `changed_gangs` holds
+- gangs to pods: `gang_controller` takes commands; `run_control` acts on changed gangs
 - states to objects: `job_commits`
 """

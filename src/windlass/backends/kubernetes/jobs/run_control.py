@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,6 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
-from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
@@ -23,6 +22,41 @@ from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.status import Target
 from windlass.core.placement.replacement import find_replaced_member
 from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods
+
+
+class ChangedGangs:
+    """Set of gangs to be processed, now or at a given time.
+
+    `take` returns those that are due. `wake` is called for each gang that is marked.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._changed: dict[str, Gang] = {}
+        self._alarms: dict[str, tuple[int, Gang]] = {}
+
+    def mark(self, gang: Gang) -> None:
+        """Marks a gang to be processed."""
+        self._changed[gang.id] = gang
+        self._wake()
+
+    def mark_at(self, gang: Gang, at: int) -> None:
+        """Marks a gang to be processed at a time in ms; this replaces an earlier request."""
+        self._alarms[gang.id] = at, gang
+
+    @property
+    def due(self) -> int | None:
+        """Returns the next time at which a gang is due without a change."""
+        return min((at for at, _ in self._alarms.values()), default=None)
+
+    def take(self, now: int) -> Iterable[Gang]:
+        """Returns the gangs that are due, each once."""
+        due = [gang for at, gang in self._alarms.values() if at <= now]
+        for gang in due:
+            del self._alarms[gang.id]
+            self._changed[gang.id] = gang
+        changed, self._changed = self._changed, {}
+        return changed.values()
 
 
 @dataclass(frozen=True, slots=True)
