@@ -215,7 +215,13 @@ class RestartBudget(NamedTuple):
 
 
 _DOUBLINGS = 30
+"""Maximum number of doublings that are computed, so that numbers stay small."""
 Duration = TypeVar("Duration", int, float)
+
+
+def exponential_backoff(doublings: int, first: Duration, longest: Duration) -> Duration:
+    """Delay before the next attempt: `first`, doubled so often, and `longest` at most. Both have the same unit."""
+    return min(first * (1 << min(doublings, _DOUBLINGS)), longest)
 
 
 def restart_delay(failures: int, base: Duration, longest: Duration) -> Duration:
@@ -223,7 +229,7 @@ def restart_delay(failures: int, base: Duration, longest: Duration) -> Duration:
 
     None after the first failure, `base` after the second, then twice the one before, `longest` at most.
     """
-    return min(base * 2 ** min(failures - 2, _DOUBLINGS), longest) if failures > 1 else 0
+    return exponential_backoff(failures - 2, base, longest) if failures > 1 else 0
 
 
 class Hello(NamedTuple):

@@ -24,6 +24,7 @@ from windlass.backends.port import Changes, JobEvent
 from windlass.core.lifecycle.commands import Command, Launch, Stop
 from windlass.core.lifecycle.events import NotLaunched
 from windlass.core.model.status import JobState
+from windlass.wire import exponential_backoff
 
 T = TypeVar("T")
 INITIAL_BACKOFF_MS = 1_000
@@ -145,7 +146,7 @@ def retry_wait(job_id: str, failures: int) -> int:
 
     It doubles, and is shortened by up to a quarter, which depends on the job: jobs that failed together spread.
     """
-    wait = min(INITIAL_BACKOFF_MS << min(failures, 30), MAX_BACKOFF_MS)
+    wait = exponential_backoff(failures, INITIAL_BACKOFF_MS, MAX_BACKOFF_MS)
     return wait - crc32(job_id.encode()) % (wait // 4)
 
 

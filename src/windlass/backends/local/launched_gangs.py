@@ -27,7 +27,7 @@ from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import Changes, JobEvent
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import STALE_PLACEMENT
+from windlass.core.lifecycle.failure import end_of_stale_placement
 from windlass.core.model.gang import demands_of
 from windlass.core.model.status import JobState, Phase, Placement
 from windlass.core.nodes.binding_check import find_stale_node, resources_by_node
@@ -183,7 +183,7 @@ class LaunchedGangs:
         # of a gang without a job only the name is known
         held = resources_by_node((other.job, other.nodes) for other in others if other.job and not other.gone)
         stale = find_stale_node(demands_of(gang.job), Placement(gang.nodes), self._nodes, held)
-        return Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message) if stale is not None else None
+        return end_of_stale_placement(stale.message) if stale is not None else None
 
     def stop(self, command: Stop) -> None:
         """Sends SIGTERM to a gang, and SIGKILL after its grace. The supervisor answers with "gone", once."""

@@ -18,7 +18,7 @@ from windlass.backends.simulator.progress import Costs, time_needed
 from windlass.backends.simulator.script import Delays, Script
 from windlass.backends.simulator.timeline import FIRST, Timeline
 from windlass.core.lifecycle import events as e
-from windlass.core.lifecycle.failure import STALE_PLACEMENT
+from windlass.core.lifecycle.failure import end_of_stale_placement
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
@@ -100,7 +100,7 @@ class SimulatedGangs:
             for member in sorted(gang.alive):
                 gang.members.leave(member)
             gang.failed = True
-            gang.members.end(0, e.Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message))
+            gang.members.end(0, end_of_stale_placement(stale.message))
             self._report_events(gang)
         else:
             self._start(gang)

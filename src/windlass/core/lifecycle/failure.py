@@ -58,6 +58,11 @@ def launcher_failure(reason: str) -> EndClass:
     return EndClass(reason, USER, fatal=True)
 
 
+def end_of_stale_placement(message: str) -> Exit:
+    """The end that a backend reports for the first member of a gang that it does not start. `message`: why not."""
+    return Exit(lost=True, end_class=STALE_PLACEMENT, detail=message)
+
+
 def classify_exit(exit: Exit, policy: RestartPolicy) -> EndClass:
     """Class of a member's failure: by the job's own lists, then as the backend observed it, then by code and signal.
 

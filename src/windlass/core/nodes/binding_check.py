@@ -2,7 +2,7 @@
 
 A plan is made on one version of the snapshot. Before it is carried out, other writers may have taken the capacity
 it assumes: pods of other schedulers, or a node that is cordoned or removed. A placement that fails the check is not
-started; the backend reports the end of its first member, of the class `failure.STALE_PLACEMENT`, with
+started; the backend reports the end of its first member (`failure.end_of_stale_placement`) with
 `StalePlacement.message`, and the gang is queued again.
 """
 

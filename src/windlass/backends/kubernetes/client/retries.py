@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windlass.wire import exponential_backoff
+
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 JSON, MERGE_PATCH, JSON_PATCH, STRATEGIC_PATCH, APPLY_PATCH = (
     "application/json",
@@ -49,7 +51,7 @@ def retry_delay(attempt: int, retry_after: float | None, jitter: float) -> float
     """
     if retry_after is not None:
         return retry_after * (1 + jitter / 4) + FIRST_PAUSE * jitter
-    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 16)) * (1 + jitter) / 2)
+    return exponential_backoff(attempt, FIRST_PAUSE, LONGEST_PAUSE) * (1 + jitter) / 2
 
 
 def _tests(body: Any) -> bool:

@@ -21,6 +21,7 @@ from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel
 from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.wire import exponential_backoff
 
 _REFUSED = "Misconfigured"
 """Reason of a job that the controller has refused."""
@@ -105,7 +106,7 @@ class GangGathering:
         if gang.allocation is not None and gang.allocation.whole:
             group.failures = 0
         elif gang.allocation is not None and gang.allocation.failed:
-            wait = min(_BACKOFF_MS << min(group.failures, 10), _MAX_BACKOFF_MS)
+            wait = exponential_backoff(group.failures, _BACKOFF_MS, _MAX_BACKOFF_MS)
             group.failures += 1
             self.retry_later(group, wait)
 
