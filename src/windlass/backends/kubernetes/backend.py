@@ -137,7 +137,7 @@ class KubernetesBackend:
             now=self.now,
             on_trouble=self.on_trouble,
         )
-        return ExternalGangs(self._executor.binding, self._executor.deletion, self.pending, callbacks)
+        return ExternalGangs(self._executor.binder, self._executor.deletion, self.pending, callbacks)
 
     # --- the port ------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from external_pods import pod
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.external.external_binder import ExternalBinder
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
+from windlass.backends.kubernetes.pods.gang_binder import GangBinder
 from windlass.core.lifecycle.failure import INVALID, REJECTED
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
@@ -37,7 +38,7 @@ def test_a_refused_volume_is_classified_like_that_of_our_own_pods(status: int, e
         binding: Any = SimpleNamespace(connection=ClaimApi(status))
         placements: Any = SimpleNamespace(find_stale_node=lambda *_: None)
         binder = ExternalBinder(
-            binding, placements, lambda _pod: ["data"], lambda _gang: ended.set(), lambda _text: None
+            GangBinder(binding, placements), lambda _pod: ["data"], lambda _gang: ended.set(), lambda _text: None
         )
         key = GangKey("team", "g", Dialect.COSCHEDULING)
         gang = ExternalGang("team/podgroup/g", "g", 1, key, Job("g", (Role("worker"),)), [pod("g-0")])

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
-from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
-from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
-from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding, end_of_refused
+from windlass.backends.kubernetes.pods.gang_binder import GangBinder, MemberStep, PlacedGang
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
-from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import STALE_PLACEMENT
 
 
 class ExternalBinder:
@@ -27,13 +21,12 @@ class ExternalBinder:
 
     def __init__(
         self,
-        binding: PodBinding,
-        placements: PlacementCheck,
+        binder: GangBinder,
         to_choose: Callable[[Pod], Iterable[str]],
         mark: Callable[[ExternalGang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._binding, self._placements, self._to_choose = binding, placements, to_choose
+        self._binder, self._binding, self._to_choose = binder, binder.binding, to_choose
         self._mark, self._on_trouble = mark, on_trouble
         self._tasks = BackgroundTasks(on_trouble)
 
@@ -55,34 +48,26 @@ class ExternalBinder:
     async def _launch(self, gang: ExternalGang, allocation: Allocation) -> None:
         try:
             numbers = [number for number in range(len(gang.pods)) if number not in allocation.bound]
-            if self._is_stale(gang, allocation, numbers):
+            placed = PlacedGang(gang.id, gang.job, placement_of(gang.job, allocation.nodes))
+            if self._binder.is_stale(placed, allocation, {number: allocation.nodes[number] for number in numbers}):
+                allocation.stale = not allocation.bound
                 return
             allocation.rebound.update(numbers)
             if not allocation.bound and len(numbers) > 1:
                 # a later controller finds the whole decision on the first pod, whichever pod it sees bound
                 decision = binding_annotations.decision_annotation(_decision(gang, allocation))
-                await self._bind(gang, allocation, numbers.pop(0), decision)
+                await self._binder.bind(allocation, [self._step(gang, allocation, numbers.pop(0), decision)])
             note = _note(gang, allocation)
-            await asyncio.gather(*(self._bind(gang, allocation, number, note) for number in numbers))
+            await self._binder.bind(allocation, [self._step(gang, allocation, number, note) for number in numbers])
             allocation.whole = len(allocation.bound) == len(gang.pods)
             allocation.rebound.update(range(len(gang.pods)))
         finally:
             allocation.busy -= 1
             self._mark(gang)
 
-    def _is_stale(self, gang: ExternalGang, allocation: Allocation, numbers: Sequence[int]) -> bool:
-        """Tells whether the nodes of these members can no longer take them; then the allocation has failed."""
-        nodes = {allocation.nodes[number] for number in numbers}
-        placement = placement_of(gang.job, allocation.nodes)
-        stale = self._placements.find_stale_node(gang.id, gang.job, placement, nodes)
-        if stale is not None:
-            allocation.failed[numbers[0]] = Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message)
-            allocation.stale = not allocation.bound
-        return stale is not None
-
     async def _follow(self, gang: ExternalGang, allocation: Allocation, number: int) -> None:
         try:
-            await self._bind(gang, allocation, number, _note(gang, allocation))
+            await self._binder.bind(allocation, [self._step(gang, allocation, number, _note(gang, allocation))])
         finally:
             allocation.busy -= 1
             allocation.rebound.add(number)
@@ -91,27 +76,19 @@ class ExternalBinder:
                 allocation.given_up.add(number)
             self._mark(gang)
 
-    async def _bind(
+    def _step(
         self, gang: ExternalGang, allocation: Allocation, number: int, note: Mapping[str, str] | None
-    ) -> None:
+    ) -> MemberStep:
+        """Chooses the nodes of a pod's late volumes, and binds it."""
         pod, node = gang.pods[number], allocation.nodes[number]
-        while not (allocation.failed or allocation.stopping):
-            try:
-                await self._choose_volumes(pod, node)
-                await self._binding.bind(pod, node, note)
-                allocation.bound.add(number)
-            except CannotBindError as error:
-                allocation.failed[number] = error.exit
-            except (Unreachable, NotLeader):  # not `request_until_answered`: the gang may be stopped meanwhile
-                await asyncio.sleep(RETRY_INTERVAL_S)
-                continue
-            except ApiError as error:
-                allocation.failed[number] = end_of_refused(f"{pod.metadata.name}: its volumes cannot be written", error)
-            return
 
-    async def _choose_volumes(self, pod: Pod, node: str) -> None:
-        claims = [(claim, node) for claim in self._to_choose(pod)]
-        await choose_volumes(self._binding.connection, pod.metadata.namespace, claims)
+        async def bind() -> None:
+            claims = [(claim, node) for claim in self._to_choose(pod)]
+            await choose_volumes(self._binding.connection, pod.metadata.namespace, claims)
+            await self._binding.bind(pod, node, note)
+            allocation.bound.add(number)
+
+        return MemberStep(number, f"{pod.metadata.name}: its volumes cannot be written", bind)
 
 
 def _decision(gang: ExternalGang, allocation: Allocation) -> binding_annotations.BindingDecision:

@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.external.group_status import GroupStatusWriter
 from windlass.backends.kubernetes.external.groups import Groups
 from windlass.backends.kubernetes.external.pending_messages import PendingMessages
 from windlass.backends.kubernetes.external.recovery import GangRecovery
-from windlass.backends.kubernetes.pods.pod_binding import PodBinding
+from windlass.backends.kubernetes.pods.gang_binder import GangBinder
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.port import JobArrived, JobChanged
@@ -36,17 +36,17 @@ class ExternalGangs:
     """
 
     def __init__(
-        self, binding: PodBinding, deletion: PodDeletion, conditions: PendingConditions, callbacks: BackendCallbacks
+        self, binder: GangBinder, deletion: PodDeletion, conditions: PendingConditions, callbacks: BackendCallbacks
     ) -> None:
         self._callbacks, self._deletion = callbacks, deletion
         self._groups = Groups()
         self._index = GangIndex(self._groups)
         self._messages = PendingMessages(conditions, self._groups)
         self._group_status = GroupStatusWriter(
-            binding.connection, self._groups, self._messages.of_group, callbacks.on_trouble
+            binder.binding.connection, self._groups, self._messages.of_group, callbacks.on_trouble
         )
         self._binder = ExternalBinder(
-            binding, callbacks.placements, partial(claims_to_choose, callbacks.around), self._mark, callbacks.on_trouble
+            binder, partial(claims_to_choose, callbacks.around), self._mark, callbacks.on_trouble
         )
         self._gathering = GangGathering(
             self._groups,

@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
@@ -23,7 +22,6 @@ from windlass.backends.kubernetes.client.owners import owner_uid
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
-from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods.agent_tokens import with_token
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
@@ -184,30 +182,6 @@ class PodBinding:
             if not error.is_missing:
                 raise
             return None
-
-
-async def bind_gang(binding: PodBinding, run: Run, members: Sequence[tuple[Slot, Member]]) -> None:
-    """Creates and binds the pod of every member. Failures are put in `run.failed`; after the first, no more begin."""
-    await asyncio.gather(*(_create_and_bind(binding, run, slot, member) for slot, member in members))
-    run.launched = not run.failed
-
-
-async def _create_and_bind(binding: PodBinding, run: Run, slot: Slot, member: Member) -> None:
-    while not (run.failed or run.stopping):
-        try:
-            pod = await binding.make(member, run.generation, slot.node, lambda: not (run.failed or run.stopping))
-            if not (run.failed or run.stopping):
-                await binding.bind(pod, slot.node)
-        except NotWantedError:
-            return
-        except CannotBindError as error:
-            run.failed[slot.number] = error.exit
-        except ApiError as error:
-            run.failed[slot.number] = end_of_refused(f"{member.name} could not be created", error)
-        except BackendError:  # no answer, not the leader at present, or no credentials at present
-            await asyncio.sleep(RETRY_INTERVAL_S)
-            continue
-        return
 
 
 def pod_of(manifest: Mapping[str, Any]) -> Pod:

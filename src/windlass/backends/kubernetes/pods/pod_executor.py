@@ -21,12 +21,11 @@ from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
-from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, PodBinding, bind_gang, end_of_refused
+from windlass.backends.kubernetes.pods.gang_binder import GangBinder, MemberStep, PlacedGang
+from windlass.backends.kubernetes.pods.pod_binding import PodBinding, end_of_refused
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
-from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import STALE_PLACEMENT
 from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import Member
@@ -56,10 +55,11 @@ class PodExecutor:
         on_trouble: Callable[[str], None],
     ) -> None:
         self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, monitor.is_dead)
-        """Shared with the binding of external gangs, as is `deletion`. Standby pods use `dependents` too."""
         self.deletion = PodDeletion(self.binding, on_trouble)
         self.dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
-        self._placements, self._node_grace = monitor.placements, monitor.state.node_grace
+        self.binder = GangBinder(self.binding, monitor.placements)
+        """Used for external gangs as well, as is `deletion`. Standby pods use `binding` and `dependents` too."""
+        self._node_grace = monitor.state.node_grace
         self._mark, self._on_trouble = concern, on_trouble
         self._tasks = BackgroundTasks(on_trouble)
         self._leaving = self.binding.leaving
@@ -132,24 +132,39 @@ class PodExecutor:
             await request_until_answered(partial(self.dependents.make_required, gang, required))
             if self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
-            claims = tuple(_nodes_of_claims(gang, places))
-            connection, namespace = self.binding.connection, gang.reference.namespace
-            await request_until_answered(lambda: choose_volumes(connection, namespace, claims))
-            await bind_gang(self.binding, run, places)
+            await self.binder.bind(run, [self._volume_step(gang, places)])
+            await self.binder.bind(run, [self._member_step(run, slot, member) for slot, member in places])
+            run.launched = not run.failed
         except ApiError as error:
-            run.failed[0] = end_of_refused("its volumes or dependent objects cannot be written", error)
+            run.failed[0] = end_of_refused("its dependent objects cannot be written", error)
         finally:
             run.busy = False
             self._mark(gang)
 
     def _is_stale(self, gang: Gang, run: Run, slots: Sequence[Slot]) -> bool:
         """Tells whether the nodes of these members can no longer take them; then the run has failed."""
-        unbound = [slot for slot in slots if (pod := run.pods.get(slot.number)) is None or not pod.spec.node_name]
-        nodes = {slot.node for slot in unbound}
-        stale = self._placements.find_stale_node(gang.id, gang.job, run.placement, nodes)
-        if stale is not None:
-            run.failed[unbound[0].number] = Exit(lost=True, end_class=STALE_PLACEMENT, detail=stale.message)
-        return stale is not None
+        pods = {slot: run.pods.get(slot.number) for slot in slots}
+        unbound = {slot.number: slot.node for slot, pod in pods.items() if pod is None or not pod.spec.node_name}
+        return self.binder.is_stale(PlacedGang(gang.id, gang.job, run.placement), run, unbound)
+
+    def _volume_step(self, gang: Gang, places: Sequence[tuple[Slot, Member]]) -> MemberStep:
+        """Chooses the nodes of the gang's late volumes."""
+        claims = tuple(_nodes_of_claims(gang, places))
+        choose = partial(choose_volumes, self.binding.connection, gang.reference.namespace, claims)
+        return MemberStep(0, "its volumes cannot be written", choose)
+
+    def _member_step(self, run: Run, slot: Slot, member: Member) -> MemberStep:
+        """Creates the pod of a member if it is missing, and binds it."""
+
+        def is_wanted() -> bool:
+            return not (run.failed or run.stopping)
+
+        async def create_and_bind() -> None:
+            pod = await self.binding.make(member, run.generation, slot.node, is_wanted)
+            if is_wanted():
+                await self.binding.bind(pod, slot.node)
+
+        return MemberStep(slot.number, f"{member.name} could not be created", create_and_bind)
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
@@ -177,11 +192,9 @@ class PodExecutor:
             self._mark(gang)
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
-        try:
-            if not self._is_stale(gang, run, [slot]):
-                await request_until_answered(lambda: self.binding.bind(pod, slot.node))
-        except CannotBindError as error:
-            run.failed[slot.number] = error.exit
+        if not self._is_stale(gang, run, [slot]):
+            bind = partial(self.binding.bind, pod, slot.node)
+            await self.binder.bind(run, [MemberStep(slot.number, f"{pod.metadata.name} could not be bound", bind)])
         self._mark(gang)
 
     def _wanted_by(self, gang: Gang, run: Run) -> Wanted:

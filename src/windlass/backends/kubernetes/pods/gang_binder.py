@@ -1,0 +1,87 @@
+"""Binds the members of a gang, our own or an external one: all of them, or the gang fails with the reason.
+
+Requests without an answer are repeated. A refusal is the end of its member, by its class; after the first one no
+further member is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
+from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, end_of_refused
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import end_of_stale_placement
+from windlass.core.model.job import Job
+from windlass.core.model.status import Placement
+
+
+class BindingProgress(Protocol):
+    """The binding of one gang so far: the run of our own gang, or the allocation of an external one."""
+
+    failed: dict[int, Exit]
+    """Members that could not be bound, with the reason."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the gang is being stopped: no further member is bound."""
+
+
+class PlacedGang(NamedTuple):
+    """A gang and its placement."""
+
+    id: str
+    job: Job
+    placement: Placement
+
+
+class MemberStep(NamedTuple):
+    """Requests for one member, which may be repeated. `refused`: what has failed if one is refused, in words."""
+
+    member: int
+    refused: str
+    request: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class GangBinder:
+    """Binder of gangs. `binding` limits the number of concurrent requests."""
+
+    binding: PodBinding
+    placements: PlacementCheck
+
+    def is_stale(self, gang: PlacedGang, progress: BindingProgress, unbound: Mapping[int, str]) -> bool:
+        """Tells whether a node of the unbound members can no longer take its part; then the first of them has failed.
+
+        `unbound`: node of each member that is to be bound, by number.
+        """
+        stale = self.placements.find_stale_node(*gang, set(unbound.values()))
+        if stale is not None:
+            progress.failed[next(iter(unbound))] = end_of_stale_placement(stale.message)
+        return stale is not None
+
+    async def bind(self, progress: BindingProgress, steps: Iterable[MemberStep]) -> None:
+        """Takes all steps at once, and notes in `progress.failed` which member cannot be bound."""
+        await asyncio.gather(*(_take(progress, step) for step in steps))
+
+
+async def _take(progress: BindingProgress, step: MemberStep) -> None:
+    while not (progress.failed or progress.stopping):
+        try:
+            await step.request()
+        except NotWantedError:
+            return
+        except CannotBindError as error:
+            progress.failed[step.member] = error.exit
+        except ApiError as error:
+            progress.failed[step.member] = end_of_refused(step.refused, error)
+        except BackendError:  # no answer, not the leader at present, or no credentials at present
+            await asyncio.sleep(RETRY_INTERVAL_S)
+            continue
+        return

@@ -1,0 +1,76 @@
+"""The steps that bind the members of a gang: repeated, refused, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from virtual_loop import run_in_virtual_time
+
+from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
+from windlass.backends.kubernetes.pods.gang_binder import GangBinder, MemberStep
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import INVALID, REJECTED
+from windlass.wire import EndClass
+
+UNUSED: Any = None
+
+
+class Progress:
+    def __init__(self) -> None:
+        self.failed: dict[int, Exit] = {}
+        self.stopping = False
+
+
+class Replies:
+    """Answers requests with these errors, one after the other, and then successfully."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.count = 0
+
+    async def __call__(self) -> None:
+        self.count += 1
+        await asyncio.sleep(0.01)
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def bind(progress: Progress, *requests: Callable[[], Awaitable[None]]) -> None:
+    steps = [MemberStep(member, f"member {member}", request) for member, request in enumerate(requests)]
+    run_in_virtual_time(GangBinder(UNUSED, UNUSED).bind(progress, steps))
+
+
+def test_a_step_is_repeated_until_it_is_answered() -> None:
+    progress, replies = Progress(), Replies(Unreachable("no answer"), NotLeader("the lease is late"))
+    bind(progress, replies)
+    assert (replies.count, progress.failed) == (3, {})
+
+
+@pytest.mark.parametrize(("status", "end_class"), [(422, INVALID), (403, REJECTED)])
+def test_a_refusal_is_the_end_of_its_member(status: int, end_class: EndClass) -> None:
+    progress = Progress()
+    bind(progress, Replies(), Replies(ApiError(status, message="no")))
+    assert progress.failed == {1: Exit(lost=True, end_class=end_class, detail="member 1: no")}
+
+
+def test_after_a_failure_no_step_is_repeated() -> None:
+    progress, unanswered = Progress(), Replies(Unreachable("no answer"))
+    end = Exit(lost=True, end_class=REJECTED, detail="bound elsewhere")
+    bind(progress, Replies(CannotBindError(end)), unanswered)
+    assert (unanswered.count, progress.failed) == (1, {0: end})
+
+
+def test_no_step_is_taken_once_the_gang_is_stopped() -> None:
+    progress, later = Progress(), Replies()
+
+    async def stop() -> None:
+        progress.stopping = True
+        raise NotWantedError
+
+    bind(progress, stop)
+    bind(progress, later)
+    assert (later.count, progress.failed) == (0, {})
