@@ -1,0 +1,47 @@
+"""Counts of the gangs that request each exclusive resource (host ports, anti-affinity)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windlass.core.model.gang import Demand
+from windlass.core.nodes.exclusive_rows import exclusive_names
+
+_MAX_CACHED_DEMANDS = 32_768
+"""Entries of the cache of exclusive resources, which is emptied when it is full; equal requests share one entry."""
+
+
+class ExclusiveRequests:
+    """By exclusive resource: number of gangs, waiting or running, that request it."""
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self.counts: Mapping[str, int] = dict(counts or {})
+        """Never changed in place, because snapshots share it."""
+        self._names: dict[int, tuple[tuple[Demand, ...], frozenset[str]]] = {}
+        """Cache: id(demands) -> (demands, their exclusive resources); keeping demands prevents id reuse."""
+
+    @property
+    def contended(self) -> list[str]:
+        """Resources that several gangs request: only these need columns, to be released and reserved."""
+        return [name for name, count in self.counts.items() if count > 1]
+
+    def count(self, demands: tuple[Demand, ...], sign: int) -> list[str]:
+        """Adds (1) or subtracts (-1) a gang with these demands. Returns its resources that are contended now."""
+        names = self._names_of(demands)
+        if not names:
+            return []
+        counts = dict(self.counts)
+        for name in names:
+            counts[name] = counts.get(name, 0) + sign
+            if not counts[name]:
+                del counts[name]
+        self.counts = counts
+        return [name for name in names if counts.get(name, 0) > 1]
+
+    def _names_of(self, demands: tuple[Demand, ...]) -> frozenset[str]:
+        known = self._names.get(id(demands))
+        if known is None:
+            if len(self._names) >= _MAX_CACHED_DEMANDS:
+                self._names.clear()
+            known = self._names[id(demands)] = demands, frozenset(exclusive_names(demands))
+        return known[1]
