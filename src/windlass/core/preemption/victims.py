@@ -16,16 +16,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from windlass.core.model.gang import PendingGang, RunningGang, milli_gpus_of
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.elastic_resizing import surplus_replicas
+from windlass.core.preemption.candidate_arrays import CandidateArrays
 from windlass.core.queues.fair_share import MILLIONTHS, Shares, can_reclaim, total_capacity
 from windlass.core.queues.orders.order import Order
 from windlass.core.queues.orders.registry import order_of
-from windlass.core.queues.queue_tree import Amounts, Tree, charge
+from windlass.core.queues.queue_tree import Amounts, charge
 from windlass.core.queues.usage import QueueUsage
 
 LOWER_PRIORITY = "it has a lower priority"
@@ -63,6 +63,7 @@ class VictimCandidates:
         self._snapshot = snapshot
         self._now = now
         self._usage = usage
+        self._ranks = _VictimRanks(snapshot, usage)
         self.releasing = snapshot.releasing
         self._has_victims: dict[tuple[str, int], bool] = {}
 
@@ -76,7 +77,7 @@ class VictimCandidates:
         key = gang.queue, gang.priority
         if key not in self._has_victims:
             self._has_victims[key] = any(
-                self._may_give(level, gang) for level in self._snapshot.running_by_priority
+                self._ranks.may_give(level, gang) for level in self._snapshot.running_by_priority
             ) or any(
                 run.queue == gang.queue and surplus_replicas(run) for run in self._snapshot.elastic_or_stopping.values()
             )
@@ -89,8 +90,9 @@ class VictimCandidates:
         """
         if not self.by_cost:
             return ()
-        near = self._near(request)
-        keep = near if mask is None else near & self._touching(mask)
+        keep = self._arrays.possible_victims(request.gang, self._ranks.root)
+        if mask is not None:
+            keep &= self._arrays.holders(mask)
         return [self.by_cost[number] for number in np.flatnonzero(keep).tolist()]
 
     def next_preemptible_at(self, gang: PendingGang) -> int | None:
@@ -99,7 +101,8 @@ class VictimCandidates:
         soon = [
             run.last_changed_at
             for run in young
-            if self._may_give((run.queue, run.priority), gang) or (run.queue == gang.queue and surplus_replicas(run))
+            if self._ranks.may_give((run.queue, run.priority), gang)
+            or (run.queue == gang.queue and surplus_replicas(run))
         ]
         return min(soon) + self._snapshot.policy.min_runtime if soon else None
 
@@ -122,82 +125,17 @@ class VictimCandidates:
         """Gangs that only a refused eviction keeps from being candidates, as far as queues and priorities tell."""
         running = self._snapshot.running.values()
         refused = [run for run in running if run.is_unevictable(self._now) and run.preemptible and not run.stopping]
-        return [run for run in refused if self._may_give((run.queue, run.priority), gang)]
-
-    def _may_give(self, rank: tuple[str, int], gang: PendingGang) -> bool:
-        """Tells whether a gang of this queue and priority could be stopped for that one, by these two alone."""
-        queue, priority = rank
-        if self._root(queue) != self._root(gang.queue):
-            return False
-        order = order_of(self._snapshot.policy)
-        lower = priority < gang.priority and order.uses_priority and (queue == gang.queue or order.ranks_between_queues)
-        return lower or (order.fair_share and queue != gang.queue and self._may_have_borrowed(queue))
-
-    def _may_have_borrowed(self, queue: str) -> bool:
-        quota, drawn = self._tree.quota.get(queue, {}), self._usage.charged(queue)
-        limited = self._tree.limited_resources.get(queue, ())
-        return queue in self._tree.children or any(drawn.get(name, 0) > quota.get(name, 0) for name in limited)
-
-    @property
-    def _tree(self) -> Tree:
-        return self._usage.tree
-
-    def _root(self, queue: str) -> str:
-        return self._tree.path.get(queue, (queue,))[-1]
-
-    def _near(self, request: PreemptionRequest) -> Mask:
-        """Returns bool[V]: in the same tree, and possibly a victim by queue and priority.
-
-        That is: of lower priority, or elastic and of at most equal priority, or of another queue, which may have
-        borrowed.
-        """
-        gang, root = request.gang, self._root(request.gang.queue)
-        same_tree = np.array([self._root(queue) == root for queue in self._queues], dtype=np.bool_)
-        other = np.array([queue != gang.queue for queue in self._queues], dtype=np.bool_)
-        lower = self._priorities < gang.priority
-        level = self._elastic & (self._priorities <= gang.priority)
-        near: Mask = same_tree[self._queue_of] & (lower | level | other[self._queue_of])
-        return near
-
-    def _touching(self, mask: Mask) -> Mask:
-        """Returns bool[V]: candidates that hold something on these nodes."""
-        rows, starts = self._rows
-        touched = np.zeros(len(self.by_cost), dtype=np.bool_)
-        held = np.flatnonzero(np.diff(starts, append=len(rows)))
-        if len(held):
-            touched[held] = np.logical_or.reduceat(mask[rows], starts[held])
-        return touched
+        return [run for run in refused if self._ranks.may_give((run.queue, run.priority), gang)]
 
     @cached_property
-    def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Returns the rows of all candidates, concatenated, and the start of each candidate's rows."""
-        grants = [self._snapshot.grants[run.id] for run in self.by_cost]
-        lengths = np.array([len(grant.rows) for grant in grants], dtype=np.intp)
-        starts = np.concatenate(([0], lengths.cumsum()[:-1])).astype(np.intp)
-        return np.concatenate([grant.rows for grant in grants]), starts
-
-    @cached_property
-    def _queues(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(run.queue for run in self.by_cost))
-
-    @cached_property
-    def _queue_of(self) -> NDArray[np.intp]:
-        number = {queue: place for place, queue in enumerate(self._queues)}
-        return np.array([number[run.queue] for run in self.by_cost], dtype=np.intp)
-
-    @cached_property
-    def _priorities(self) -> NDArray[np.int64]:
-        return np.array([run.priority for run in self.by_cost], dtype=np.int64)
-
-    @cached_property
-    def _elastic(self) -> Mask:
-        return np.array([any(d.min_count for d in run.demands) for run in self.by_cost], dtype=np.bool_)
+    def _arrays(self) -> CandidateArrays:
+        return CandidateArrays(self.by_cost, self._snapshot.grants)
 
     @cached_property
     def _borrowed(self) -> Mapping[str, int]:
         """Returns, by queue, the largest borrowed part of any resource in millionths of the cluster."""
         capacity = total_capacity(self._snapshot.table)
-        return {queue: _borrowed(self._usage, capacity, queue) for queue in self._tree.queues}
+        return {queue: _borrowed(self._usage, capacity, queue) for queue in self._usage.tree.queues}
 
     def _cost(self, run: RunningGang) -> Cost:
         lost = self._now - max(run.admitted_at, run.saved_at or 0)
@@ -205,6 +143,33 @@ class VictimCandidates:
         members = demands[0].count if len(demands) == 1 else sum(demand.count for demand in demands)
         borrowed = self._borrowed.get(run.queue, 0)
         return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
+
+
+class _VictimRanks:
+    """Rights to preempt by queue and priority alone, whatever the queues hold exactly."""
+
+    def __init__(self, snapshot: Snapshot, usage: QueueUsage) -> None:
+        self._order = order_of(snapshot.policy)
+        self._usage = usage
+
+    def may_give(self, rank: tuple[str, int], gang: PendingGang) -> bool:
+        """Tells whether a gang of this queue and priority could be stopped for that one."""
+        queue, priority = rank
+        if self.root(queue) != self.root(gang.queue):
+            return False
+        order = self._order
+        lower = priority < gang.priority and order.uses_priority and (queue == gang.queue or order.ranks_between_queues)
+        return lower or (order.fair_share and queue != gang.queue and self._may_have_borrowed(queue))
+
+    def root(self, queue: str) -> str:
+        """Returns the root of a queue's tree."""
+        return self._usage.tree.path.get(queue, (queue,))[-1]
+
+    def _may_have_borrowed(self, queue: str) -> bool:
+        tree = self._usage.tree
+        quota, drawn = tree.quota.get(queue, {}), self._usage.charged(queue)
+        limited = tree.limited_resources.get(queue, ())
+        return queue in tree.children or any(drawn.get(name, 0) > quota.get(name, 0) for name in limited)
 
 
 def reason_to_stop(shares: Shares, request: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
