@@ -22,7 +22,7 @@ def profile_of(machines, *gangs, reservations=(), policy=None, now=0):
 
 def gpus(profile, gang):
     """GPUs that the gang may use, node by node."""
-    return profile.room(gang)[:, 0].tolist()
+    return profile.free_for(gang)[:, 0].tolist()
 
 
 def grant_of_all(machines, run):
@@ -33,7 +33,7 @@ def grant_of_all(machines, run):
 def start(profile, free, gang, machines):
     """Starts the gang as the scheduler does, if there is room."""
     nodes_of = ledger_of(machines).snapshot().table
-    found = place(profile.room(gang), nodes_of, gang.demands, None)
+    found = place(profile.free_for(gang), nodes_of, gang.demands, None)
     if found:
         allocate_grant(nodes_of, free, found.grant)
         profile.add_start(gang, found.grant)
@@ -46,7 +46,7 @@ BIG = waiting(10, demand(2, 8), walltime=50)
 
 def test_all_free_capacity_is_available_without_reservations():
     profile, free = profile_of(nodes(2), *HALF_FULL)
-    assert profile.room(waiting(1, demand(1))) is free
+    assert profile.free_for(waiting(1, demand(1))) is free
     assert profile.next_shorter_walltime(waiting(1, demand(1))) is None
 
 
@@ -108,12 +108,12 @@ def test_the_policy_limits_the_reservations_on_the_same_nodes():
         for n, count, where in ((1, 1, {"zone": "a"}), (2, 1, {"zone": "b"}), (3, 2, {}))
     )
     one, _ = profile_of(machines, policy=Policy(reservations=1))
-    assert one.can_reserve(on_both)
+    assert one.contention.can_reserve(on_both)
     one.reserve(in_a)
-    assert [one.can_reserve(gang) for gang in (in_a, in_b, on_both)] == [False, True, False]
+    assert [one.contention.can_reserve(gang) for gang in (in_a, in_b, on_both)] == [False, True, False]
     every, _ = profile_of(machines, policy=Policy(reservations=-1))
     every.reserve(in_a)
-    assert every.can_reserve(in_a)
+    assert every.contention.can_reserve(in_a)
 
 
 def test_a_gang_that_fits_beside_contended_nodes_reserves_the_others():
@@ -122,13 +122,13 @@ def test_a_gang_that_fits_beside_contended_nodes_reserves_the_others():
     profile, _ = profile_of(machines, *runs)
     profile.reserve(waiting(3, demand(1, 8, zone="a"), walltime=100))
     anywhere = waiting(4, demand(2, 8))
-    assert profile.can_reserve(anywhere)
+    assert profile.contention.can_reserve(anywhere)
     profile.reserve(anywhere)
     assert [(reservation.start, reservation.grant.rows.tolist()) for reservation in profile.reservations()] == [
         (10, [0]),
         (60, [1, 2]),
     ]
-    assert not profile.can_reserve(waiting(5, demand(1, 1, zone="b")))
+    assert not profile.contention.can_reserve(waiting(5, demand(1, 1, zone="b")))
 
 
 def test_the_second_reservation_does_not_delay_the_first():

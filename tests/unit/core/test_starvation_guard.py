@@ -34,7 +34,7 @@ def closed_nodes(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
     snapshot = snapshot_of(*HALF_FULL, **more)
     profile = ReservationProfile(snapshot, now, snapshot.free.copy(order="F"))
     profile.reserve(blocked)
-    room = profile.room(waiting(21, demand(1), walltime=walltime))[:, 0].tolist()
+    room = profile.free_for(waiting(21, demand(1), walltime=walltime))[:, 0].tolist()
     return [node.name for node, free in zip(snapshot.table.nodes, room, strict=True) if free == 0]
 
 
@@ -118,7 +118,7 @@ def test_all_waiting_gangs_together_guard_no_more_than_a_tenth():
         profile = ReservationProfile(replace(snapshot, policy=policy), 3 * HOUR, snapshot.free.copy(order="F"))
         for k in range(1, 11):
             profile.reserve(waiting(500 + k, demand(1, 8, **{f"s{k}": "y"}), since=0, walltime=HOUR))
-        room = profile.room(waiting(700, demand(1), walltime=3 * HOUR))[:, 0]
+        room = profile.free_for(waiting(700, demand(1), walltime=3 * HOUR))[:, 0]
         assert 0 < (room == 0).sum() <= 10
 
 

@@ -26,7 +26,7 @@ def start_by_turn(
     firsts = [each.gangs[0] for each in classes]
     for gang in queue_order:
         obstacle = cycle.find_obstacle(gang)
-        if obstacle is None and not cycle.profile.can_reserve(gang) and not searches_by_turn:
+        if obstacle is None and not cycle.profile.contention.can_reserve(gang) and not searches_by_turn:
             # the limit on reservations for its nodes is reached: it can fill a gap at most
             gaps.append(queue_order.eq_class)
             queue_order.drop()
@@ -35,14 +35,14 @@ def start_by_turn(
         # shrink or preempt other gangs, whole ones: the cheapest set that suffices
         if obstacle is None or changes.make_room(gang, obstacle):
             continue
-        if obstacle in LACKS_NODES and not cycle.profile.can_reserve(gang):
+        if obstacle in LACKS_NODES and not cycle.profile.contention.can_reserve(gang):
             gaps.append(queue_order.eq_class)
             queue_order.drop()
             continue
         cycle.block(gang, obstacle)
-        if cycle.profile.is_closed:
+        if cycle.profile.contention.is_closed:
             return []  # no later gang can start
-        if not (cycle.has_limits or searches_by_turn) and not any(map(cycle.profile.can_reserve, firsts)):
+        if not (cycle.has_limits or searches_by_turn) and not any(map(cycle.profile.contention.can_reserve, firsts)):
             return classes  # later gangs can fill gaps at most
         if obstacle not in LACKS_NODES or not cycle.profile.allows_backfill:
             queue_order.drop()

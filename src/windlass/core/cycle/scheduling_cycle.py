@@ -119,20 +119,20 @@ class SchedulingCycle:
 
     def try_to_start(self, gang: PendingGang) -> Obstacle | None:
         """Starts the gang, which has no other obstacle, if it fits; else returns the obstacle."""
-        if self.profile.is_closed_to(gang):
+        if self.profile.contention.is_closed_to(gang):
             return Obstacle.RESERVED
         if self.exceeds_every_node(gang) or self._lacks_room_in_total(gang):
             return Obstacle.CAPACITY
         found = self._place(gang, self.free)
         if found is None:
             return Obstacle.CAPACITY
-        room = self.profile.room(gang)
-        if room is not self.free:
-            found = self._place(gang, room)
+        free = self.profile.free_for(gang)
+        if free is not self.free:
+            found = self._place(gang, free)
             if found is None:
                 return Obstacle.RESERVED
         if gang.id == self._watched:
-            self.watched_view = room.copy(order="F")
+            self.watched_view = free.copy(order="F")
         self.start(gang, found)
         return None
 

@@ -37,6 +37,13 @@ _MAX_CELLS = 2**25
 """
 
 
+def unite_masks(one: Mask | None, other: Mask | None) -> Mask | None:
+    """Returns the nodes of either mask; None: no node."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
 class NodeRequirements(NamedTuple):
     """Requirements of a demand on nodes, except for their size."""
 

@@ -28,8 +28,9 @@ from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import find_limit
 from windlass.core.queues.quota import blocked_by_claims, exceeds_available
 from windlass.core.queues.usage import QueueUsage
+from windlass.core.reservations.declared_reservations import nodes_closed_to
+from windlass.core.reservations.gang_reservation import GangReservation, overlaps
 from windlass.core.reservations.release_forecast import end_of
-from windlass.core.reservations.reservation_profile import GangReservation, nodes_closed_to, overlaps
 
 
 @dataclass(frozen=True, slots=True, eq=False)

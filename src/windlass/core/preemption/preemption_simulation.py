@@ -14,8 +14,8 @@ from windlass.core.nodes.allocation import allocate_grant, minimum_free, release
 from windlass.core.nodes.feasibility import Counts, Eligibility, eligibility, room_per_node
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.placement.gang_placement import Placed, fits, place
+from windlass.core.reservations.gang_reservation import GangReservation
 from windlass.core.reservations.release_forecast import NEVER
-from windlass.core.reservations.reservation_profile import GangReservation
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from windlass.core.preemption.victim_releases import PossibleReleases, Victim
 from windlass.core.preemption.victims import PreemptionRequest, VictimCandidates
 from windlass.core.queues.orders.registry import order_of
 from windlass.core.queues.usage import QueueUsage
-from windlass.core.reservations.reservation_profile import GangReservation
+from windlass.core.reservations.gang_reservation import GangReservation
 
 _FIRST_BATCH = 8
 
