@@ -120,9 +120,11 @@ def test_the_order_equals_that_of_single_starts(cycle):
     shares = cycle.shares.follow(usage)
     while left:
         of_queue = {}
-        for gang in sorted(left, key=cycle.turn, reverse=True):
+        for gang in sorted(left, key=cycle.sort_key, reverse=True):
             of_queue[gang.queue] = gang
-        first = min(of_queue.values(), key=lambda gang: (-gang.priority, shares.share(gang.queue), cycle.turn(gang)))
+        first = min(
+            of_queue.values(), key=lambda gang: (-gang.priority, shares.share(gang.queue), cycle.sort_key(gang))
+        )
         left.remove(first)
         plain.append(first.id)
         usage.add(first.queue, first.user, total_of(first.demands))

@@ -17,7 +17,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, PastUsage, Snapshot
 from windlass.core.nodes.exclusive_requests import ExclusiveRequests
-from windlass.core.nodes.held_nodes import HeldNodes
+from windlass.core.nodes.node_grants import NodeGrants
 from windlass.core.nodes.node_table import build_table, update_table
 from windlass.core.placement.scores.demand_popularity import DemandPopularity
 from windlass.core.placement.scores.registry import SCORES
@@ -46,7 +46,7 @@ class Ledger:
         self._policy = policy or Policy()
         self._popularity = DemandPopularity()
         self._reservations = tuple(reservations)
-        self._nodes = HeldNodes(build_table(nodes, topology or Topology(), epoch=0))
+        self._nodes = NodeGrants(build_table(nodes, topology or Topology(), epoch=0))
         self._queues = {queue.name: queue for queue in queues}
         self._running: dict[str, RunningGang] = {}
         self._sums = RunningSums()
@@ -65,7 +65,7 @@ class Ledger:
         """Returns a ledger in the state of a snapshot, for dry runs; the snapshot does not change."""
         ledger = cls((), snapshot.queues.values(), None, snapshot.policy, snapshot.reservations, snapshot.past_usage)
         ledger.version = snapshot.version
-        ledger._nodes, ledger._sums = HeldNodes.at(snapshot), RunningSums.at(snapshot)
+        ledger._nodes, ledger._sums = NodeGrants.at(snapshot), RunningSums.at(snapshot)
         ledger._running = dict(snapshot.running)
         ledger._walltime_ends = list(snapshot.walltime_ends)
         ledger._elastic_or_stopping = dict(snapshot.elastic_or_stopping)

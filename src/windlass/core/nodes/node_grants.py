@@ -11,7 +11,7 @@ from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.nodes.allocation import allocate_grant, compute_grant, release_grant
 
 
-class HeldNodes:
+class NodeGrants:
     """Free capacity and grants, which change in place. A snapshot shares them until `unshare`."""
 
     def __init__(self, table: NodeTable) -> None:
@@ -22,7 +22,7 @@ class HeldNodes:
         """Ids of running gangs that hold whole nodes; None: not computed yet."""
 
     @classmethod
-    def at(cls, snapshot: Snapshot) -> HeldNodes:
+    def at(cls, snapshot: Snapshot) -> NodeGrants:
         """Returns the nodes of a snapshot. Free capacity is shared; call `unshare` before the first change."""
         nodes = cls(snapshot.table)
         nodes.free, nodes.grants = snapshot.free, dict(snapshot.grants)
