@@ -63,6 +63,11 @@ class CodePath:
         """By id of a frame: its call, and the frame itself where it may pause: its id must not be used again."""
         self._is_over = False
 
+    def begin(self) -> None:
+        """Begins the path now: of the functions that were called before only those that still run are on it."""
+        running = {id(call) for call, _ in self._running.values()}
+        self._calls = [call for call in self._calls if id(call) in running]
+
     def end(self) -> None:
         """Ends the path: functions that are called from now on are not on it."""
         self._is_over = True
@@ -74,12 +79,12 @@ class CodePath:
 
     @property
     def places(self) -> list[Place]:
-        """The places in the order of their first calls."""
+        """The places in the order in which they first hand the thing on, each after its caller."""
         return list(self._names_by_place())
 
     @property
     def modules(self) -> list[str]:
-        """The modules of the places, in the order of their first calls."""
+        """The modules of the places, in their order."""
         return list(dict.fromkeys(place.module for place in self.places))
 
     @property
@@ -105,8 +110,10 @@ class CodePath:
                 call.parent.is_place |= call.parent.code is not call.code
         found: dict[Place, set[str]] = {}
         for call in self._calls:
-            if call.is_place:
-                found.setdefault(_place(call.code), set()).update(call.names)
+            if self._is_leaf(call):
+                for each in reversed(list(_with_callers(call))):
+                    if each.is_place:
+                        found.setdefault(_place(each.code), set()).update(each.names)
         return found
 
     def _is_leaf(self, call: _Call) -> bool:
@@ -178,6 +185,13 @@ def trace_path(is_on_path: Callable[[object], bool], hand_overs: Collection[str]
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]  # None is what it is without a profiler
         sys.set_coroutine_origin_tracking_depth(depth)
+
+
+def _with_callers(call: _Call | None) -> Iterator[_Call]:
+    """The call, its caller, and so on."""
+    while call is not None:
+        yield call
+        call = call.parent
 
 
 def _place(code: CodeType) -> Place:

@@ -78,6 +78,8 @@ class DeferredCommits:
 
         Returns the commands of all other jobs, to be performed.
         """
+        if not (failures or self._deferred):
+            return selected.commands
         for job_id in [state.id for state in selected.states] + list(selected.forgotten):
             if job_id not in failures:
                 self._deferred.pop(job_id, None)

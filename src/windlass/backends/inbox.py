@@ -17,12 +17,13 @@ class Inbox:
         self._promises: list[asyncio.Future[None]] = []
         self._ready = asyncio.Event()
 
-    def put(self, event: BackendEvent, promise: asyncio.Future[None] | None = None) -> None:
-        """Adds an event. `promise` is resolved once the turn that took the event is durable."""
-        self._events.append(event)
+    def put(self, *events: BackendEvent, promise: asyncio.Future[None] | None = None) -> None:
+        """Adds events. `promise` is resolved once the turn that took them is durable."""
+        self._events += events
         if promise is not None:
             self._promises.append(promise)
-        self._ready.set()
+        if events:
+            self._ready.set()
 
     def wake(self) -> None:
         """Makes `wait` return, even without an event."""

@@ -172,7 +172,8 @@ class JobFollower:
         self._target = target
         self._screen = screen
         self._connect = functools.partial(target.connect, self._on_error)
-        self._submitted = False
+        self._names = ""
+        """Ids of the submitted jobs, separated by commas."""
         self._noted_broken_pipe = False
         self.connection: JobController = self._connect()
         self._handled_interrupts = 0
@@ -183,21 +184,34 @@ class JobFollower:
         self._output = _JobOutput(screen)
         self._ended: dict[str, Json] = {}
 
-    def run(self, submissions: Sequence[Any], interrupts: Interrupts) -> int:
-        """Submits jobs and follows them to their end. Returns the exit code."""
-        ids = self._submit(submissions)
-        self._submitted = True
-        for warning in self._target.warnings(ids):
-            self._screen.say(warning)
-        names = ",".join(ids)
-        while True:
+    def submit(self, submissions: Sequence[Any]) -> None:
+        """Submits jobs once, however often the controller is lost meanwhile: the key makes repeats idempotent."""
+        context = submission_context()
+        ids: list[str] = []
+        again = False
+        while not ids:
+            context["owner"] = "" if self._jobs_outlive_us else owner_process()
             try:
-                return self._until_end(names, interrupts)
+                ids = self.connection.submit(submissions, **context, again=again)
             except ApiError as error:
                 if error.code not in LOST:
                     raise
-            if not self._find_again(names, interrupts):
-                return self._detach(names)
+                again = True
+                self._reconnect()
+        self._names = ",".join(ids)
+        for warning in self._target.warnings(ids):
+            self._screen.say(warning)
+
+    def follow(self, interrupts: Interrupts) -> int:
+        """Follows the submitted jobs to their end. Returns the exit code."""
+        while True:
+            try:
+                return self._until_end(self._names, interrupts)
+            except ApiError as error:
+                if error.code not in LOST:
+                    raise
+            if not self._find_again(self._names, interrupts):
+                return self._detach(self._names)
 
     def close(self) -> None:
         """Disconnects from the controller, or stops the controller in this process."""
@@ -207,23 +221,9 @@ class JobFollower:
     def _jobs_outlive_us(self) -> bool:
         return self.connection.kind == "up"
 
-    def _submit(self, submissions: Sequence[Any]) -> list[str]:
-        """Submits once, however often the controller is lost meanwhile: the key makes repeats idempotent."""
-        context = submission_context()
-        again = False
-        while True:
-            context["owner"] = "" if self._jobs_outlive_us else owner_process()
-            try:
-                return self.connection.submit(submissions, **context, again=again)
-            except ApiError as error:
-                if error.code not in LOST:
-                    raise
-            again = True
-            self._reconnect()
-
     def _on_error(self, message: str) -> None:
         """Prints an error of a controller in this process; before submission, `submit` raises the error itself."""
-        if self._submitted:
+        if self._names:
             self._screen.say(message)
 
     def _reconnect(self) -> None:

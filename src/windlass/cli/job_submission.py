@@ -55,15 +55,10 @@ def read_submissions(
     return [from_options(options, command, cwd=current_folder(), user=current_user())]
 
 
-def read_local_submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
-    """Returns the jobs of a command line for this machine, each with its launcher; prints fields without effect here.
-
-    Raises UsageError, also for a command that names a missing file, and InputError.
-    """
-    _check_program(options, *split_job_file(words, file))
-    submissions = [with_launcher(each) for each in read_submissions(options, words, file)]
+def for_this_machine(submissions: Sequence[Submission]) -> list[Submission]:
+    """Returns the jobs, each with its launcher on this machine; prints fields that have no effect here."""
     warn_unused_fields(submissions)
-    return submissions
+    return [with_launcher(each) for each in submissions]
 
 
 def with_launcher(submission: Submission) -> Submission:

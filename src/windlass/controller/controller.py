@@ -84,7 +84,8 @@ class Controller:
         self.ledger.accrue_usage(now)
         self._unreachable.observe(self.ledger.snapshot().table.nodes, now)
         self._resume(list(self.states.values()), now)
-        return self._close(now)
+        self._decide(now)
+        return self._close()
 
     def turn(self, events: Sequence[BackendEvent], now: int) -> Changes:
         """Applies events and due timers, plans, and returns all changes of the turn."""
@@ -105,7 +106,9 @@ class Controller:
             self._apply(job_id, Timer(), now)
         if self._unreachable.due is not None and self._unreachable.due <= now:
             self._lose_unreachable_nodes(now)
-        return self._close(now)
+        # 3. a new plan
+        self._decide(now)
+        return self._close()
 
     def next_due(self) -> int | None:
         """Time in ms of the next turn that is needed even without events."""
@@ -215,13 +218,10 @@ class Controller:
             for event in closings_of(state, self.ledger.snapshot().table):
                 self._apply(job_id, event, now)
 
-    def _close(self, now: int) -> Changes:
-        # 3. a new plan, if anything that matters to it has changed
-        if self.plan.version != self.ledger.version or (self.plan.due is not None and self.plan.due <= now):
-            self._decide(now)
-        # 4. all changes as one commit
+    def _close(self) -> Changes:
+        """Returns all changes of the turn as one commit."""
         changes = self._turn.changes(self.ledger.past_usage)
-        # 5. ended jobs leave the memory, except those with a time to live
+        # ended jobs leave the memory, except those with a time to live
         ended = [state.id for state in changes.states if state.status.phase in TERMINAL and state.job.ttl is None]
         for job_id in ended + self._turn.forgotten:
             self.states.pop(job_id, None)
@@ -229,7 +229,12 @@ class Controller:
         return changes
 
     def _decide(self, now: int) -> None:
-        """Plans and applies the plan; again if a gang that is preempted or shrunk gives nodes back at once."""
+        """Plans, if anything that matters to the plan has changed, and applies the plan.
+
+        Plans again if a gang that is preempted or shrunk gives nodes back at once.
+        """
+        if self.plan.version == self.ledger.version and (self.plan.due is None or self.plan.due > now):
+            return
         at_once = True
         while at_once:
             self._gangs.update_late(self.states)

@@ -85,7 +85,8 @@ def attend(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("windlass.cli.job_follower.find_or_start", lambda *_words, **_more: next(reached))
         attendance = JobFollower(LocalTarget(tmp_path, ClusterOptions()), Screen(no_color=True))
         with closing(attendance):
-            code = attendance.run(HANDED, interrupts or SimpleNamespace(count=0, names=[]))
+            attendance.submit(HANDED)
+            code = attendance.follow(interrupts or SimpleNamespace(count=0, names=[]))
         return code, capsys.readouterr().err
 
     return follow

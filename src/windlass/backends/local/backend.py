@@ -104,10 +104,10 @@ class LocalBackend:
             self.paths,
             self.store,
             cluster,
+            self._inbox,
             link,
             {"linger": None if kind == "up" else _RUN_LINGER, "offset": self._clock.offset},
             environment=dict(os.environ if environment is None else environment),
-            report=self._inbox.put,
             on_trouble=on_trouble,
         )
 
@@ -206,7 +206,7 @@ class LocalBackend:
             self._origins[event.job_id] = origin
             if origin.owner:
                 self._clients.add(event.job_id, origin.owner)
-        self._inbox.put(event, promise)
+        self._inbox.put(event, promise=promise)
         return promise
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:

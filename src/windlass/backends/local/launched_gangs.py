@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from windlass.backends.inbox import Inbox
 from windlass.backends.local import devices, submission_origins
 from windlass.backends.local.launch_message import choose_port, is_free, spawn_message
 from windlass.backends.local.launched_gang import (
@@ -24,7 +25,7 @@ from windlass.backends.local.state_store import Notes, StateStore
 from windlass.backends.local.supervisor_client import Acknowledgements, SupervisorClient
 from windlass.backends.local.supervisor_connection import Report
 from windlass.backends.local.supervisor_start import SupervisorLink
-from windlass.backends.port import Changes, JobEvent
+from windlass.backends.port import Changes
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import end_of_stale_placement
@@ -50,8 +51,8 @@ class LaunchedGangs:
     """Every gang that this controller or an earlier one has launched and that is not gone.
 
     `hello`: the message that begins a connection to the supervisor. `environment`: the base of the ranks' environment
-    when the submission did not bring its client's. `report` receives events for the controller, `on_trouble` messages
-    for people.
+    when the submission did not bring its client's. Events for the controller go to `inbox`, messages for people to
+    `on_trouble`.
     """
 
     def __init__(
@@ -59,18 +60,18 @@ class LaunchedGangs:
         paths: StatePaths,
         store: StateStore,
         cluster: LocalCluster,
+        inbox: Inbox,
         link: SupervisorLink,
         hello: Mapping[str, Any],
         *,
         environment: Mapping[str, str],
-        report: Callable[[JobEvent], None],
         on_trouble: Callable[[str], None],
     ) -> None:
         self._paths, self._store, self._cluster = paths, store, cluster
         self._nodes = {node.name: node for node in cluster.nodes}
         self._state_id = state_id(paths)
         self._environment = environment
-        self._report = report
+        self._inbox = inbox
         self._on_trouble = on_trouble
         self._by_key: dict[Key, LaunchedGang] = {}
         self._notes = Notes()
@@ -160,7 +161,7 @@ class LaunchedGangs:
             gang.launch_error = str(error)
         if (failure := self._find_launch_failure(gang, others)) is not None:
             gang.give_up(failure)
-            self._report_all(gang.take_events())
+            self._inbox.put(*gang.take_events())
             return
         inherited = submission_origins.environment_of(self._store, job_id)
         message = spawn_message(
@@ -223,7 +224,7 @@ class LaunchedGangs:
             case "stuck":
                 pids = ", ".join(map(str, report["pids"]))
                 self._on_trouble(f"{key[0]}: SIGKILL does not end {pids}; its nodes stay occupied until they end")
-        self._report_all(gang.take_events())
+        self._inbox.put(*gang.take_events())
 
     def _compare(self, connection: int, gangs: set[Key]) -> None:
         """Handles a supervisor's hello with its gangs: gangs launched before that it does not know have vanished."""
@@ -231,7 +232,7 @@ class LaunchedGangs:
             if _EARLIER_CONTROLLER <= gang.connection < connection and key not in gangs:
                 self._finish_recovery(gang)
                 gang.members.vanish()
-                self._report_all(gang.take_events())
+                self._inbox.put(*gang.take_events())
         for key in gangs - self._by_key.keys():
             self._send_stop(key, 0)
 
@@ -240,10 +241,6 @@ class LaunchedGangs:
         if gang.agent_record.recovery is not None:
             self._has_agent_messages = True
             gang.finish_recovery()
-
-    def _report_all(self, events: Iterable[JobEvent]) -> None:
-        for event in events:
-            self._report(event)
 
 
 def _name(key: Key) -> str:

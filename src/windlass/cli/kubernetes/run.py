@@ -65,7 +65,8 @@ def run_on_cluster(context: str, namespace: str, request: SubmitRequest, *, deta
     with Interrupts() as interrupts, contextlib.closing(screen):
         follower = JobFollower(ClusterTarget(cluster, target_option(context)), screen)
         with contextlib.closing(follower):
-            return follower.run(objects.manifests, interrupts)
+            follower.submit(objects.manifests)
+            return follower.follow(interrupts)
 
 
 def submit_to_cluster(context: str, namespace: str, request: SubmitRequest) -> tuple[list[str], int]:

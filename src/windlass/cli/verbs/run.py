@@ -12,7 +12,8 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower, LocalTarget
 from windlass.cli.job_submission import (
     ON_KUBERNETES,
-    read_local_submissions,
+    for_this_machine,
+    read_submissions,
     submission_context,
 )
 from windlass.cli.options import (
@@ -75,7 +76,7 @@ def run(
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
     folder = state_folder(state)
-    submissions = read_local_submissions(options, words or [], file)
+    submissions = for_this_machine(read_submissions(options, words or [], file))
     if detach:
         print(*find_daemon(folder).submit(submissions, **submission_context()), sep="\n")
         return ExitCode.OK
@@ -86,4 +87,5 @@ def run(
         with contextlib.closing(follower):
             if ignored := describe_mismatch(cast("Connection", follower.connection), wanted):
                 screen.say(ignored)
-            return follower.run(submissions, interrupts)
+            follower.submit(submissions)
+            return follower.follow(interrupts)

@@ -6,7 +6,8 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import (
     ON_KUBERNETES,
-    read_local_submissions,
+    for_this_machine,
+    read_submissions,
     submission_context,
 )
 from windlass.cli.options import (
@@ -48,7 +49,7 @@ def submit(
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
-    submissions = read_local_submissions(options, words or [], file)
+    submissions = for_this_machine(read_submissions(options, words or [], file))
     _print_ids(find_daemon(state_folder(state)).submit(submissions, **submission_context()), output)
     return ExitCode.OK
 

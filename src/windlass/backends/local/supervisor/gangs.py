@@ -93,31 +93,24 @@ class SupervisedGangs:
         for number, program in enumerate(programs):
             rank = RankProcess(number, ProcessOutput(self._poll, number, logs, self._logs, gang.report))
             gang.ranks.append(rank)
-            if errno := self._start_rank(gang, rank, program):
-                unstarted.append((number, errno))
+            write_ends: list[int] = []
+            try:
+                opened = rank.output.open(program, write_ends)
+                rank.pid = rank.session = self._spawner.start(opened, write_ends)
+            except OSError as error:
+                unstarted.append((number, error.errno or 1))
+                continue
+            finally:
+                for descriptor in write_ends:
+                    os.close(descriptor)
+            seen = proc.stat(rank.pid)
+            rank.started = seen.started if seen else 0
+            self._ranks[rank.pid] = (gang, rank)
+            self._orphans.sessions[rank.pid] = key
         gang.first_started = min((rank.started for rank in gang.ranks if rank.pid), default=0)
         gang.report("started", pids=[[rank.pid, rank.started] for rank in gang.ranks])
         for number, errno in unstarted:
             gang.report("exit", rank=number, code=126, error=[errno, "fork"])
-
-    def _start_rank(self, gang: SupervisedGang, rank: RankProcess, program: spawn.Program) -> int:
-        """Starts one rank. Returns an errno, 0 on success."""
-        write_ends: list[int] = []
-        try:
-            program = rank.output.open(program, write_ends)
-            out, err, *inherited = write_ends
-            rank.pid = self._spawner.start(program, out, err, inherited)
-        except OSError as error:
-            return error.errno or 1
-        finally:
-            for descriptor in write_ends:
-                os.close(descriptor)
-        seen = proc.stat(rank.pid)
-        rank.started = seen.started if seen else 0
-        rank.session = rank.pid
-        self._ranks[rank.pid] = (gang, rank)
-        self._orphans.sessions[rank.pid] = gang.key
-        return 0
 
     def has_waiting_client(self) -> bool:
         """Tells whether a living client waits for a gang or for the news of its end."""
@@ -142,11 +135,13 @@ class SupervisedGangs:
                 break
             self._orphans.forget(pid)
             if pid in self._ranks:
-                self._handle_end(*self._ranks.pop(pid), os.waitstatus_to_exitcode(status))
+                gang, rank = self._ranks.pop(pid)
+                gang.report("exit", rank=rank.number, **self._finish(gang, rank, os.waitstatus_to_exitcode(status)))
         for gang in list(self._ending.values()):
             self._conclude(gang)
 
-    def _handle_end(self, gang: SupervisedGang, rank: RankProcess, code: int) -> None:
+    def _finish(self, gang: SupervisedGang, rank: RankProcess, code: int) -> dict[str, object]:
+        """Stores the last output of a rank that has ended; returns how it ended, as its report says it."""
         failure = self._spawner.failure(rank.pid)
         rank.pid = 0
         for each in gang.ranks:  # messages of agents come before this end
@@ -154,11 +149,8 @@ class SupervisedGangs:
                 each.output.messages.read()
         rank.output.drain()
         if failure:
-            gang.report("exit", rank=rank.number, code=code, error=failure)
-        elif code < 0:
-            gang.report("exit", rank=rank.number, signal=-code)
-        else:
-            gang.report("exit", rank=rank.number, code=code)
+            return {"code": code, "error": failure}
+        return {"signal": -code} if code < 0 else {"code": code}
 
     # --- stop ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from . import kernel
@@ -40,8 +40,12 @@ class Spawner:
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._hard, self._hard))
 
-    def start(self, program: Program, stdout: int, stderr: int, inherited: Iterable[int] = ()) -> int:
-        """Forks and executes; returns the pid. `inherited` stay open. Raises OSError if no process can be created."""
+    def start(self, program: Program, write_ends: Sequence[int]) -> int:
+        """Forks and executes; returns the pid. `write_ends`: stdout, stderr, then descriptors that stay open.
+
+        Raises OSError if no process can be created.
+        """
+        stdout, stderr, *inherited = write_ends
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:

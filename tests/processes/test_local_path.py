@@ -1,0 +1,72 @@
+"""The paths of a job in the code of this machine's backend stay short: to its first rank, and to a rank's next start.
+
+`code_path` says what a place is; `local_path` runs the job.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+HAND_OVERS = {
+    "start": (
+        "from_options",
+        "LocalBackend.inject",
+        "JobLedger.update",
+        "Turn.add_state",
+        "Turn.add",
+        "new_gang",
+        "spawn_message",
+        "Spawner.start",
+    ),
+    "restart": (
+        "SupervisedGang.report",
+        "MemberTracker.end",
+        "Inbox.put",
+        "JobLedger.update",
+        "Turn.add_state",
+        "Turn.add",
+        "StateStore.commit",
+        "LaunchedGangs._send_stop",
+        "new_gang",
+        "spawn_message",
+        "Spawner.start",
+    ),
+}
+"""By path: the functions at which a stage of it leaves its result for the next one."""
+CODES = {"start": 0, "restart": 3}
+TESTS = Path(__file__).parents[1]
+
+
+def trace(which: str, state: Path, *hand_overs: str) -> SimpleNamespace:
+    """The counts of a path, its places as text, and the hand-overs that were not called."""
+    command = [sys.executable, TESTS / "processes" / "local_path.py", which, state, *hand_overs]
+    variables = {"PYTHONPATH": str(TESTS), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, env=variables, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    path = SimpleNamespace(**json.loads(done.stdout.splitlines()[-1]))
+    assert path.code == CODES[which], done.stderr.decode()
+    return path
+
+
+@pytest.mark.parametrize(("which", "modules", "returns"), [("start", 11, 5), ("restart", 8, 6)])
+def test_the_path_of_a_job_to_the_start_of_its_rank_is_short(which, modules, returns, tmp_path):
+    path = trace(which, tmp_path, *HAND_OVERS[which])
+    assert path.missed == []
+    assert path.places <= 20, path.text
+    assert path.modules <= modules, path.text
+    assert path.returns <= returns, path.text
+    assert path.names <= 15, path.text
+
+
+@pytest.mark.parametrize(("which", "places", "modules", "returns"), [("start", 38, 21, 11), ("restart", 38, 15, 14)])
+def test_few_functions_pass_the_job_to_others(which, places, modules, returns, tmp_path):
+    """Counts also what a stage only asks for, such as the next timer of a job."""
+    path = trace(which, tmp_path)
+    assert path.places <= places, path.text
+    assert path.modules <= modules, path.text
+    assert path.returns <= returns, path.text
+    assert path.names <= 15, path.text
