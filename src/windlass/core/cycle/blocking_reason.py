@@ -58,8 +58,8 @@ def _first_claim(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | Non
     """The first gang with a claim on quota: in this queue or above it, or else in the same tree."""
     path = cycle.usage.tree.path
     mine = path.get(gang.queue, ())
-    relatives = (queue for queue in cycle.first_claims if path.get(queue, ())[-1:] == mine[-1:])
-    claims = (cycle.first_claims.get(queue) for queue in (*mine, *relatives))
+    relatives = (queue for queue in cycle.claims.first if path.get(queue, ())[-1:] == mine[-1:])
+    claims = (cycle.claims.first.get(queue) for queue in (*mine, *relatives))
     return next((first for first in claims if first is not None and first.id != gang.id), None)
 
 

@@ -52,7 +52,7 @@ def start_by_turn(
 def backfill_gaps(cycle: SchedulingCycle, changes: RunningChanges, classes: list[EquivalenceClass]) -> None:
     """Starts gangs that delay no reservation, in the order of backfilling."""
     if not changes.may_help:
-        classes = [each for each in classes if not cycle.exceeds_every_node(each.gangs[0])]
+        classes = [each for each in classes if not cycle.room_bounds.exceeds_every_node(each.gangs[0])]
     if not classes:
         return
     queue_order = QueueOrder(classes, cycle.fair_shares, priority_first=cycle.priority_first, backfill=True)

@@ -47,7 +47,7 @@ class StartEstimate(NamedTuple):
 def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
     """Latest start, in ms since the epoch, by id of the gangs with reservations for which it is known."""
     # gangs blocked by quota go first once they get it, and that time is unknown
-    first = min(map(cycle.sort_key, cycle.first_claims.values()), default=None)
+    first = min(map(cycle.sort_key, cycle.claims.first.values()), default=None)
     highest = _highest_by_queue(cycle)
     found: dict[str, int] = {}
     limits: set[str] = set()
