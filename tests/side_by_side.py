@@ -5,7 +5,9 @@ a group where its tests share something that is expensive to start (a control pl
 on real nodes are one group, since a machine has room for one pair of nodes. Everything else is spread test by test.
 (The groups of `--dist loadgroup` have no effect with pytest 9.2: pytest-xdist 3.8 sets an attribute that is gone.)
 
-Slow groups come first, so that at the end only quick tests are left to fill the workers.
+Slow groups come first, so that at the end only quick tests are left to fill the workers. Among the tests on Kubernetes,
+files that use the same control plane follow each other, because a worker ends a control plane when its next file does
+not use it.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parents[1]
-SLOW_FIRST = ("tests/kubernetes", "tests/train", "tests/examples", "tests/browser", "tests/processes", "tests/contract")
-"""Folders with expensive fixtures, those with the longest files first. All others come after them."""
+SLOW_FIRST = ("tests/kubernetes", "tests/contract", "tests/train", "tests/examples", "tests/browser", "tests/processes")
+"""Folders with expensive fixtures, in the order in which they run. All others come after them."""
 SPREAD = ("tests/processes", "tests/contract")
 """Folders of SLOW_FIRST in which each test starts its own processes: these need no group."""
 REAL_NODES = "real_nodes"
 """The group of tests on real nodes, and the word by which their files are known: a fixture or a mark."""
+PLANES = (REAL_NODES, "tests/kubernetes/external", "controllers", "apiserver")
+"""Fixtures of control planes, and the folder that has its own, in the order in which they run."""
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -40,8 +44,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slow groups first, in workers."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: _turn(item.nodeid))
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    planes: dict[str, int] = {}
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        planes[file] = min(planes.get(file, len(PLANES)), _plane(item, file))
+    items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0], planes))
 
 
 def group_of(nodeid: str) -> str:
@@ -52,17 +61,25 @@ def group_of(nodeid: str) -> str:
     return file if _folder(file, SLOW_FIRST) not in (*SPREAD, "") else nodeid
 
 
-def _turn(nodeid: str) -> tuple[int, int]:
-    file = nodeid.partition("::")[0]
+def _plane(item: pytest.Item, file: str) -> int:
+    """Returns the index in PLANES of what the test uses, or its length."""
+    if _is_on_real_nodes(file):
+        return 0
+    used = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
+    return next((i for i, plane in enumerate(PLANES) if plane in used or file.startswith(f"{plane}/")), len(PLANES))
+
+
+def _turn(file: str, planes: dict[str, int]) -> tuple[int, int]:
     folder = _folder(file, SLOW_FIRST)
-    return int(not _is_on_real_nodes(file)), SLOW_FIRST.index(folder) if folder else len(SLOW_FIRST)
+    return SLOW_FIRST.index(folder) if folder else len(SLOW_FIRST), planes[file]
 
 
 @functools.cache
 def _is_on_real_nodes(file: str) -> bool:
     """Whether a file, or the conftest of its folder, names the fixture."""
     path = ROOT / file
-    return any(REAL_NODES in each.read_text() for each in (path, path.with_name("conftest.py")) if each.exists())
+    files = [each for each in (path, path.with_name("conftest.py")) if each.exists()]
+    return file.startswith("tests/kubernetes/") and any(REAL_NODES in each.read_text() for each in files)
 
 
 def _folder(file: str, folders: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ from .real_nodes import RealCluster
 
 GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS, "real_nodes": REAL_NODES}
 """The programs that each fixture needs. A test says that it needs one by asking for it, or by a mark of its name."""
+FOLDER = Path(__file__).resolve().parents[1]
 BUILDER = Path(__file__).resolve().parents[3] / "tools/control_plane.py"
+Definition = pytest.FixtureDef[Any]
 
 
 def grade_of(item: pytest.Item) -> Sequence[str]:
@@ -72,7 +75,51 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Remember the fixtures of tests on Kubernetes that have the scope of a session."""
+    value = yield
+    if fixturedef.scope == "session" and _file_of(fixturedef).is_relative_to(FOLDER):
+        request.config.stash.setdefault(_STARTED, []).append((fixturedef, request))
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """End the control planes that the next file does not use: an idle one takes 2 to 10 % of a core.
+
+    A later file that uses one starts it again; `tests/side_by_side.py` puts files with the same one together.
+    """
+    value = yield
+    if nextitem is not None and nextitem.path != item.path:
+        started, names = item.config.stash.get(_STARTED, []), _fixtures_of_file(item.session, nextitem.path)
+        for fixturedef, request in started[::-1]:
+            if fixturedef.argname not in names or not nextitem.path.is_relative_to(_visible_below(fixturedef)):
+                started.remove((fixturedef, request))
+                fixturedef.finish(request)
+    return value
+
+
+def _fixtures_of_file(session: pytest.Session, path: Path) -> set[str]:
+    items = [item for item in session.items if item.path == path]
+    return {name for item in items for name in (*getattr(item, "fixturenames", ()), *grade_of(item))}
+
+
+def _file_of(fixturedef: Definition) -> Path:
+    return Path(fixturedef.func.__code__.co_filename)
+
+
+def _visible_below(fixturedef: Definition) -> Path:
+    """The folder whose tests see the fixture."""
+    file = _file_of(fixturedef)
+    return file.parents[-1] if file == Path(__file__) else file.parent
+
+
 _FAILED = pytest.StashKey[str]()
+_STARTED = pytest.StashKey[list[tuple[Definition, Any]]]()
+"""Fixtures that exist, each with its request, in the order of their starts."""
 
 
 @pytest.fixture(scope="session")
