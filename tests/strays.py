@@ -44,7 +44,7 @@ def assert_none_left(states: list[Path]) -> None:
     while (
         left := {pid: line for state in states for pid, line in living_processes(state).items()}
     ) and time.monotonic() < until:
-        time.sleep(0.01)
+        time.sleep(0.05)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert not left, f"processes left behind: {left}"

@@ -1,4 +1,4 @@
-"""Runs `windlass` as a process with pipes, or in a pseudo-terminal of its own."""
+"""Runs `windlass` in a process: forked with pipes, or started with pipes or in a pseudo-terminal of its own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import cli_forks
 import strays
 
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
@@ -32,10 +33,8 @@ def environment(state: Path, **more: str) -> dict[str, str]:
 
 
 def windlass(state: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a verb to its end, with pipes."""
-    env = environment(state, **options.pop("env", {}))
-    command = [WINDLASS, *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60, **options)
+    """Runs a verb to its end, with pipes and without input."""
+    return cli_forks.run(words, environment(state, **options.pop("env", {})), **options)
 
 
 def ok(state: Path, *words: str, **options: Any) -> str:
@@ -67,6 +66,7 @@ def until(state: Path, condition: str, *words: str) -> Any:
         if it is not None and eval(condition, {"it": it, "all": all, "any": any, "len": len}):  # noqa: S307 - a test's
             return it
         assert time.monotonic() < end, f"never {condition}: {it} {ran.stderr}"
+        time.sleep(0.02)
 
 
 def phase(state: Path, job: str, wanted: str) -> Any:
@@ -87,6 +87,10 @@ def crash(state: Path) -> None:
     """Kills the daemon with SIGKILL."""
     pid = facts(state, "status")["pid"]
     os.kill(pid, signal.SIGKILL)
+    wait_for_end(pid)
+
+
+def wait_for_end(pid: int) -> None:
     end = time.monotonic() + strays.TIMEOUT_S
     while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
         assert time.monotonic() < end

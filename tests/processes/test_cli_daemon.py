@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from supervisor_driver import wait_until
-from terminal import crash, daemon, facts, ok, phase, start, terminal, until, windlass
+from terminal import crash, daemon, facts, ok, phase, start, terminal, until, wait_for_end, windlass
 
 SMALL = ("--local-nodes", "2", "--local-gpus", "2")
 _MOMENTS = random.Random(7).sample(range(400), 8)  # noqa: S311 - moments, not secrets
@@ -112,7 +111,7 @@ def test_down_asks_before_it_cancels(state: Path):
         ok(state, "submit", "--name", "long", "--", "sleep", "100")
         phase(state, "long", "Running")
 
-        ran = windlass(state, "down", stdin=subprocess.DEVNULL)
+        ran = windlass(state, "down")
         assert ran.returncode == 5
         assert "1 job would be cancelled" in ran.stderr
 
@@ -134,6 +133,7 @@ def test_sigterm_ends_the_daemon_and_leaves_its_jobs(state: Path):
         phase(state, "long", "Running")
         os.kill(pid, signal.SIGTERM)
         until(state, "it['kind'] == ''", "status")
+        wait_for_end(pid)
         ok(state, "up", "-d")
         assert facts(state, "status", "long")["attempts"] == 1
 

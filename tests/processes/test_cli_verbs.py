@@ -13,6 +13,8 @@ import pytest
 import yaml
 from terminal import daemon, environment, facts, ok, phase, start, terminal, until, windlass
 
+import strays
+
 SLEEPS = ("--", "sleep", "100")
 
 
@@ -26,10 +28,24 @@ def up(state: Path) -> Iterator[Path]:
 @pytest.fixture
 def crowded(up: Path) -> Path:
     """Three jobs that each request three of the four slots."""
+    return crowd(up)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A running, a waiting and a cancelled job, for tests that change nothing."""
+    state = tmp_path_factory.mktemp("listed") / "state"
+    with daemon(state, "--local-nodes", "1", "--local-gpus", "4"):
+        ok(crowd(state), "cancel", "three")
+        yield state
+    strays.assert_none_left([state])
+
+
+def crowd(state: Path) -> Path:
     for name in ("one", "two", "three"):
-        ok(up, "submit", "--name", name, "-G", "3", *SLEEPS)
-    phase(up, "one", "Running")
-    return up
+        ok(state, "submit", "--name", name, "-G", "3", *SLEEPS)
+    phase(state, "one", "Running")
+    return state
 
 
 def test_the_verb_why_prints_exact_counts_and_holders(crowded: Path):
@@ -60,16 +76,15 @@ def test_the_queue_lists_running_jobs_before_waiting_ones(crowded: Path):
 @pytest.mark.parametrize(
     "words", [("queue",), ("nodes",), ("history",), ("status",), ("status", "one"), ("why", "two"), ("version",)]
 )
-def test_every_listing_is_json_and_yaml_alike(crowded: Path, words: tuple[str, ...]):
-    ok(crowded, "cancel", "three")
-    as_json = json.loads(ok(crowded, *words, "-o", "json"))
-    as_yaml = yaml.safe_load(ok(crowded, *words, "-o", "yaml"))
+def test_every_listing_is_json_and_yaml_alike(listed: Path, words: tuple[str, ...]):
+    as_json = json.loads(ok(listed, *words, "-o", "json"))
+    as_yaml = yaml.safe_load(ok(listed, *words, "-o", "yaml"))
     assert type(as_json) is type(as_yaml)
     if isinstance(as_json, list):
         assert as_json
         assert [list(row) for row in as_json] == [list(row) for row in as_yaml]
-    ok(crowded, *words, "-o", "wide")
-    ok(crowded, *words, "-o", "name")
+    ok(listed, *words, "-o", "wide")
+    ok(listed, *words, "-o", "name")
 
 
 def test_a_table_has_colors_only_on_a_terminal_and_not_with_no_color(crowded: Path):

@@ -32,8 +32,9 @@ adds the names that manifests have. Pods reach each other and services by name. 
 silent, `node.machine.power_off()` ends it.
 
 One control plane serves all tests in a row that use it, and ends before the first file that does not:
-`tidy.clear(api)` removes what a test made. A test that gets a grade by `request.getfixturevalue` carries a mark of its name (`pytest.mark.apiserver`), so that the programs are built
-in time. By hand: `tools/control_plane.py up --nodes 1000`, or `up --real`.
+`tidy.clear(api)` removes what a test made. A test that gets a grade by `request.getfixturevalue` carries a mark of its
+name (`pytest.mark.apiserver`), so that the programs are built in time. By hand: `tools/control_plane.py up --nodes
+1000`, or `up --real`.
 
 Belongs here: programs, processes, keys and fakes that replace a cluster. Nothing here imports Windlass.
 """
