@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import PendingGang, minimum_demands
@@ -11,9 +12,11 @@ from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.placement.empty_cluster_fit import fits_empty, usable_nodes
 from windlass.core.placement.shortage import capacity_verdict, find_shortage, impossible_verdict
-from windlass.core.preemption.victim_search import Eviction
 from windlass.core.queues import admission_gates, quota
 from windlass.core.queues.limits import find_limit
+
+if TYPE_CHECKING:
+    from windlass.core.preemption.victim_search import Eviction
 
 _NAMED = 3
 """Maximum number of gangs that a message names; it counts the others."""

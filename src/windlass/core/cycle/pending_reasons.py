@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from windlass.core.cycle.blocking_reason import eviction_verdict, verdict_of, with_refused_evictions
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.cycle.start_estimation import StartEstimate, estimate_starts, start_bounds
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.reasons import PERMANENT_REASONS, StartCertainty, Verdict
 from windlass.core.queues import admission_gates
 from windlass.core.queues.queue_order import LazyOrder, iterate_by_fair_share
+
+if TYPE_CHECKING:
+    from windlass.core.cycle.start_estimation import StartEstimate
 
 
 class PendingReasons(Mapping[str, Verdict]):
@@ -77,6 +80,8 @@ class PendingReasons(Mapping[str, Verdict]):
     @cached_property
     def _expectations(self) -> dict[str, StartEstimate]:
         """Expected starts: of the gangs whose gates are open, in queue order, and then of the others."""
+        from windlass.core.cycle.start_estimation import estimate_starts, start_bounds  # noqa: PLC0415 - as verdicts
+
         gangs = {gang.id: gang for each in self._classes for gang in each.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
         return estimate_starts(self._cycle, [*in_turn, *gangs.values()], start_bounds(self._cycle))

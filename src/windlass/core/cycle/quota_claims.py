@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from windlass.core.model.gang import PendingGang
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.preemption.preemption_simulation import VictimRelease
-from windlass.core.preemption.victim_search import Eviction, expected_releases
 from windlass.core.queues.quota import blocked_by_claims, claim_queue, exceeds_available
 from windlass.core.queues.usage import QueueUsage
+
+if TYPE_CHECKING:
+    from windlass.core.preemption.preemption_simulation import VictimRelease
+    from windlass.core.preemption.victim_search import Eviction
 
 
 class QuotaClaims:
@@ -49,6 +52,8 @@ class QuotaClaims:
     def claim(self, gang: PendingGang) -> None:
         """Keeps the quota that a blocked gang requests from later gangs."""
         if self.reserved_usage is None:
+            from windlass.core.preemption.victim_search import expected_releases  # noqa: PLC0415 - rarely needed
+
             self.reserved_usage = self._usage.copy()
             releasing = self._snapshot.releasing
             _subtract(self.reserved_usage, expected_releases(self._snapshot, releasing, self._evictions.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from windlass.core.cycle.pending_reasons import PendingReasons
-from windlass.core.cycle.preemptive_sorting import schedule_preemptively
 from windlass.core.cycle.queue_passes import backfill_gaps, start_by_turn
 from windlass.core.cycle.running_changes import RunningChanges
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
@@ -18,14 +17,14 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
 
     Pure: equal snapshots and times give equal plans. `now` in ms.
     """
-    if order_of(snapshot.policy).preemptive:
-        return schedule_preemptively(snapshot, now)[0]
     return schedule_with_cycle(snapshot, now)[0]
 
 
 def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tuple[Plan, SchedulingCycle]:
     """The plan, and the cycle as it ends; `watched` is the id of a gang whose view of the nodes the cycle keeps."""
     if order_of(snapshot.policy).preemptive:
+        from windlass.core.cycle.preemptive_sorting import schedule_preemptively  # noqa: PLC0415 - for research
+
         plan, verdicts = schedule_preemptively(snapshot, now)
         return plan, verdicts.cycle
     cycle = SchedulingCycle(snapshot, now, watched)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.core.cycle.quota_claims import QuotaClaims
 from windlass.core.model.gang import Demand, PendingGang, SortKey, demands_as_placed, total_of
@@ -18,7 +18,6 @@ from windlass.core.nodes.room_bounds import RoomBounds
 from windlass.core.placement.elastic_resizing import place_largest
 from windlass.core.placement.empty_cluster_fit import fits_empty
 from windlass.core.placement.gang_placement import Placed, place
-from windlass.core.preemption.victim_search import Eviction
 from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import find_limit
@@ -28,6 +27,9 @@ from windlass.core.queues.quota import exceeds_maximum, queue_named
 from windlass.core.queues.usage import QueueUsage
 from windlass.core.reservations.release_forecast import EarlyRelease
 from windlass.core.reservations.reservation_profile import ReservationProfile
+
+if TYPE_CHECKING:
+    from windlass.core.preemption.victim_search import Eviction
 
 
 class ReservedNodes(NamedTuple):

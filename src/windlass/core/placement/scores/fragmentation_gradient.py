@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
+from windlass.core.model.gang import Demand
+from windlass.core.model.policy import Policy
+from windlass.core.model.snapshot import Amounts, NodeTable
+from windlass.core.nodes.feasibility import Eligibility
+from windlass.core.placement.scores.node_score import NodeChooser, NodeScore
 
-from windlass.core.placement.scores.fragmentation_score import chooser
-from windlass.core.placement.scores.node_score import NodeScore
+
+def _chooser(policy: Policy, table: NodeTable, free: Amounts, demand: Demand, able: Eligibility) -> NodeChooser | None:
+    from windlass.core.placement.scores import fragmentation_score  # noqa: PLC0415 - most policies do not need it
+
+    return fragmentation_score.chooser(policy, table, free, demand, able, prices=False)
+
 
 SCORE = NodeScore(
     "where fragmentation over the typical demands grows least, then best fit",
-    partial(chooser, prices=False),
+    _chooser,
     uses_typical_demands=True,
 )
