@@ -116,6 +116,7 @@ def main(which: str, state: str, *hand_overs: str) -> None:
     path = machine.path
     found: dict[str, Any] = {"places": len(path.places), "modules": len(path.modules), "returns": path.returns}
     found |= {"names": len(path.names), "missed": sorted(path.missed), "text": repr(path), "code": codes[0]}
+    found["functions"] = [place.function for place in path.places]
     sys.stdout.write(f"\n{json.dumps(found)}\n")
 
 

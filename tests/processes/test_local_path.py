@@ -39,6 +39,9 @@ HAND_OVERS = {
 """By path: the functions at which a stage of it leaves its result for the next one."""
 CODES = {"start": 0, "restart": 3}
 TESTS = Path(__file__).parents[1]
+DESIGN = TESTS.parent / "docs" / "design" / "architecture.md"
+SECTIONS = {"start": "### From the command line to", "restart": "### From a rank's end to"}
+"""By path: the beginning of its section in the design."""
 
 
 def trace(which: str, state: Path, *hand_overs: str) -> SimpleNamespace:
@@ -50,6 +53,13 @@ def trace(which: str, state: Path, *hand_overs: str) -> SimpleNamespace:
     path = SimpleNamespace(**json.loads(done.stdout.splitlines()[-1]))
     assert path.code == CODES[which], done.stderr.decode()
     return path
+
+
+@pytest.mark.parametrize("which", ["start", "restart"])
+def test_the_design_names_each_place_of_the_path(which, tmp_path):
+    path = trace(which, tmp_path, *HAND_OVERS[which])
+    section = DESIGN.read_text().partition(SECTIONS[which])[2].partition("##")[0]
+    assert [name for name in path.functions if f"{name}`" not in section] == [], path.text
 
 
 @pytest.mark.parametrize(("which", "modules", "returns"), [("start", 11, 5), ("restart", 8, 6)])
