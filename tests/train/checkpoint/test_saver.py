@@ -176,7 +176,7 @@ def test_a_committed_checkpoint_is_good_even_if_cleanup_fails(saver, place, monk
     def fails(*_):
         raise ValueError("a name of unknown form")
 
-    monkeypatch.setattr(saver, "_clean_up", fails)
+    monkeypatch.setattr(saver._writer, "_clean_up", fails)
     saver.save(state(), 1, blocking=True)
     assert saver.cost.cleanup_error == "ValueError: a name of unknown form"
     saver.save(state(), 2, blocking=True)

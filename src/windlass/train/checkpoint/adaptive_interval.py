@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from windlass.train.checkpoint.checkpoint_writer import SaveCost
 from windlass.train.checkpoint.optimal_interval import IntervalSuggestion, suggest_interval
 from windlass.train.checkpoint.run_history import RunHistory
 from windlass.train.checkpoint.save_interval import AUTO, SaveInterval
-from windlass.train.checkpoint.saver import SaveCost
 
 _WINDOW_SAVES = 5
 """Number of saves whose median counts: the first one allocates memory, and other traffic slows some of them down."""

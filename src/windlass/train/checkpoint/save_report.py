@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.train.checkpoint.saver import SaveCost
+from windlass.train.checkpoint.checkpoint_writer import SaveCost
 from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError
 
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 10.0, 300.0

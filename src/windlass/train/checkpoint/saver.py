@@ -11,52 +11,24 @@ import json
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from windlass.train.checkpoint import rng_state
-from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
+from windlass.train.checkpoint.checkpoint_writer import CheckpointWriter, SaveCost, SaveRequest
+from windlass.train.checkpoint.rank_group import RankGroup, run_on_first
 from windlass.train.checkpoint.staging import StagingBuffer, StateDict, device_initializer, flatten
-from windlass.train.checkpoint.state_loader import rng_file_name
-from windlass.train.checkpoint.state_writer import tensor_facts, write_file, write_state
 from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, StorageUnusableError
 from windlass.train.checkpoint.store.inventory import candidate_steps, incomplete_folders
-from windlass.train.checkpoint.store.layout import LATEST, folder_of
-from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
-from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
+from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import StorageBackend
 
 _PROBE_NAME = ".windlass"
 _ABANDON_TIMEOUT_S = 0.3
 """Seconds for a writing thread to notice that it is abandoned; otherwise it runs until its next collective fails."""
-
-
-class SaveCost(NamedTuple):
-    """Cost of a save on this rank: seconds that training waited, seconds until it was good, bytes of all ranks."""
-
-    stall: float
-    duration: float
-    size: int
-    cleanup_error: str = ""
-    """Error of removing older checkpoints or of writing `LATEST`; the checkpoint itself is good."""
-
-
-@dataclass(frozen=True, slots=True)
-class _SaveRequest:
-    """A save as one rank starts it. `generators` and the source of `state` are captured before training continues."""
-
-    step: int
-    samples: int
-    mesh: str
-    facts: Mapping[str, Any]
-    generators: bytes
-    state: Future[StateDict]
-    begun: float
-    lowest_rank_names: tuple[str, ...] = ()
-    """Names of values that a forward pass changes, differently on each rank."""
 
 
 class CheckpointSaver:
@@ -83,8 +55,7 @@ class CheckpointSaver:
         """
         self._storage = storage
         self._ranks = ranks
-        self._keep = keep or Retention()
-        self._rank_name = rank_name or str(ranks.rank)
+        self._writer = CheckpointWriter(storage, ranks, keep or Retention(), rank_name or str(ranks.rank))
         self._last = after
         self._stage = StagingBuffer()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint", initializer=device_initializer())
@@ -122,7 +93,7 @@ class CheckpointSaver:
         request = _build_request(copied, step, samples, mesh, facts or {}, begun)
         request = replace(request, lowest_rank_names=tuple(immediate))
         self._staged = request.state
-        self._in_flight = step, self._pool.submit(self._carry_out, request, self._last)
+        self._in_flight = step, self._pool.submit(self._writer.write, request, self._last)
         self._stall = time.monotonic() - begun
         if blocking:
             self.wait()
@@ -190,66 +161,10 @@ class CheckpointSaver:
         whole = flatten(state)
         return _completed_future(whole) if blocking else self._stage.begin(whole, immediate)
 
-    def _carry_out(self, request: _SaveRequest, after: int | None) -> SaveCost:
-        """Write and commit a checkpoint from a copy of the state, in the background."""
-        folder = folder_of(request.step)
-        try:
-            manifest = self._write_and_upload(request, folder, after)
-            sizes = {name: fact.size for name, fact in manifest.files.items()}
-            run_on_first(self._ranks, lambda: self._storage.commit(folder, to_json(manifest), sizes))
-        except BaseException:
-            if self._ranks.is_first:
-                with contextlib.suppress(CheckpointError):
-                    self._storage.discard(folder)
-            raise
-        cleanup_error = ""
-        try:
-            run_on_first(self._ranks, lambda: self._clean_up(folder))
-        except Exception as error:  # noqa: BLE001 - the checkpoint is committed, whatever happens to older ones
-            cleanup_error = str(error)
-        return SaveCost(0.0, time.monotonic() - request.begun, manifest.size, cleanup_error)
-
-    def _write_and_upload(self, request: _SaveRequest, folder: str, after: int | None) -> Manifest:
-        """Write and upload the files of all ranks; return the manifest, which is not committed yet."""
-        storage, ranks = self._storage, self._ranks
-        lowest_rank_names = {name for part in run_on_all(ranks, lambda: _copied_names(request)) for name in part}
-        run_on_first(ranks, lambda: _remove_newer(storage, folder, after))
-        staging = run_on_all(ranks, lambda: storage.staging_directory(folder, ranks.rank))[ranks.rank]
-        try:
-            files, metadata = write_state(ranks, request.state.result(), staging, lowest_rank_names)
-            parts = run_on_all(ranks, lambda: self._upload(request, folder, staging, files))
-        finally:
-            storage.release_staging(staging)
-        return Manifest(
-            step=request.step,
-            samples=request.samples,
-            mesh=request.mesh,
-            world=ranks.size,
-            saved_at=time.time_ns() // 1_000_000,
-            files={name: FileFact(*fact) for part in parts for name, fact in part.items()},
-            tensors=tensor_facts(metadata),
-            facts=request.facts,
-        )
-
-    def _upload(
-        self, request: _SaveRequest, folder: str, staging: Path, files: dict[str, FileFact]
-    ) -> dict[str, FileFact]:
-        """Upload this rank's files, including its generators."""
-        name = rng_file_name(self._rank_name)
-        files = {**files, name: write_file(staging, name, request.generators)}
-        self._storage.upload(folder, staging, {name: fact.size for name, fact in files.items()})
-        return files
-
-    def _clean_up(self, folder: str) -> None:
-        """Update `LATEST` and remove checkpoints beyond the retention; the new checkpoint is good already."""
-        self._storage.write(LATEST, f"{folder}\n".encode())
-        for step in steps_to_prune(candidate_steps(self._storage), self._keep):
-            self._storage.remove(folder_of(step))
-
 
 def _build_request(
     copied: Callable[[], Future[StateDict]], step: int, samples: int, mesh: str, facts: Mapping[str, Any], begun: float
-) -> _SaveRequest:
+) -> SaveRequest:
     """Build the request. An error of this rank alone is kept for the background, where all ranks learn it."""
     copied_facts: dict[str, Any] = {}
     generators = rng_state.capture()  # before other threads start, which share Python's lock
@@ -259,13 +174,7 @@ def _build_request(
     except Exception as error:  # noqa: BLE001
         state = Future()
         state.set_exception(error)
-    return _SaveRequest(step, samples, mesh, copied_facts, generators, state, begun)
-
-
-def _copied_names(request: _SaveRequest) -> tuple[str, ...]:
-    """Return the names that differ by rank; raise the error of the copy."""
-    request.state.result()
-    return request.lowest_rank_names
+    return SaveRequest(step, samples, mesh, copied_facts, generators, state, begun)
 
 
 def _completed_future(state: StateDict) -> Future[StateDict]:
@@ -286,11 +195,3 @@ def _prepare_storage(storage: StorageBackend, after: int | None) -> None:
         )
     for folder in dead:
         storage.remove(folder)
-
-
-def _remove_newer(storage: StorageBackend, folder: str, after: int | None) -> None:
-    """Remove checkpoints newer than the loaded step, because training continues from that step."""
-    for step in candidate_steps(storage):
-        if step > (-1 if after is None else after):
-            storage.remove(folder_of(step))
-    storage.discard(folder)

@@ -2,9 +2,9 @@ import pytest
 
 from windlass.train.checkpoint import adaptive_interval as paces
 from windlass.train.checkpoint.adaptive_interval import AdaptiveInterval, format_span
+from windlass.train.checkpoint.checkpoint_writer import SaveCost
 from windlass.train.checkpoint.run_history import RunHistory, continue_history
 from windlass.train.checkpoint.save_interval import parse_interval
-from windlass.train.checkpoint.saver import SaveCost
 
 
 @pytest.fixture

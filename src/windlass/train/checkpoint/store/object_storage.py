@@ -34,23 +34,6 @@ class ObjectStorage:
     filesystem: Any
     path: str
 
-    @classmethod
-    def at(cls, location: str, package: str) -> ObjectStorage:
-        """Open the store of an address. Raises StorageUnusableError where `package`, or fsspec, is not installed."""
-        try:
-            from fsspec.core import url_to_fs  # noqa: PLC0415 - only where a store is used
-
-            filesystem, path = url_to_fs(location, use_listings_cache=False, skip_instance_cache=True)
-        except ImportError as error:
-            missing = error.name or package or str(error)
-            requirement = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
-            raise StorageUnusableError(f"{location}: {missing} is not installed\npip install {requirement}") from None
-        except ValueError as error:
-            raise StorageUnusableError(
-                f"{location}: {error}\nlocations are folders, s3://bucket/run, gs://… or abfs://…"
-            ) from None
-        return cls(location.rstrip("/"), filesystem, path.rstrip("/"))
-
     def names(self) -> list[str]:
         """Return the names directly inside."""
         return sorted(name for name, _ in self._list("", "listing it"))
@@ -143,6 +126,23 @@ class ObjectStorage:
 
     def _key(self, name: str) -> str:
         return f"{self.path}/{name}".rstrip("/")
+
+
+def open_object_store(location: str, package: str) -> ObjectStorage:
+    """Open the store of an address. Raises StorageUnusableError where `package`, or fsspec, is not installed."""
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - only where a store is used
+
+        filesystem, path = url_to_fs(location, use_listings_cache=False, skip_instance_cache=True)
+    except ImportError as error:
+        missing = error.name or package or str(error)
+        requirement = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
+        raise StorageUnusableError(f"{location}: {missing} is not installed\npip install {requirement}") from None
+    except ValueError as error:
+        raise StorageUnusableError(
+            f"{location}: {error}\nlocations are folders, s3://bucket/run, gs://… or abfs://…"
+        ) from None
+    return ObjectStorage(location.rstrip("/"), filesystem, path.rstrip("/"))
 
 
 def _is_missing(error: BaseException | None) -> bool:

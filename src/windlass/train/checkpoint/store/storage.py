@@ -76,6 +76,6 @@ def open_storage(text: str) -> StorageBackend:
         from windlass.train.checkpoint.store.folder_storage import FolderStorage  # noqa: PLC0415 - only for this kind
 
         return FolderStorage(Path(unquote(urlsplit(text).path) if separator else text).expanduser().absolute())
-    from windlass.train.checkpoint.store.object_storage import ObjectStorage  # noqa: PLC0415 - loads fsspec
+    from windlass.train.checkpoint.store.object_storage import open_object_store  # noqa: PLC0415 - loads fsspec
 
-    return ObjectStorage.at(text, _PACKAGES.get(protocol, ""))
+    return open_object_store(text, _PACKAGES.get(protocol, ""))

@@ -1,0 +1,127 @@
+"""Writes, checks and commits one checkpoint from a copy of the state, in the background thread of every rank.
+
+Every rank takes the same steps in the same order, and learns the errors of all ranks after each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
+from windlass.train.checkpoint.staging import StateDict
+from windlass.train.checkpoint.state_loader import rng_file_name
+from windlass.train.checkpoint.state_writer import tensor_facts, write_file, write_state
+from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.inventory import candidate_steps
+from windlass.train.checkpoint.store.layout import LATEST, folder_of
+from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
+from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
+from windlass.train.checkpoint.store.storage import StorageBackend
+
+
+class SaveCost(NamedTuple):
+    """Cost of a save on this rank: seconds that training waited, seconds until it was good, bytes of all ranks."""
+
+    stall: float
+    duration: float
+    size: int
+    cleanup_error: str = ""
+    """Error of removing older checkpoints or of writing `LATEST`; the checkpoint itself is good."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """A save as one rank starts it. `generators` and the source of `state` are captured before training continues."""
+
+    step: int
+    samples: int
+    mesh: str
+    facts: Mapping[str, Any]
+    generators: bytes
+    state: Future[StateDict]
+    begun: float
+    lowest_rank_names: tuple[str, ...] = ()
+    """Names of values that a forward pass changes, differently on each rank."""
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one storage. `rank_name`: the rank's coordinates, for its generators."""
+
+    def __init__(self, storage: StorageBackend, ranks: RankGroup, keep: Retention, rank_name: str) -> None:
+        self._storage, self._ranks, self._keep, self._rank_name = storage, ranks, keep, rank_name
+
+    def write(self, request: SaveRequest, after: int | None) -> SaveCost:
+        """Write and commit a checkpoint, and remove older ones. `after`: the last saved step; None: there is none."""
+        folder = folder_of(request.step)
+        try:
+            manifest = self._write_and_upload(request, folder, after)
+            sizes = {name: fact.size for name, fact in manifest.files.items()}
+            run_on_first(self._ranks, lambda: self._storage.commit(folder, to_json(manifest), sizes))
+        except BaseException:
+            if self._ranks.is_first:
+                with contextlib.suppress(CheckpointError):
+                    self._storage.discard(folder)
+            raise
+        cleanup_error = ""
+        try:
+            run_on_first(self._ranks, lambda: self._clean_up(folder))
+        except Exception as error:  # noqa: BLE001 - the checkpoint is committed, whatever happens to older ones
+            cleanup_error = str(error)
+        return SaveCost(0.0, time.monotonic() - request.begun, manifest.size, cleanup_error)
+
+    def _write_and_upload(self, request: SaveRequest, folder: str, after: int | None) -> Manifest:
+        """Write and upload the files of all ranks; return the manifest, which is not committed yet."""
+        storage, ranks = self._storage, self._ranks
+        lowest_rank_names = {name for part in run_on_all(ranks, lambda: _copied_names(request)) for name in part}
+        run_on_first(ranks, lambda: _remove_newer(storage, folder, after))
+        staging = run_on_all(ranks, lambda: storage.staging_directory(folder, ranks.rank))[ranks.rank]
+        try:
+            files, metadata = write_state(ranks, request.state.result(), staging, lowest_rank_names)
+            parts = run_on_all(ranks, lambda: self._upload(request, folder, staging, files))
+        finally:
+            storage.release_staging(staging)
+        return Manifest(
+            step=request.step,
+            samples=request.samples,
+            mesh=request.mesh,
+            world=ranks.size,
+            saved_at=time.time_ns() // 1_000_000,
+            files={name: FileFact(*fact) for part in parts for name, fact in part.items()},
+            tensors=tensor_facts(metadata),
+            facts=request.facts,
+        )
+
+    def _upload(
+        self, request: SaveRequest, folder: str, staging: Path, files: dict[str, FileFact]
+    ) -> dict[str, FileFact]:
+        """Upload this rank's files, including its generators."""
+        name = rng_file_name(self._rank_name)
+        files = {**files, name: write_file(staging, name, request.generators)}
+        self._storage.upload(folder, staging, {name: fact.size for name, fact in files.items()})
+        return files
+
+    def _clean_up(self, folder: str) -> None:
+        """Update `LATEST` and remove checkpoints beyond the retention; the new checkpoint is good already."""
+        self._storage.write(LATEST, f"{folder}\n".encode())
+        for step in steps_to_prune(candidate_steps(self._storage), self._keep):
+            self._storage.remove(folder_of(step))
+
+
+def _copied_names(request: SaveRequest) -> tuple[str, ...]:
+    """Return the names that differ by rank; raise the error of the copy."""
+    request.state.result()
+    return request.lowest_rank_names
+
+
+def _remove_newer(storage: StorageBackend, folder: str, after: int | None) -> None:
+    """Remove checkpoints newer than the loaded step, because training continues from that step."""
+    for step in candidate_steps(storage):
+        if step > (-1 if after is None else after):
+            storage.remove(folder_of(step))
+    storage.discard(folder)
