@@ -1,4 +1,4 @@
-"""Protocol of the API's data source: queries of a backend beside the state of its controller."""
+"""Protocols of the API's data source, beside the state of a controller: facts of its backend, and records of jobs."""
 
 from __future__ import annotations
 
@@ -15,38 +15,11 @@ from windlass.server.job_filter import JobFilter
 SnapshotFilter: TypeAlias = Callable[[Snapshot], Snapshot]
 
 
-class DataSource(Protocol):
-    """Protocol of the API's data source. Methods raise ApiError, BackendError.
+class JobRecords(Protocol):
+    """Jobs, ended or not, with their ranks and transitions. Methods raise ApiError, BackendError.
 
     Queries that may need a database are coroutines.
     """
-
-    def now(self) -> int:
-        """Time of the backend's clock: milliseconds since the epoch."""
-
-    def location(self) -> str:
-        """Location of the state: a folder, or the address of an API server."""
-
-    def cluster(self) -> str:
-        """Description of the cluster in one line."""
-
-    def trouble(self) -> str:
-        """Part of the state that cannot be read or written at present; empty if there is none."""
-
-    def redact(self, job: Job) -> Job:
-        """The job without fields that not every user of the API may see."""
-
-    def is_declared(self, reservation: Reservation) -> bool:
-        """Whether the cluster's description declares the reservation, so that `windlass reserve` cannot delete it."""
-
-    def rank_resources(self, state: JobState, tasks: Sequence[Any]) -> list[str]:
-        """Description of the threads and devices of the job's ranks, in lines."""
-
-    def without_others(self) -> SnapshotFilter:
-        """A function that removes external pods from a snapshot, to tell whether a job can ever run."""
-
-    def held_jobs(self) -> Sequence[JobState]:
-        """Jobs that the controller does not know yet, because an object that they need is missing."""
 
     async def wait_for_commit(self) -> None:
         """Waits until the controller's decisions are committed: commits may take time."""
@@ -74,3 +47,38 @@ class DataSource(Protocol):
 
     async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
         """Transitions after event number `after` with their numbers, oldest first. No ids: of all jobs."""
+
+
+class DataSource(Protocol):
+    """Facts of a backend, and its job records. Methods raise ApiError, BackendError."""
+
+    @property
+    def records(self) -> JobRecords:
+        """The jobs of the backend."""
+
+    def now(self) -> int:
+        """Time of the backend's clock: milliseconds since the epoch."""
+
+    def location(self) -> str:
+        """Location of the state: a folder, or the address of an API server."""
+
+    def cluster(self) -> str:
+        """Description of the cluster in one line."""
+
+    def trouble(self) -> str:
+        """Part of the state that cannot be read or written at present; empty if there is none."""
+
+    def redact(self, job: Job) -> Job:
+        """The job without fields that not every user of the API may see."""
+
+    def is_declared(self, reservation: Reservation) -> bool:
+        """Whether the cluster's description declares the reservation, so that `windlass reserve` cannot delete it."""
+
+    def rank_resources(self, state: JobState, tasks: Sequence[Any]) -> list[str]:
+        """Description of the threads and devices of the job's ranks, in lines."""
+
+    def without_others(self) -> SnapshotFilter:
+        """A function that removes external pods from a snapshot, to tell whether a job can ever run."""
+
+    def held_jobs(self) -> Sequence[JobState]:
+        """Jobs that the controller does not know yet, because an object that they need is missing."""

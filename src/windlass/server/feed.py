@@ -13,7 +13,7 @@ from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.server import views
-from windlass.server.data_source import DataSource
+from windlass.server.data_source import JobRecords
 from windlass.server.job_lookup import JobLookup, is_pending
 from windlass.server.views import Json
 
@@ -63,8 +63,8 @@ class EventFeed(Observer):
 class FollowedEvents:
     """Event streams of jobs: transitions, changed reasons and ends. Methods raise ApiError, BackendError."""
 
-    def __init__(self, controller: Controller, source: DataSource, feed: EventFeed, jobs: JobLookup) -> None:
-        self._controller, self._source, self._feed, self._jobs = controller, source, feed, jobs
+    def __init__(self, controller: Controller, records: JobRecords, feed: EventFeed, jobs: JobLookup) -> None:
+        self._controller, self._records, self._feed, self._jobs = controller, records, feed, jobs
 
     async def follow(self, names: str, after: int) -> AsyncIterator[Json]:
         """Events of jobs and arrays after number `after`, until all have ended. `names`: by commas; empty for all."""
@@ -79,7 +79,7 @@ class FollowedEvents:
             while not self._feed.closed:
                 news.clear()
                 ends = [state for job_id in sorted(ids - ended) if _has_ended(state := await self._jobs.state(job_id))]
-                for number, transition in await self._source.events(after, ids):
+                for number, transition in await self._records.events(after, ids):
                     after = number
                     yield {"type": "transition", "number": number, **msgspec.to_builtins(transition)}
                 for event in self._changed_verdicts(ids, sent):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from windlass.controller.controller import Controller
 from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.server import views
-from windlass.server.data_source import DataSource
+from windlass.server.data_source import JobRecords
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.views import Json, PendingStatus
 
@@ -15,17 +15,17 @@ from windlass.server.views import Json, PendingStatus
 class JobLookup:
     """Lookup of jobs in a controller and in its backend. Methods raise ApiError, BackendError."""
 
-    def __init__(self, controller: Controller, source: DataSource) -> None:
-        self._controller, self._source = controller, source
+    def __init__(self, controller: Controller, records: JobRecords) -> None:
+        self._controller, self._records = controller, records
 
     async def ids(self, name: str) -> list[str]:
         """Ids of the jobs that a name or id means: one, or an array's members."""
-        return await self._source.ids(name)
+        return await self._records.ids(name)
 
     async def state(self, job_id: str) -> JobState:
         """The current, committed state of a job."""
-        await self._source.wait_for_commit()
-        state = self._controller.states.get(job_id) or await self._source.job(job_id)
+        await self._records.wait_for_commit()
+        state = self._controller.states.get(job_id) or await self._records.job(job_id)
         if state is None:
             raise ApiError(ErrorCode.NO_SUCH_JOB, f"{job_id} is no longer recorded")
         return state

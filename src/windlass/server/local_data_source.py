@@ -28,47 +28,11 @@ def resolve_name(records: StateReader, name: str) -> list[str]:
     return [found] if records.job(found) else name_resolution.array_members(records, found)
 
 
-class LocalDataSource:
-    """The interface `data_source.DataSource` for a state folder."""
+class LocalJobRecords:
+    """The interface `data_source.JobRecords` for a state folder."""
 
     def __init__(self, backend: LocalBackend) -> None:
         self._backend = backend
-
-    def now(self) -> int:
-        """Time of the backend's clock, in ms."""
-        return self._backend.now()
-
-    def location(self) -> str:
-        """Path of the state folder."""
-        return str(self._backend.paths.root)
-
-    def cluster(self) -> str:
-        """Description of the found or declared nodes."""
-        return self._backend.cluster.text
-
-    def trouble(self) -> str:
-        """Empty: failed commits are reported by the feed."""
-        return ""
-
-    def redact(self, job: Job) -> Job:
-        """The whole job: only the user of the state folder can connect to the socket."""
-        return job
-
-    def is_declared(self, reservation: Reservation) -> bool:
-        """Whether a reservation comes from the cluster file and not from `windlass reserve`."""
-        return all(each.name != reservation.name for each in self._backend.reservations)
-
-    def rank_resources(self, state: JobState, tasks: Sequence[Task]) -> list[str]:
-        """Lines on threads and devices."""
-        return describe_rank_resources(state, tasks, self._backend.cluster)
-
-    def without_others(self) -> SnapshotFilter:
-        """The snapshot itself: only our jobs use declared nodes."""
-        return lambda snapshot: snapshot
-
-    def held_jobs(self) -> Sequence[JobState]:
-        """Empty: the controller knows every job."""
-        return ()
 
     async def wait_for_commit(self) -> None:
         """Returns at once: a commit blocks the loop, so every query comes after it."""
@@ -105,3 +69,47 @@ class LocalDataSource:
     async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
         """Numbered transitions; see `StateReader.events`."""
         return self._backend.store.events(after, job_ids)
+
+
+class LocalDataSource:
+    """The interface `data_source.DataSource` for a state folder."""
+
+    def __init__(self, backend: LocalBackend) -> None:
+        self._backend = backend
+        self.records = LocalJobRecords(backend)
+
+    def now(self) -> int:
+        """Time of the backend's clock, in ms."""
+        return self._backend.now()
+
+    def location(self) -> str:
+        """Path of the state folder."""
+        return str(self._backend.paths.root)
+
+    def cluster(self) -> str:
+        """Description of the found or declared nodes."""
+        return self._backend.cluster.text
+
+    def trouble(self) -> str:
+        """Empty: failed commits are reported by the feed."""
+        return ""
+
+    def redact(self, job: Job) -> Job:
+        """The whole job: only the user of the state folder can connect to the socket."""
+        return job
+
+    def is_declared(self, reservation: Reservation) -> bool:
+        """Whether a reservation comes from the cluster file and not from `windlass reserve`."""
+        return all(each.name != reservation.name for each in self._backend.reservations)
+
+    def rank_resources(self, state: JobState, tasks: Sequence[Task]) -> list[str]:
+        """Lines on threads and devices."""
+        return describe_rank_resources(state, tasks, self._backend.cluster)
+
+    def without_others(self) -> SnapshotFilter:
+        """The snapshot itself: only our jobs use declared nodes."""
+        return lambda snapshot: snapshot
+
+    def held_jobs(self) -> Sequence[JobState]:
+        """Empty: the controller knows every job."""
+        return ()

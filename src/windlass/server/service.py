@@ -39,9 +39,9 @@ class Service:
         self._feed = feed
         self.kind = kind
         self._began = source.now()
-        self.lookup = JobLookup(controller, source)
+        self.lookup = JobLookup(controller, source.records)
         self.scheduler = SchedulerQueries(controller, source, self.lookup)
-        self.events = FollowedEvents(controller, source, feed, self.lookup)
+        self.events = FollowedEvents(controller, source.records, feed, self.lookup)
 
     def ping(self) -> Json:
         """Version, process and cluster of the controller, with counts of jobs."""
@@ -76,7 +76,7 @@ class Service:
         chosen.sort(key=lambda state: listing_order(state, positions))
         if job_filter.ended and len(chosen) < limit:
             known = {state.id for state in chosen}
-            ended = await self._source.ended(job_filter, limit)
+            ended = await self._source.records.ended(job_filter, limit)
             chosen += [state for state in ended if state.id not in known]
         chosen = chosen[:limit]
         lines = [self.lookup.line(state, positions) for state in chosen]
@@ -87,7 +87,7 @@ class Service:
     async def _progress(self, state: JobState) -> Json | None:
         if state.status.phase not in HOLDING:
             return None
-        return summarize_progress(self._source.ranks_seen(state, await self._source.tasks(state.id)))
+        return summarize_progress(self._source.records.ranks_seen(state, await self._source.records.tasks(state.id)))
 
     async def job(self, name: str) -> Json:
         """All details of a job, or the lines of an array's members."""
@@ -96,10 +96,11 @@ class Service:
         if len(states) > 1:
             return {"id": name, "members": [self.lookup.line(state, positions) for state in states]}
         state = states[0]
-        tasks, transitions = await self._source.tasks(state.id), await self._source.transitions(state.id)
+        records = self._source.records
+        tasks, transitions = await records.tasks(state.id), await records.transitions(state.id)
         resources = self._source.rank_resources(state, tasks)
         state = replace(state, job=self._source.redact(state.job))
-        seen = summarize_progress(self._source.ranks_seen(state, tasks))
+        seen = summarize_progress(records.ranks_seen(state, tasks))
         return {
             **views.job_details(state, self.lookup.pending_status(state, positions), tasks, transitions, resources),
             "progress": seen,
@@ -123,7 +124,7 @@ class Service:
 
     async def history(self, filters: Filters) -> list[Json]:
         """Ended jobs, the last first. Filters: name, user, since (ms), limit."""
-        states = await self._source.history(
+        states = await self._source.records.history(
             name=filters.get("name", ""),
             user=filters.get("user", ""),
             since=_number(filters, "since", 0),

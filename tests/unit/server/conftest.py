@@ -91,7 +91,7 @@ class FakeBackend:
         promise = asyncio.get_running_loop().create_future()
         if isinstance(event, JobArrived) and origin is not None:
             self._origins[event.job_id] = origin
-        self._inbox.put(event, promise)
+        self._inbox.put(event, promise=promise)
         return promise
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.server.app import application
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
-from windlass.server.operator.cluster_data_source import ClusterDataSource
+from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.read_only_actions import ReadOnlyActions
 from windlass.server.service import Service
@@ -50,12 +50,12 @@ def operator_application(
     return Starlette(routes=[*(Route(path, what, methods=["GET"]) for path, what in probes), Mount("/", answer)])
 
 
-def cluster_api(service: Service, source: ClusterDataSource) -> Starlette:
+def cluster_api(service: Service, records: ClusterJobRecords) -> Starlette:
     """The API of `server.app` for a cluster, and the recorded logs."""
 
     async def logs(request: Request) -> Response:
         ids = await service.lookup.ids(request.path_params["name"])
-        found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await source.logs(job_id)]
+        found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await records.logs(job_id)]
         return _json({"logs": found})
 
     return application(service, ReadOnlyActions(), [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])

@@ -1,48 +1,29 @@
-"""The API's data source for a cluster: objects and pods first, history for jobs whose objects are gone."""
+"""The API's data source for a cluster: facts of its nodes and of its state."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
-from windlass.backends.port import Transition
-from windlass.controller.controller import Controller
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.status import TERMINAL, JobState
+from windlass.core.model.status import JobState
 from windlass.server.data_source import SnapshotFilter
-from windlass.server.job_filter import JobFilter
-from windlass.server.operator import job_names
-from windlass.server.operator.history.databases import HistoryError
-from windlass.server.operator.history.entries import StoredLog
+from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.history.store import JobHistory
-from windlass.server.operator.members import list_members
-from windlass.server.operator.ongoing_commit import OngoingCommit
-from windlass.server.operator.pod_tasks import PodTask, merge_tasks
+from windlass.server.operator.pod_tasks import PodTask
 
-T = TypeVar("T")
 _HIDDEN = "(hidden)"
 
 
 class ClusterDataSource:
-    """The interface `data_source.DataSource` for a cluster.
+    """The interface `data_source.DataSource` for a cluster."""
 
-    A job is shown as it was last committed. When the database of history does not answer, queries of a job return what
-    its objects contain, and queries of history raise HistoryError.
-    """
-
-    def __init__(
-        self,
-        controller: Controller,
-        backend: KubernetesBackend,
-        history: JobHistory,
-        commit: OngoingCommit,
-    ) -> None:
-        self._controller, self._backend, self._history = controller, backend, history
-        self._commit = commit
+    def __init__(self, backend: KubernetesBackend, history: JobHistory, records: ClusterJobRecords) -> None:
+        self._backend, self._history = backend, history
+        self.records = records
 
     def now(self) -> int:
         """Time of the backend's clock, in ms."""
@@ -82,127 +63,3 @@ class ClusterDataSource:
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""
         return [gang.state for gang in self._backend.jobs if gang.fit.waiting_reason]
-
-    # --- jobs --------------------------------------------------------------------------------
-
-    async def wait_for_commit(self) -> None:
-        """Waits until no commit is under way."""
-        await self._commit.wait()
-
-    async def ids(self, name: str) -> list[str]:
-        """The id itself, an array's jobs, or the only id with this end, existing or recorded. Raises ApiError.
-
-        Of several existing jobs of a name the living one is meant; if none lives, the latest.
-        """
-        text = job_names.normalize_name(name)
-        here = {gang.id: gang.state for gang in self._backend.jobs} | self._controller.states
-        if members := [state.id for state in here.values() if _is_of(state.id, state.job, text)]:
-            return members
-        if found := job_names.find_candidates(text, here):
-            return [job_names.choose_only(text, found)]
-        called = _prefer_living([state for state in here.values() if state.job.name == text])
-        recorded = [] if called else await self._from_history(self._history.ids(text), [])
-        if found := called or job_names.find_candidates(text, recorded) or (recorded if "/" not in text else []):
-            return [job_names.choose_only(text, sorted(found))]
-        raise job_names.unknown_job(text, [*here, *await self._from_history(self._history.names(), [])])
-
-    async def job(self, job_id: str) -> JobState | None:
-        """The job's state by its object, else by history."""
-        return self._here(job_id) or await self._from_history(self._history.job(job_id), None)
-
-    async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
-        """Ended jobs, the latest created first."""
-        query = job_filter.query(TERMINAL)
-        if query is None:
-            return []
-        here = [state for state in self._ended() if job_filter.has(state)]
-        found = _each_once([*here, *await self._history.jobs(query, limit)])
-        return sorted(found, key=lambda state: -state.status.created_at)[:limit]
-
-    async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
-        """Ended jobs, the last to end first."""
-        fields = {key: value for key, value in (("name", name), ("user", user)) if value}
-        here = [state for state in self._ended() if _matches(state, fields) and _end(state) >= since]
-        recorded = await self._history.ended(name=name, user=user, since=since, limit=limit)
-        return sorted(_each_once([*here, *recorded]), key=lambda state: -_end(state))[:limit]
-
-    # --- one job --------------------------------------------------------------------------------
-
-    async def tasks(self, job_id: str) -> Sequence[PodTask]:
-        """Existing and recorded pods."""
-        state = await self._state(job_id)
-        if state is None:
-            return []
-        seen = [task for task, _ in list_members(self._backend, state)]
-        return merge_tasks(await self._from_history(self._history.tasks(job_id, state.status.created_at), []), seen)
-
-    def ranks_seen(self, state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
-        """Heartbeats and reports of the agents in the job's pods."""
-        gang = self._backend.jobs.get(state.id)
-        return self._backend.agents.ranks_seen(gang) if gang is not None else []
-
-    async def transitions(self, job_id: str) -> Sequence[Transition]:
-        """Transitions, oldest first."""
-        state = await self._state(job_id)
-        if state is None:
-            return []
-        return await self._from_history(self._history.transitions(job_id, state.status.created_at), [])
-
-    async def logs(self, job_id: str) -> Sequence[StoredLog]:
-        """Recorded logs of ended pods. Raises HistoryError."""
-        state = await self._state(job_id)
-        return [] if state is None else await self._history.logs(job_id, state.status.created_at)
-
-    async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
-        """See `JobHistory.events`."""
-        return await self._from_history(self._history.events(after, job_ids), [])
-
-    # --- lookups ----------------------------------------------------------------------------------
-
-    async def _state(self, job_id: str) -> JobState | None:
-        return self._controller.states.get(job_id) or await self.job(job_id)
-
-    def _here(self, job_id: str) -> JobState | None:
-        gang = self._backend.jobs.get(job_id)
-        return gang.state if gang is not None and (gang.stored is not None or gang.fit.waiting_reason) else None
-
-    def _ended(self) -> list[JobState]:
-        """Ended jobs whose objects still exist."""
-        states = (gang.state for gang in self._backend.jobs if gang.stored is not None)
-        return [state for state in states if state.status.phase in TERMINAL]
-
-    async def _from_history(self, question: Awaitable[T], otherwise: T) -> T:
-        try:
-            return await question
-        except HistoryError:  # the writer of history reports it
-            return otherwise
-
-
-def _is_of(job_id: str, job: Job, array: str) -> bool:
-    """Whether a job belongs to an array, named with or without the namespace."""
-    if job.array is None:
-        return False
-    return array in (job.array.array_id, f"{job_id.partition('/')[0]}/{job.array.array_id}")
-
-
-def _prefer_living(named: Sequence[JobState]) -> list[str]:
-    """Ids of the living ones among jobs of one name; if none lives, of the latest."""
-    living = [state.id for state in named if state.status.phase not in TERMINAL]
-    return living or [state.id for state in sorted(named, key=lambda state: state.status.created_at)[-1:]]
-
-
-def _matches(state: JobState, fields: Mapping[str, str]) -> bool:
-    values = {"name": state.job.name, "user": state.job.user}
-    return all(values[key] == value for key, value in fields.items())
-
-
-def _each_once(states: Iterable[JobState]) -> list[JobState]:
-    """The first state of each job."""
-    found: dict[tuple[str, int], JobState] = {}
-    for state in states:
-        found.setdefault((state.id, state.status.created_at), state)
-    return list(found.values())
-
-
-def _end(state: JobState) -> int:
-    return state.status.finished_at or 0

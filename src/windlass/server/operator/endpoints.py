@@ -18,6 +18,7 @@ from windlass.core.model.status import JobState
 from windlass.server.feed import EventFeed
 from windlass.server.operator.app import cluster_api, operator_application
 from windlass.server.operator.cluster_data_source import ClusterDataSource
+from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
@@ -53,9 +54,10 @@ class Endpoints:
         recorder.record_recovery(recovered)
         self._metrics.sizes["logs to read"] = lambda: recorder.pending_reads
         commit = OngoingCommit()
-        source = ClusterDataSource(controller, backend, self._history, commit)
+        records = ClusterJobRecords(controller, backend, self._history, commit)
+        source = ClusterDataSource(backend, self._history, records)
         self._controller = controller
-        self._api = cluster_api(Service(controller, source, self._feed, "operator"), source)
+        self._api = cluster_api(Service(controller, source, self._feed, "operator"), records)
         self._metrics.leading = True
         return recorder, TurnTimer(self._metrics, lambda: controller.decision), self._feed, commit
 
