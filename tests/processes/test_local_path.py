@@ -1,6 +1,6 @@
 """The paths of a job in the code of this machine's backend stay short: to its first rank, and to a rank's next start.
 
-`code_path` says what a place is; `local_path` runs the job.
+`code_path` says what a place is; `local_path` runs the job, `agent_path` an agent with two ranks.
 """
 
 import json
@@ -35,18 +35,25 @@ HAND_OVERS = {
         "spawn_message",
         "Spawner.start",
     ),
+    "agent": ("RankReports.send", "step", "RankProcesses.send_signal", "ForkServerClient.run"),
 }
 """By path: the functions at which a stage of it leaves its result for the next one."""
-CODES = {"start": 0, "restart": 3}
+CODES = {"start": 0, "restart": 3, "agent": 0}
+SCRIPTS = {"start": ("local_path.py", "start"), "restart": ("local_path.py", "restart"), "agent": ("agent_path.py",)}
 TESTS = Path(__file__).parents[1]
 DESIGN = TESTS.parent / "docs" / "design" / "architecture.md"
-SECTIONS = {"start": "### From the command line to", "restart": "### From a rank's end to"}
+SECTIONS = {
+    "start": "### From the command line to",
+    "restart": "### From a rank's end to its next start, on this machine",
+    "agent": "### From a rank's end to its next start, in an agent",
+}
 """By path: the beginning of its section in the design."""
 
 
 def trace(which: str, state: Path, *hand_overs: str) -> SimpleNamespace:
     """The counts of a path, its places as text, and the hand-overs that were not called."""
-    command = [sys.executable, TESTS / "processes" / "local_path.py", which, state, *hand_overs]
+    script, *words = SCRIPTS[which]
+    command = [sys.executable, TESTS / "processes" / script, *words, state, *hand_overs]
     variables = {"PYTHONPATH": str(TESTS), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, env=variables, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
@@ -55,15 +62,15 @@ def trace(which: str, state: Path, *hand_overs: str) -> SimpleNamespace:
     return path
 
 
-@pytest.mark.parametrize("which", ["start", "restart"])
+@pytest.mark.parametrize("which", SCRIPTS)
 def test_the_design_names_each_place_of_the_path(which, tmp_path):
     path = trace(which, tmp_path, *HAND_OVERS[which])
     section = DESIGN.read_text().partition(SECTIONS[which])[2].partition("##")[0]
     assert [name for name in path.functions if f"{name}`" not in section] == [], path.text
 
 
-@pytest.mark.parametrize(("which", "modules", "returns"), [("start", 11, 5), ("restart", 8, 6)])
-def test_the_path_of_a_job_to_the_start_of_its_rank_is_short(which, modules, returns, tmp_path):
+@pytest.mark.parametrize(("which", "modules", "returns"), [("start", 11, 5), ("restart", 8, 6), ("agent", 10, 5)])
+def test_a_path_to_the_start_of_a_rank_is_short(which, modules, returns, tmp_path):
     path = trace(which, tmp_path, *HAND_OVERS[which])
     assert path.missed == []
     assert path.places <= 20, path.text

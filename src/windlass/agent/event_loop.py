@@ -65,7 +65,10 @@ class EventLoop:
             for key, _ in self._selector.select(self._time_left()):
                 if key.fd in self._selector.get_map():  # else an earlier call of this round has removed it
                     key.data()
-            self._call_due_timers()
+            while self._timers and self._timers[0][0] <= time.monotonic():
+                _, _, timer = heapq.heappop(self._timers)
+                if timer.call is not None:
+                    timer.call()
 
     def on_signals(self, signums: Iterable[int], call: Callable[[int], None]) -> None:
         """Calls back with each of these signals, from the loop instead of between two arbitrary instructions."""
@@ -86,9 +89,3 @@ class EventLoop:
         while self._timers and self._timers[0][2].call is None:
             heapq.heappop(self._timers)
         return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
-
-    def _call_due_timers(self) -> None:
-        while self._timers and self._timers[0][0] <= time.monotonic():
-            _, _, timer = heapq.heappop(self._timers)
-            if timer.call is not None:
-                timer.call()

@@ -108,10 +108,7 @@ class Node:
     def start(self, generation, ranks, *, nodes=1, me=0, keep=False):
         members = tuple(wire.MemberNode(f"n{at}", "10.0.0.1", ranks if at == me else 1) for at in range(nodes))
         membership = wire.Membership(generation, members, 4000, me=me)
-        if keep:
-            self.local.reform(membership, None, "rank 9 killed")
-        else:
-            self.local.start(membership, None)
+        self.local.start(membership, None, keep=keep, reason="rank 9 killed" if keep else "")
         self.clock.advance()
 
     def greet(self, *ranks):

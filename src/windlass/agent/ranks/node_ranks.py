@@ -74,13 +74,17 @@ class NodeRanks:
 
     # --- requests ------------------------------------------------------------------------------------
 
-    def start(self, membership: wire.Membership, listener: socket.socket | None) -> None:
-        """Starts this node's ranks, and the store where `listener` is given."""
-        self._start.start(membership, listener, survivors=False)
+    def start(
+        self, membership: wire.Membership, listener: socket.socket | None, *, keep: bool = False, reason: str = ""
+    ) -> None:
+        """Starts this node's ranks, and the store where `listener` is given.
 
-    def reform(self, membership: wire.Membership, listener: socket.socket | None, reason: str) -> None:
-        """Sends running ranks a new membership, and starts a new rank for each lost one."""
-        self._start.reform(membership, listener, reason)
+        `keep`: running ranks go on with the new membership, because of `reason`, and only lost ones are started.
+        """
+        if keep:
+            self._start.reform(membership, listener, reason)
+        else:
+            self._start.start(membership, listener, survivors=False)
 
     def stop(self, generation: int, reason: str, *, graceful: bool = False, signum: int = signal.SIGTERM) -> None:
         """Stops the ranks of this generation. Reports RanksStopped, at once if there are none.

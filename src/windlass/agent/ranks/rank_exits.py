@@ -30,23 +30,13 @@ class RankExitHandler:
             self._parts.processes.forget_store()
             if not self._parts.table.is_stopping:
                 self._parts.reports.fail(wire.RankExitCode.RETRY, "the store has ended")
-        elif (rank := self._parts.table.ranks.get(process_id)) is not None:
-            if rank.replaced and code and not self._parts.table.is_stopping:
-                self._start.replace(process_id)
-            else:
-                self._on_rank_exit(rank, code, at)
-
-    def on_fork_server_lost(self) -> None:
-        """Treats all ranks as killed: they are killed with the fork server."""
-        for rank in self._parts.table.ranks.values():
-            rank.code = -signal.SIGKILL if rank.code is None else rank.code
-        code = self._parts.processes.restart_fork_server()
-        if self._parts.table.is_stopping:
-            self._stop.finish_if_stopped()
-        elif self._parts.table.membership is not None:
-            self._parts.reports.fail(code, "the process that ranks are forked from is gone")
-
-    def _on_rank_exit(self, rank: NodeRank, code: int, at: float) -> None:
+            return
+        rank = self._parts.table.ranks.get(process_id)
+        if rank is None:
+            return
+        if rank.replaced and code and not self._parts.table.is_stopping:
+            self._start.replace(process_id)
+            return
         rank.code = code
         self._parts.status_file.record_end(rank.number, code)
         self._parts.messages.forget_rank(rank.number)
@@ -57,6 +47,16 @@ class RankExitHandler:
         elif not self._parts.table.alive():
             self._output.drain()
             self._parts.reports.send(RanksSucceeded("", self._parts.table.generation))
+
+    def on_fork_server_lost(self) -> None:
+        """Treats all ranks as killed: they are killed with the fork server."""
+        for rank in self._parts.table.ranks.values():
+            rank.code = -signal.SIGKILL if rank.code is None else rank.code
+        code = self._parts.processes.restart_fork_server()
+        if self._parts.table.is_stopping:
+            self._stop.finish_if_stopped()
+        elif self._parts.table.membership is not None:
+            self._parts.reports.fail(code, "the process that ranks are forked from is gone")
 
     def _on_rank_failure(self, rank: NodeRank, code: int, at: float) -> None:
         generation = self._parts.table.generation

@@ -23,7 +23,7 @@ from windlass.agent.rank_events import RankEvent, RankFailed, RanksStopped, Rank
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import sockets
 from windlass.agent.rendezvous.connection import AgentConnection, Message
-from windlass.agent.rendezvous.leader import dump_stacks, start_ranks
+from windlass.agent.rendezvous.leader import dump_stacks
 from windlass.agent.rendezvous.state_machine import EndRun
 
 _BEAT_INTERVAL_S = 2.0
@@ -193,7 +193,7 @@ class ControllerClient:
             return
         self._newest, self._outcome, self._last_report = membership.generation, None, None
         listener = self._take_listener(membership)
-        start_ranks(self._ranks, membership, listener, keep=order["keep"], reason=order["reason"])
+        self._ranks.start(membership, listener, keep=order["keep"], reason=order["reason"])
 
     def _take_listener(self, membership: wire.Membership) -> socket.socket | None:
         """The socket of the store if it is on this node; reports the port of the next generation's."""

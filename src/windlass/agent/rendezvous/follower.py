@@ -16,7 +16,7 @@ from windlass.agent.options import Options, RendezvousOptions
 from windlass.agent.rank_events import RankEvent, message_of
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous.connection import AgentConnection, Message
-from windlass.agent.rendezvous.leader import dump_stacks, start_ranks
+from windlass.agent.rendezvous.leader import dump_stacks
 from windlass.agent.rendezvous.leader_search import Endpoint, LeaderSearch
 from windlass.agent.rendezvous.role_changes import RoleChanges
 from windlass.agent.rendezvous.roster import Roster
@@ -123,7 +123,7 @@ class Follower:
         membership = wire.decode(json.dumps(message["membership"]).encode())
         assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
         self._roster.me = self._roster.me._replace(generation=membership.generation)
-        start_ranks(self._ranks, membership, None, keep=message["keep"], reason=message["reason"])
+        self._ranks.start(membership, None, keep=message["keep"], reason=message["reason"])
 
     def _on_redirection(self, connection: AgentConnection, message: Message) -> None:
         connection.close()

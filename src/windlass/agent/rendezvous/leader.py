@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from typing import Any, Callable, Protocol
 
 from windlass import wire
 from windlass.agent import hang_detection, messages
 from windlass.agent.event_loop import DelayedCall, EventLoop
-from windlass.agent.rank_events import RankEvent, RankFailed
+from windlass.agent.rank_events import RankFailed
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import sockets, state_machine
 
@@ -73,10 +72,6 @@ class Leader:
             delay = max(0.0, at - time.monotonic())
             self._timer = self._loop.after(delay, lambda: self.apply(state_machine.TimePassed()))
 
-    def on_rank_event(self, event: RankEvent) -> None:
-        """Takes an event of the ranks on the leader's own node."""
-        self.apply(event._replace(agent_id=self._me.id))
-
     def resign(self) -> None:
         """Stops leading: another agent leads from now on."""
         self._hang_timer.cancel()
@@ -108,7 +103,7 @@ class Leader:
         for index, peer in enumerate(action.members):
             own = membership._replace(me=index)
             if peer.id == self._me.id:
-                start_ranks(self._ranks, own, listener, keep=action.keep, reason=action.reason)
+                self._ranks.start(own, listener, keep=action.keep, reason=action.reason)
             else:
                 order = {"membership": json.loads(wire.encode(own)), "keep": action.keep, "reason": action.reason}
                 self._followers.send(peer.id, {"type": "start", **order})
@@ -129,16 +124,6 @@ class Leader:
             self._ranks.settings.report(wire.RankFailure(generation, "hang", rank, 1, f"hang: {reason}"))
             failed = RankFailed(self._me.id, generation, 1, f"hang: {reason}", hangs=True)
             self._loop.after(_DUMP_TIME_S, lambda: self.apply(failed))
-
-
-def start_ranks(
-    ranks: NodeRanks, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, reason: str
-) -> None:
-    """Starts this node's ranks in this generation. `keep`: running ranks go on, only missing ones are started."""
-    if keep:
-        ranks.reform(membership, listener, reason)
-    else:
-        ranks.start(membership, listener)
 
 
 def dump_stacks(loop: EventLoop, ranks: NodeRanks, rank: int) -> None:

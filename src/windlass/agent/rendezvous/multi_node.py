@@ -71,7 +71,7 @@ class MultiNode:
             endpoints, self._next_search = self._next_search, None
             self._follower.search(endpoints)
         elif self._server.leader is not None:
-            self._server.leader.on_rank_event(event)
+            self._server.leader.apply(event._replace(agent_id=self._roster.me.id))
         else:
             self._follower.report(event)
 

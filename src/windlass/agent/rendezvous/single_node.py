@@ -50,7 +50,7 @@ class SingleNode:
 
     def on_rank_event(self, event: RankEvent) -> None:
         """Takes an event of this node's ranks."""
-        self._leader.on_rank_event(event)
+        self._leader.apply(event._replace(agent_id=self._me.id))
 
     def leave(self) -> None:
         """Does nothing: there are no connections."""
