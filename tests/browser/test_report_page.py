@@ -66,9 +66,9 @@ def test_a_policy_is_hidden_and_shown_in_all_charts(url: str, opened: Callable[.
 def test_a_chart_shows_the_values_under_the_cursor(url: str, opened: Callable[..., Any]):
     page = opened(url)
     page.locator("#utilisation .u-over").hover()
-    said = page.locator("#utilisation .u-legend").inner_text()
-    assert "fifo" in said
-    assert "%" in said
+    output = page.locator("#utilisation .u-legend").inner_text()
+    assert "fifo" in output
+    assert "%" in output
     page.locator("#wait .u-over").hover()
     assert page.locator("#wait .u-legend .u-value").first.inner_text() in ("2", "4", "8", "2–3", "4–7", "8–15")
 
@@ -105,11 +105,11 @@ def test_the_gantt_chart_names_the_job_under_the_mouse(url: str, opened: Callabl
     box = canvas.bounding_box()
     for part in range(1, 40):
         page.mouse.move(box["x"] + 74 + (box["width"] - 74) * part / 40, box["y"] + 30)
-        said = page.locator("#gantt output").inner_text()
-        if said:
+        output = page.locator("#gantt output").inner_text()
+        if output:
             break
-    assert "GPU" in said
-    assert "in queue q" in said
+    assert "GPU" in output
+    assert "in queue q" in output
     page.locator("#gantt").get_by_role("button", name="windlass").click()
     page.locator("#gantt").get_by_role("button", name="queue").click()
     assert page.locator("#gantt .queues li").all_inner_texts() == ["q1", "q2", "q3"]

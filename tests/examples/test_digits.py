@@ -62,9 +62,9 @@ def test_a_killed_rank_changes_nothing_in_the_result(undisturbed, tmp_path):
 def pid_of_rank(rank, workdir):
     """The pid of a living rank of the job in `workdir`, as its agent tells it."""
     for board in workdir.rglob("ranks.json"):
-        for told in json.loads(board.read_text())["ranks"]:
-            if told["rank"] == rank:
-                return told["pid"]
+        for entry in json.loads(board.read_text())["ranks"]:
+            if entry["rank"] == rank:
+                return entry["pid"]
     pytest.fail(f"rank {rank} is not running")
 
 

@@ -41,10 +41,10 @@ def test_a_head_learns_on_the_frozen_body_that_was_exported(tmp_path):
     subprocess.run([*export, "--only", "model", "--to", body], check=True, capture_output=True)
     command = [sys.executable, SCRIPT.with_name("finetune.py"), "--body", body, "--steps", "20"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(
+    output = subprocess.run(
         [*command, "--checkpoint-dir", tmp_path / "head"], env=env, capture_output=True, text=True, check=True
     ).stdout
-    assert re.search(r"\d+\.\d% of pieces classified correctly, of 6 packages", told)
+    assert re.search(r"\d+\.\d% of pieces classified correctly, of 6 packages", output)
 
 
 @pytest.mark.parametrize("name", ["job", "mesh", "elastic", "finetune"])

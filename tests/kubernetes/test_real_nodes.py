@@ -119,8 +119,8 @@ def test_mpirun_reaches_its_workers_over_ssh(real_nodes: RealCluster) -> None:
             launcher = pod("mpi-launcher", real_nodes.nodes[0].name, mpirun, volumeMounts=mount)
             launcher["spec"]["volumes"] = keys
             await api.post(f"{CORE}/pods", launcher)
-            ended, said = await end_of(api, "mpi-launcher")
-            assert (ended, sorted(said.split())) == ("Succeeded", sorted(workers * 2))
+            ended, output = await end_of(api, "mpi-launcher")
+            assert (ended, sorted(output.split())) == ("Succeeded", sorted(workers * 2))
             await remove(api, "mpi-launcher", *workers)
 
     asyncio.run(story())

@@ -152,8 +152,8 @@ def test_a_daemon_that_cannot_start_prints_the_reason(state: Path, tmp_path: Pat
     cluster.write_text("nodes:\n- name: n1\n  gpu: 4\n")
     ran = windlass(state, "up", "-d", "--cluster", str(cluster))
     assert ran.returncode == 2
-    said, line, mark = ran.stderr.splitlines()
-    assert said.startswith(f"windlass: {cluster}:3:3: ")
+    output, line, mark = ran.stderr.splitlines()
+    assert output.startswith(f"windlass: {cluster}:3:3: ")
     assert (line.strip(), mark.strip()) == ("3 |   gpu: 4", "|   ^^^")
 
 

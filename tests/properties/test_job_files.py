@@ -233,10 +233,10 @@ def read(data):
     try:
         return loads(data)
     except InputError as error:
-        said = str(error).split("\n")
-    assert said[0].startswith("<text>")
-    assert max(map(len, said)) < 800
-    assert len(said) <= 3 * MAX_SHOWN + 1
+        lines = str(error).split("\n")
+    assert lines[0].startswith("<text>")
+    assert max(map(len, lines)) < 800
+    assert len(lines) <= 3 * MAX_SHOWN + 1
     return None
 
 

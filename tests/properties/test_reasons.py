@@ -108,8 +108,8 @@ def test_expected_starts_equal_those_counted_by_cell(cycle, data):
     waiting = list(cycle.snapshot.pending)
     bounds = {gang.id: data.draw(st.integers(2, 90)) * MINUTE for gang in waiting if data.draw(st.integers(0, 4)) == 0}
     found = estimate_starts(cycle, waiting, bounds)
-    told = {job_id: each.at for job_id, each in found.items() if job_id not in bounds}
-    assert told == expected_by_cell(cycle, waiting, bounds)
+    starts = {job_id: each.at for job_id, each in found.items() if job_id not in bounds}
+    assert starts == expected_by_cell(cycle, waiting, bounds)
 
 
 @depth(60)

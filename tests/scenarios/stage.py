@@ -55,20 +55,20 @@ class Stage:
     def play(self, lines: list[str]) -> list[str]:
         """One turn; returns what was decided, as lines."""
         events: list[BackendEvent] = []
-        told: list[str] = []
+        printed_lines: list[str] = []
         for line in lines:
             verb, *rest = shlex.split(line, comments=True)
             words = [word for word in rest if "=" not in word]
             options = dict(word.split("=", 1) for word in rest if "=" in word)
             if verb == "takeover":
                 self.controller = self._new_controller()
-                told += self._settle(self.controller.take_over(self.now))
+                printed_lines += self._settle(self.controller.take_over(self.now))
             elif verb == "wait":
-                told += self._wait(_ms(words[0]))
+                printed_lines += self._wait(_ms(words[0]))
             else:
                 events += self._events(verb, words, options)
-        told += self._settle(self.controller.turn(events, self.now))
-        return told + self._waiting()
+        printed_lines += self._settle(self.controller.turn(events, self.now))
+        return printed_lines + self._waiting()
 
     def _new_controller(self) -> Controller:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL or state.job.ttl)
@@ -83,12 +83,12 @@ class Stage:
 
     def _wait(self, duration: int) -> list[str]:
         """Let time pass, with a turn at every moment that the controller asked for."""
-        end, told = self.now + duration, []
+        end, lines = self.now + duration, []
         while (due := self.controller.next_due()) is not None and due <= end:
             self.now = max(self.now, due)
-            told += [f"at {_time(self.now)}", *self._settle(self.controller.turn((), self.now))]
+            lines += [f"at {_time(self.now)}", *self._settle(self.controller.turn((), self.now))]
         self.now = end
-        return told
+        return lines
 
     # --- what happens ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from windlass import train
 
 
 def main(folder: str, steps: str, pause: str, dropout: str = "0.1") -> None:
-    with train.init(report_every=0) as run, Path(folder, f"rank-{os.getpid()}.txt").open("w", buffering=1) as told:
+    with train.init(report_every=0) as run, Path(folder, f"rank-{os.getpid()}.txt").open("w", buffering=1) as log:
         model, optimizer = run.parallelize(lambda: Decoder(layers=2, dropout=float(dropout)), lr=1e-2)
         data = run.data(tokens(100), global_batch=12)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, int(steps))
@@ -22,7 +22,7 @@ def main(folder: str, steps: str, pause: str, dropout: str = "0.1") -> None:
             time.sleep(float(pause))
             loss = run.backward(model, batch, cross_entropy)
             if loss.isfinite():
-                told.write(f"{batch.step} {os.environ['WINDLASS_GENERATION']} {','.join(map(str, batch.indices))}\n")
+                log.write(f"{batch.step} {os.environ['WINDLASS_GENERATION']} {','.join(map(str, batch.indices))}\n")
             run.step(optimizer, clip=1.0, loss=loss)
             schedule.step()
             run.mean_loss(model, loss)

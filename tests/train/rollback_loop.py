@@ -16,7 +16,7 @@ def trained(place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
     from windlass.train.health import loss_spike  # noqa: PLC0415
 
     loss_spike.MIN_STEPS = 4
-    told: dict[str, Any] = {"batches": {}, "code": 0}
+    result: dict[str, Any] = {"batches": {}, "code": 0}
     err = io.StringIO()
     try:
         with contextlib.redirect_stderr(err), train.init(how.get("mesh", ""), report_every=0, **how["asked"]) as run:
@@ -25,13 +25,13 @@ def trained(place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
             checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every="4 steps").resume()
             data.samples = how.get("from", data.samples)
             for batch in checkpoints.steps(steps):
-                told["batches"][run.steps_done] = batch.step
+                result["batches"][run.steps_done] = batch.step
                 loss = run.backward(model, batch, cross_entropy)
                 if run.world.rank == how.get("rank", 0):
                     loss = loss * how.get("factors", {}).get(batch.step, 1.0)
                 run.step(optimizer, clip=1.0, loss=loss)
-            told["sum"] = [float(each.detach().double().sum()) for each in model.parameters()]
+            result["sum"] = [float(each.detach().double().sum()) for each in model.parameters()]
             assert all(torch.isfinite(each).all() for each in model.parameters())
     except SystemExit as left:
-        told["code"] = int(left.code or 0)
-    return {**told, "err": err.getvalue()}
+        result["code"] = int(left.code or 0)
+    return {**result, "err": err.getvalue()}

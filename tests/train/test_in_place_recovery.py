@@ -37,7 +37,7 @@ class Training:
                 self.until(lambda: self.agents[0].poll() is None)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(path.read_text() for path in sorted(self.folder.glob("agent-*.out")))
 
     def ranks(self) -> dict[int, list[list[str]]]:
@@ -51,18 +51,18 @@ class Training:
     def until(self, condition: Callable[[], object]) -> None:
         until = time.monotonic() + TIMEOUT_S
         while not condition():
-            assert time.monotonic() < until, self.said
+            assert time.monotonic() < until, self.output
             time.sleep(0.005)
 
     def ends(self, *codes: int) -> float:
         """The final loss."""
-        assert [agent.wait(TIMEOUT_S) for agent in self.agents] == list(codes), self.said
-        return float(self.said.rpartition("in the end ")[2].split()[0])
+        assert [agent.wait(TIMEOUT_S) for agent in self.agents] == list(codes), self.output
+        return float(self.output.rpartition("in the end ")[2].split()[0])
 
     @property
     def forgotten(self) -> int:
         """Number of survivors that waited for a lost message of gloo and were respawned."""
-        return self.said.count(": started anew")
+        return self.output.count(": started anew")
 
     def samples(self) -> list[list[int]]:
         """The samples of each step, over all ranks, in the last generation that tried it."""
@@ -108,7 +108,7 @@ def test_ranks_killed_at_any_moment_cost_no_progress(training, undisturbed):
         time.sleep(chance.uniform(0.0, 0.3))
         alive = sorted(pid for pid in run.ranks() if Path(f"/proc/{pid}").exists())
         os.kill(chance.choice(alive), signal.SIGKILL)
-        run.until(lambda count=round_: run.said.count(" trains again after ") == count)
+        run.until(lambda count=round_: run.output.count(" trains again after ") == count)
     assert run.ends(0) == pytest.approx(loss, abs=1e-6)
     assert run.samples() == samples
     assert len(run.ranks()) == RANKS + 2 + run.forgotten
@@ -122,7 +122,7 @@ def test_a_survivor_that_does_not_answer_is_respawned_beside_one_that_does(train
     late, lost, stays = run.ranks()
     os.kill(late, signal.SIGSTOP)
     os.kill(lost, signal.SIGKILL)
-    run.until(lambda: "1 rank went on, 2 started anew" in run.said)
+    run.until(lambda: "1 rank went on, 2 started anew" in run.output)
     assert run.forgotten == 1
     assert run.ends(0) == pytest.approx(loss, abs=1e-6)
     assert run.samples() == samples
@@ -143,14 +143,14 @@ def test_lost_nodes_are_removed_one_after_the_other(training, undisturbed):
     run = training(first, other, other)
     run.until(lambda: sum(run.steps_of(pid) > 2 for pid in run.ranks()) == RANKS)
     run.agents[2].kill()
-    run.until(lambda: "(2 ranks) resumes" in run.said)
+    run.until(lambda: "(2 ranks) resumes" in run.output)
     done = {pid: run.steps_of(pid) for pid in run.ranks()}
     run.until(lambda: sum(run.steps_of(pid) > count + 2 for pid, count in done.items()) == 2)
     run.agents[1].kill()
     assert run.ends(0, -signal.SIGKILL, -signal.SIGKILL) == pytest.approx(loss, abs=1e-6)
     assert run.samples() == samples
     assert len(run.ranks()) == RANKS + run.forgotten
-    assert "(1 rank) resumes" in run.said
+    assert "(1 rank) resumes" in run.output
 
 
 def test_a_loss_during_recovery_is_handled_by_the_next_stage(training, undisturbed):
@@ -159,7 +159,7 @@ def test_a_loss_during_recovery_is_handled_by_the_next_stage(training, undisturb
     run.until(lambda: sum(run.steps_of(pid) > 8 for pid in run.ranks()) == RANKS)
     first, second, _ = sorted(run.ranks())
     os.kill(first, signal.SIGKILL)
-    run.until(lambda: "generation 2 after" in run.said)
+    run.until(lambda: "generation 2 after" in run.output)
     with contextlib.suppress(ProcessLookupError):
         os.kill(second, signal.SIGKILL)
     assert run.ends(0) == pytest.approx(loss, abs=1e-6)

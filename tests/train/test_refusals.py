@@ -10,7 +10,7 @@ from windlass_loops import refused
 
 
 @pytest.mark.parametrize(
-    ("mesh", "how", "said"),
+    ("mesh", "how", "message"),
     [
         ("tp=4", {}, "mesh 'tp=4' makes 4 ranks (tp 4), and the world has 2; use tp=2"),
         (
@@ -31,10 +31,10 @@ from windlass_loops import refused
         ("dp=2", {"nan": True}, "is not finite; try a lower learning rate"),
     ],
 )
-def test_the_first_rank_prints_the_reason_and_all_ranks_exit(mesh, how, said, tmp_path: Path):
+def test_the_first_rank_prints_the_reason_and_all_ranks_exit(mesh, how, message, tmp_path: Path):
     first, second = ranks(2, refused, mesh, {"place": str(tmp_path), **how})
     assert (first["code"], second["code"]) == (85, 85)
-    assert said in first["err"]
+    assert message in first["err"]
     assert first["err"].startswith("windlass: ")
     assert "Traceback" not in first["err"]
     assert second["err"] == ""

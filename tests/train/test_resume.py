@@ -12,10 +12,10 @@ from windlass_loops import capture_stdout, run_with_checkpoints
 STEPS, CUT = 6, 3
 
 
-def whole(told):
+def whole(results):
     """The samples of each step, over the data ranks, in the order of the batch."""
-    steps = told[0]["samples"]
-    slices = {step: dict.fromkeys(each["samples"][step] for each in told) for step in steps}
+    steps = results[0]["samples"]
+    slices = {step: dict.fromkeys(each["samples"][step] for each in results) for step in steps}
     return {step: list(itertools.chain(*found)) for step, found in slices.items()}
 
 

@@ -146,17 +146,17 @@ def test_random_numbers_depend_on_seed_and_position_alone_and_leave_rank_generat
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "message"),
     [
         (0, "the dataset is empty"),
         (5, "the dataset has 5 samples, fewer than the 6 of one batch; the maximum is global_batch=5"),
     ],
 )
-def test_a_dataset_without_a_batch_is_refused_on_every_rank_before_the_first_step(size, said, workers):
+def test_a_dataset_without_a_batch_is_refused_on_every_rank_before_the_first_step(size, message, workers):
     for rank in range(2):
         with pytest.raises(TrainError) as refused:
             collect_targets(stream(Counting(size), 2, rank, workers=workers), 1)
-        assert str(refused.value) == said
+        assert str(refused.value) == message
 
 
 def test_an_iterable_with_a_length_is_still_read_from_its_start():

@@ -57,10 +57,10 @@ def test_ranks_of_a_lost_node_resume_from_the_replicas_of_their_partner(undistur
     second.wait()
     third = start(place, port, tmp_path / "third")
     assert [each.wait(100) for each in (first, third)] == [0, 0]
-    said = (tmp_path / "first").read_text() + (tmp_path / "third").read_text()
-    assert re.search(r"resumed after step \d+, from in-memory replicas", said), said
-    told = "".join((tmp_path / name).read_text() for name in ("first", "second", "third"))
-    assert dict(re.findall(r"step (\d+): (\d+\.\d+)", told)) == undisturbed
+    output = (tmp_path / "first").read_text() + (tmp_path / "third").read_text()
+    assert re.search(r"resumed after step \d+, from in-memory replicas", output), output
+    all_output = "".join((tmp_path / name).read_text() for name in ("first", "second", "third"))
+    assert dict(re.findall(r"step (\d+): (\d+\.\d+)", all_output)) == undisturbed
 
 
 def start(place: Path, port: int, output: Path) -> subprocess.Popen[bytes]:

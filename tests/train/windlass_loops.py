@@ -40,7 +40,7 @@ def run_with_checkpoints(mesh: str, place: str, steps: int, how: dict[str, Any])
 
     from windlass import train  # noqa: PLC0415
 
-    told: dict[str, Any] = {"losses": {}, "samples": {}, "code": 0}
+    result: dict[str, Any] = {"losses": {}, "samples": {}, "code": 0}
     try:
         with train.init(mesh, report_every=0) as run:
             plan = train.Plan(pipeline=PIPELINE)
@@ -56,15 +56,15 @@ def run_with_checkpoints(mesh: str, place: str, steps: int, how: dict[str, Any])
                     os.kill(os.getpid(), signal.SIGTERM)
                 run.step(optimizer, clip=1.0, loss=loss)
                 schedule.step()
-                told["losses"][batch.step] = run.mean_loss(model, loss)
-                told["samples"][batch.step] = batch.indices
+                result["losses"][batch.step] = run.mean_loss(model, loss)
+                result["samples"][batch.step] = batch.indices
                 if how.get("saves_and_ends_after") == run.steps_done:
                     checkpoints.save(blocking=True)
                     break
-            told["sum"] = [float(each.detach().double().sum()) for each in local_parts(model)]
+            result["sum"] = [float(each.detach().double().sum()) for each in local_parts(model)]
     except SystemExit as left:
-        told["code"] = int(left.code)
-    return told
+        result["code"] = int(left.code)
+    return result
 
 
 def capture_stdout(mesh: str, place: str, steps: int, how: dict[str, Any]) -> str:

@@ -100,12 +100,13 @@ def _refuse_folder(words: Sequence[str]) -> None:
         raise UsageError(f"{folder} is a folder\n{hint}")
 
 
-def _check_program(options: RunOptions, file: str | None, words: Sequence[str]) -> None:
+def check_program(options: RunOptions, words: Sequence[str], file: str | None) -> None:
     """Raises UsageError if a command's first word names a file that does not exist: a path, or a .py or .sh file.
 
     The folder of a job file's command is in the file, and a job that waits for others may need a file that they write:
     these are not checked.
     """
+    file, words = split_job_file(words, file)
     if file is not None or options.after or not words:
         return
     is_path = "/" in words[0]

@@ -30,12 +30,12 @@ async def operator(kubeconfig: Path, lease: str) -> AsyncIterator[None]:
         sys.executable, "-c", PROGRAM, lease, stdout=pipe, stderr=asyncio.subprocess.STDOUT, env=environment
     )
     assert process.stdout is not None
-    said = []
+    lines = []
     try:
         async with asyncio.timeout(strays.TIMEOUT_S * 3):
-            while not said or not said[-1].startswith("leading"):
-                said.append((await process.stdout.readline()).decode())
-                assert said[-1], "".join(said)
+            while not lines or not lines[-1].startswith("leading"):
+                lines.append((await process.stdout.readline()).decode())
+                assert lines[-1], "".join(lines)
         rest = asyncio.create_task(process.stdout.read())
         yield
         process.terminate()

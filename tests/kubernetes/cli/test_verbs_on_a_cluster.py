@@ -45,7 +45,7 @@ Story = Callable[[OperatorPlace, Terminal], Awaitable[None]]
 def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Story], None]:
     """Runs a scenario with a terminal whose configuration names the operator's Lease."""
 
-    async def told(story: Story) -> None:
+    async def run_story(story: Story) -> None:
         folder = tmp_path / "project"
         folder.mkdir()
         async with asyncio.timeout(strays.TIMEOUT_S * 6), leading(apiserver, tmp_path) as place:
@@ -56,7 +56,7 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Story], None]:
             finally:
                 await place.api.delete(f"{LEASES}/told")
 
-    return lambda story: asyncio.run(told(story))
+    return lambda story: asyncio.run(run_story(story))
 
 
 async def manifest(place: OperatorPlace, job_id: str) -> dict[str, Any]:

@@ -61,8 +61,8 @@ def plugin(folder, script, **more):
 
 
 def credential(status):
-    said = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-    return f"echo '{json.dumps(said)}'"
+    exec_credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    return f"echo '{json.dumps(exec_credential)}'"
 
 
 @contextlib.asynccontextmanager
@@ -173,9 +173,9 @@ def test_a_plugin_may_return_a_certificate(authority, server_tls, tmp_path):
     async def story():
         mine = authority.client(tmp_path, "plugged")
         status = {"clientCertificateData": mine.certificate.read_text(), "clientKeyData": mine.key.read_text()}
-        said = tmp_path / "said"
-        said.write_text(credential(status)[6:-1])
-        user = plugin(tmp_path, f"cat {said}")
+        trace = tmp_path / "said"
+        trace.write_text(credential(status)[6:-1])
+        user = plugin(tmp_path, f"cat {trace}")
         ours = {"certificate-authority": str(authority.pair.certificate)}
         async with fake_api(usual=knows, tls=server_tls) as api, connected(api, tmp_path, user, **ours) as connection:
             assert (await seen(connection))["certificate"] == "plugged"
@@ -194,9 +194,9 @@ def test_a_plugin_may_return_a_certificate(authority, server_tls, tmp_path):
 def test_a_failed_plugin_is_reported_in_one_line(tmp_path, capfd, script, why):
     async def story():
         async with fake_api() as api, connected(api, tmp_path, plugin(tmp_path, script)) as connection:
-            with pytest.raises(AccessError, match=why) as told:
+            with pytest.raises(AccessError, match=why) as raised:
                 await seen(connection)
-            assert "\n" not in str(told.value)
+            assert "\n" not in str(raised.value)
 
     asyncio.run(story())
     assert capfd.readouterr().err == ""

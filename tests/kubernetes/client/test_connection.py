@@ -99,10 +99,10 @@ def test_a_request_is_not_repeated_before_the_delay_of_the_server():
 def test_a_delay_beyond_the_limit_is_reported_at_once():
     async def story():
         async with against(refuses(429, **{"Retry-After": "60"})) as (_, connection):
-            with pytest.raises(ApiError) as told:
+            with pytest.raises(ApiError) as raised:
                 await connection.get(PODS, "ns", "p", within=5)
-            assert told.value.is_too_many
-            assert told.value.retry_after == 60
+            assert raised.value.is_too_many
+            assert raised.value.retry_after == 60
 
     asyncio.run(story())
 
@@ -110,10 +110,10 @@ def test_a_delay_beyond_the_limit_is_reported_at_once():
 def test_a_create_whose_reply_was_lost_ends_with_already_exists():
     async def story():
         async with against(hangs_up, refuses(409, "AlreadyExists")) as (api, connection):
-            with pytest.raises(ApiError) as told:
+            with pytest.raises(ApiError) as raised:
                 await connection.create(CONFIG_MAPS, CONFIG_MAP)
-            assert told.value.is_exists
-            assert told.value.unsure
+            assert raised.value.is_exists
+            assert raised.value.unsure
             assert len(api.seen) == 2
 
     asyncio.run(story())
@@ -122,9 +122,9 @@ def test_a_create_whose_reply_was_lost_ends_with_already_exists():
 def test_a_create_without_a_name_is_not_sent_twice():
     async def story():
         async with against(hangs_up) as (api, connection):
-            with pytest.raises(Unreachable) as told:
+            with pytest.raises(Unreachable) as raised:
                 await connection.create(CONFIG_MAPS, {"metadata": {"generateName": "c-", "namespace": "ns"}})
-            assert told.value.unsure
+            assert raised.value.unsure
             assert len(api.seen) == 1
 
     asyncio.run(story())
@@ -135,9 +135,9 @@ def test_a_deletion_is_repeated_only_with_preconditions(uid, times):
     async def story():
         async with against(says(pod()), hangs_up, usual=refuses(404, "NotFound")) as (api, connection):
             await connection.get(PODS, "ns", "p")
-            with pytest.raises((ApiError, Unreachable)) as told:
+            with pytest.raises((ApiError, Unreachable)) as raised:
                 await connection.delete(PODS, "ns", "p", uid=uid)
-            assert told.value.unsure
+            assert raised.value.unsure
             assert [seen.method for seen in api.seen] == ["GET", *["DELETE"] * times]
 
     asyncio.run(story())
@@ -184,9 +184,9 @@ def test_an_eviction_that_a_budget_forbids_is_reported_at_once():
     async def story():
         details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}]}
         async with against(refuses(429, "TooManyRequests", details=details)) as (_, connection):
-            with pytest.raises(ApiError) as told:
+            with pytest.raises(ApiError) as raised:
                 await connection.evict("ns", "p")
-            assert told.value.is_budget
+            assert raised.value.is_budget
 
     asyncio.run(story())
 
@@ -254,9 +254,9 @@ def test_credentials_are_renewed_once_for_all_rejected_requests():
 def test_credentials_that_stay_refused_are_reported():
     async def story():
         async with against(usual=refuses(401, "Unauthorized")) as (api, connection):
-            with pytest.raises(ApiError) as told:
+            with pytest.raises(ApiError) as raised:
                 await connection.get(PODS, "ns", "p")
-            assert told.value.is_unauthorized
+            assert raised.value.is_unauthorized
             assert len(api.seen) == 2
 
     asyncio.run(story())
@@ -291,8 +291,8 @@ def test_the_page_of_a_proxy_is_shown_in_the_error():
             return await says("<html>Blocked</html>", 403)(_request)
 
         async with against(proxy) as (_, connection):
-            with pytest.raises(ApiError, match="Blocked") as told:
+            with pytest.raises(ApiError, match="Blocked") as raised:
                 await connection.get(PODS, "ns", "p")
-            assert told.value.is_forbidden
+            assert raised.value.is_forbidden
 
     asyncio.run(story())

@@ -67,9 +67,9 @@ async def running(connection, name):
 
 
 async def refused(request):
-    with pytest.raises(ApiError) as told:
+    with pytest.raises(ApiError) as raised:
         await request
-    return told.value
+    return raised.value
 
 
 def test_objects_are_created_changed_and_deleted(apiserver, name):
@@ -301,10 +301,10 @@ def test_a_killed_and_restarted_server_loses_no_events(apiserver, name):
             await asyncio.gather(*(life_of(connection, f"{name}-b{number}", name) for number in range(10)))
             await following.until_it_is(connection)
             assert len(following.objects) == 10
-            with pytest.raises(ApiError) as told:
+            with pytest.raises(ApiError) as raised:
                 async for _ in watch(connection, CONFIG_MAPS, "1", Scope(), silence=10.0):
                     pass
-            assert told.value.is_gone
+            assert raised.value.is_gone
 
     asyncio.run(story())
 

@@ -31,8 +31,8 @@ class Heard:
     def apply(self, changes):
         self.batches += 1
         signs = {"added": "+", "modified": "~", "deleted": "-"}
-        said = [(change.kind, change.object["metadata"]) for change in changes]
-        self.say(*(f"{signs[kind]}{metadata['name']}{metadata['resourceVersion']}" for kind, metadata in said))
+        observed = [(change.kind, change.object["metadata"]) for change in changes]
+        self.say(*(f"{signs[kind]}{metadata['name']}{metadata['resourceVersion']}" for kind, metadata in observed))
 
     def synced(self):
         self.say("synced")
@@ -248,17 +248,17 @@ def test_a_response_that_is_no_watch_is_tried_again():
 def test_a_writer_reads_its_own_write_and_the_watch_does_not_undo_it():
     async def story():
         fresh = ObjectCache()
-        told = asyncio.Event()
+        listed = asyncio.Event()
 
         async def watch(request):
-            await told.wait()
+            await listed.wait()
             late = event("MODIFIED", pod("a", 101)) + event("MODIFIED", pod("a", 105)) + event("ADDED", pod("z", 106))
             return await streams(late)(request)
 
         async with reflected(page(pod("a", 1)), watch, cache=fresh) as (_, heard):
             await heard.until("synced")
             assert [change.kind for change in fresh.put(pod("a", 105, node="n1"))] == ["modified"]
-            told.set()
+            listed.set()
             await heard.until("+z106")
             assert heard.words == ["+a1", "synced", "+z106"]
             assert fresh.get("ns", "a")["spec"]["nodeName"] == "n1"

@@ -30,7 +30,7 @@ def with_kinds(apiserver: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-def told(with_kinds: ControlPlane) -> Callable[[Callable[[Api], Coroutine[Any, Any, Any]]], Any]:
+def run_on_api(with_kinds: ControlPlane) -> Callable[[Callable[[Api], Coroutine[Any, Any, Any]]], Any]:
     """Run a coroutine with a client of it."""
 
     def run(story: Callable[[Api], Coroutine[Any, Any, Any]]) -> Any:

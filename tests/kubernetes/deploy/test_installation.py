@@ -48,8 +48,8 @@ def plane(apiserver, tmp_path_factory):
 def windlass(plane, capsys):
     def run(*words):
         code = main(["operator", *words, "--kubeconfig", str(plane.kubeconfig)])
-        said = capsys.readouterr()
-        return int(code), said.out, said.err
+        output = capsys.readouterr()
+        return int(code), output.out, output.err
 
     return run
 
@@ -364,9 +364,9 @@ async def until_phase(client, job, phase):
     """Wait for a state of the job. Some jobs succeed early, and none may fail."""
     while True:
         found = await client.get(place(job, job["metadata"]["name"]))
-        told = (found.get("status") or {}).get("windlass", {}).get("phase")
-        assert told != "Failed", found["status"]
-        if told in (phase, "Succeeded"):
+        last_phase = (found.get("status") or {}).get("windlass", {}).get("phase")
+        assert last_phase != "Failed", found["status"]
+        if last_phase in (phase, "Succeeded"):
             return
         await asyncio.sleep(0.1)
 

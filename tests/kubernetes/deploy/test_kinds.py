@@ -23,7 +23,7 @@ def within(whole, part):
     return whole == part
 
 
-def test_every_definition_is_established_without_a_warning(told):
+def test_every_definition_is_established_without_a_warning(run_on_api):
     async def story(api):
         found = await api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
         for each in found["items"]:
@@ -32,32 +32,32 @@ def test_every_definition_is_established_without_a_warning(told):
             assert "NonStructuralSchema" not in conditions
         return len(found["items"])
 
-    assert told(story) >= 14
+    assert run_on_api(story) >= 14
 
 
 @pytest.mark.parametrize("manifest", samples(), ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
-def test_a_sample_is_accepted_and_stored_whole(told, manifest):
-    kept = told(lambda api: api.post(place(manifest), manifest, **STRICT))
+def test_a_sample_is_accepted_and_stored_whole(run_on_api, manifest):
+    kept = run_on_api(lambda api: api.post(place(manifest), manifest, **STRICT))
     assert within(kept, manifest)
 
 
-def test_a_template_keeps_unknown_fields(told):
+def test_a_template_keeps_unknown_fields(run_on_api):
     job = sample("PyTorchJob", "digits")
-    kept = told(lambda api: api.post(place(job), job, **STRICT))
+    kept = run_on_api(lambda api: api.post(place(job), job, **STRICT))
     assert kept["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["aFieldOfALaterKubernetes"] == {
         "kept": True
     }
 
 
-def test_a_mistyped_field_is_reported(told):
+def test_a_mistyped_field_is_reported(run_on_api):
     job = sample("PyTorchJob", "digits")
     job["spec"]["runPolicy"]["backofLimit"] = 3
     with pytest.raises(ApiError, match=r'unknown field "spec.runPolicy.backofLimit"'):
-        told(lambda api: api.post(place(job), job, **STRICT))
+        run_on_api(lambda api: api.post(place(job), job, **STRICT))
 
 
 @pytest.mark.parametrize("name", ["horovod", "pi"])
-def test_an_mpi_job_keeps_its_dialect_through_either_version(told, name):
+def test_an_mpi_job_keeps_its_dialect_through_either_version(run_on_api, name):
     job = sample("MPIJob", name)
 
     async def story(api):
@@ -73,7 +73,7 @@ def test_an_mpi_job_keeps_its_dialect_through_either_version(told, name):
         finally:
             await api.delete(place(job, name))
 
-    for seen in told(story):
+    for seen in run_on_api(story):
         assert seen["apiVersion"] == job["apiVersion"]
         assert within(seen["spec"]["mpiReplicaSpecs"], job["spec"]["mpiReplicaSpecs"])
 
@@ -87,7 +87,7 @@ def test_an_mpi_job_keeps_its_dialect_through_either_version(told, name):
         ("TrainingJob", "digits", ("nodes",)),
     ],
 )
-def test_a_job_is_scaled_by_its_workers(told, kind, name, path):
+def test_a_job_is_scaled_by_its_workers(run_on_api, kind, name, path):
     job = sample(kind, name)
     role = "worker" if kind == "TrainingJob" else "Worker"
     status = {"replicaStatuses": {role: {"active": 2, "selector": "a=b"}}}
@@ -101,7 +101,7 @@ def test_a_job_is_scaled_by_its_workers(told, kind, name, path):
         finally:
             await api.delete(place(job, name))
 
-    scale, scaled = told(story)
+    scale, scaled = run_on_api(story)
     assert (scale["spec"]["replicas"], scale["status"]) == (3, {"replicas": 2, "selector": "a=b"})
     found = scaled["spec"]
     for part in path:
@@ -109,7 +109,7 @@ def test_a_job_is_scaled_by_its_workers(told, kind, name, path):
     assert found == 3
 
 
-def test_a_status_holds_what_the_operator_writes(told):
+def test_a_status_holds_what_the_operator_writes(run_on_api):
     job = sample("PyTorchJob", "elastic")
     condition = {"type": "Running", "status": "True", "reason": "PyTorchJobRunning", "message": "x"}
     condition |= {"lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -127,7 +127,7 @@ def test_a_status_holds_what_the_operator_writes(told):
         finally:
             await api.delete(place(job, "elastic"))
 
-    assert told(story)["status"] == status
+    assert run_on_api(story)["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_status_holds_what_the_operator_writes(told):
         ("TrainJob", {"managedBy": "windlass.dev/operator"}, "cannot be changed"),
     ],
 )
-def test_immutable_fields_cannot_be_changed(told, kind, change, sentence):
+def test_immutable_fields_cannot_be_changed(run_on_api, kind, change, sentence):
     job = sample(kind, {"PyTorchJob": "digits", "MPIJob": "pi"}.get(kind, ""))
     name = job["metadata"]["name"]
 
@@ -155,10 +155,10 @@ def test_immutable_fields_cannot_be_changed(told, kind, change, sentence):
         finally:
             await api.delete(place(job, name))
 
-    told(story)
+    run_on_api(story)
 
 
-def test_a_job_of_an_earlier_definition_can_still_be_changed(told):
+def test_a_job_of_an_earlier_definition_can_still_be_changed(run_on_api):
     """Rules check only changed fields: a job from before a rule can be ended, and its status written."""
     job = sample("JAXJob")
     broken = copy.deepcopy(job)
@@ -184,7 +184,7 @@ def test_a_job_of_an_earlier_definition_can_still_be_changed(told):
             await api.patch(definition, [{"op": "replace", "path": policy, "value": enum}], "json")
             await api.delete(place(job, "jax"))
 
-    assert told(story)["spec"]["runPolicy"]["suspend"]
+    assert run_on_api(story)["spec"]["runPolicy"]["suspend"]
 
 
 async def until(api, manifest, *, taken):

@@ -30,9 +30,9 @@ MODE = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/runPo
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 
 
-def test_the_file_of_fields_equals_the_api_servers_openapi(told):
+def test_the_file_of_fields_equals_the_api_servers_openapi(run_on_api):
     """After an upgrade of the tests' control plane run tools/write_api_types.py."""
-    assert told(write_api_types.fetch_types) == write_api_types.FILE.read_text()
+    assert run_on_api(write_api_types.fetch_types) == write_api_types.FILE.read_text()
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
@@ -53,7 +53,7 @@ def windlass(with_kinds, tmp_path) -> Callable[..., Ran]:
     return run
 
 
-def test_a_misspelt_field_is_refused_and_under_warn_removed(told, windlass):
+def test_a_misspelt_field_is_refused_and_under_warn_removed(run_on_api, windlass):
     wrong = JOB.replace("runPolicy", "runPolcy")
 
     ran = windlass(wrong)
@@ -62,18 +62,18 @@ def test_a_misspelt_field_is_refused_and_under_warn_removed(told, windlass):
 
     ran = windlass(wrong, "--validate", "warn")
     assert ran.code == 0
-    assert "runPolicy" not in told(taken)["spec"]
+    assert "runPolicy" not in run_on_api(taken)["spec"]
 
 
-def test_the_output_of_kubectl_can_be_submitted_again(told, windlass):
+def test_the_output_of_kubectl_can_be_submitted_again(run_on_api, windlass):
     assert windlass(JOB).code == 0
-    kept = told(taken)
+    kept = run_on_api(taken)
     assert kept["metadata"]["managedFields"]
     assert windlass(json.dumps(kept)).code == 0
-    assert told(taken)["spec"] == kept["spec"]
+    assert run_on_api(taken)["spec"] == kept["spec"]
 
 
-def test_a_field_that_the_clusters_definition_lacks_is_refused_by_the_api_server(told, windlass):
+def test_a_field_that_the_clusters_definition_lacks_is_refused_by_the_api_server(run_on_api, windlass):
     async def lack(api):
         found = await api.get(DEFINITION)
         for part in MODE.removeprefix("/").split("/"):
@@ -82,15 +82,15 @@ def test_a_field_that_the_clusters_definition_lacks_is_refused_by_the_api_server
         await until(api, knows=False)
         return found
 
-    kept = told(lack)
+    kept = run_on_api(lack)
     try:
         ran = windlass(JOB)
         assert ran.code == 2
         assert 'PyTorchJob default/typed cannot be created: unknown field "spec.runPolicy.restartMode"' in ran.err
         assert windlass(JOB, "--validate", "warn").code == 0
-        assert told(taken)["spec"]["runPolicy"] == {}
+        assert run_on_api(taken)["spec"]["runPolicy"] == {}
     finally:
-        told(lambda api: give_back(api, kept))
+        run_on_api(lambda api: give_back(api, kept))
 
 
 async def give_back(api, kept):

@@ -38,18 +38,18 @@ def answers(with_kinds):
 
 
 def test_each_manifest_is_refused_with_its_message(answers):
-    told = zip(ALL, answers, strict=True)
-    wrong = [(each.name, each.sentence, said) for each, said in told if each.sentence not in said]
+    pairs = zip(ALL, answers, strict=True)
+    wrong = [(each.name, each.sentence, answer) for each, answer in pairs if each.sentence not in answer]
     assert wrong == []
 
 
 def test_no_refusal_is_the_api_servers_own_failure(answers):
-    assert all(said.startswith("422 Invalid") for said in answers)
+    assert all(answer.startswith("422 Invalid") for answer in answers)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.kind}-{kind.version}")
-def test_the_unchanged_manifest_is_accepted(told, kind):
-    assert told(lambda api: answer(api, whole(kind))) == ""
+def test_the_unchanged_manifest_is_accepted(run_on_api, kind):
+    assert run_on_api(lambda api: answer(api, whole(kind))) == ""
 
 
 def test_our_readers_refuse_the_same_manifests():

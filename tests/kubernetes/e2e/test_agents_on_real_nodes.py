@@ -22,8 +22,8 @@ print(f"rank {rank} of {os.environ['WORLD_SIZE']} generation {generation}", flus
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 def tell(what, **fields):
-    said = {"type": what, "rank": rank, "generation": generation, **fields}
-    agent.sendto(json.dumps(said).encode(), os.environ["WINDLASS_AGENT_SOCKET"])
+    message = {"type": what, "rank": rank, "generation": generation, **fields}
+    agent.sendto(json.dumps(message).encode(), os.environ["WINDLASS_AGENT_SOCKET"])
 
 # The first generation goes on until a rank is killed, the second until one hangs, the third ends.
 for step in range(100_000 if generation < 3 else 10):
@@ -65,7 +65,7 @@ def runs(user: User, pod: int, rank: int, generation: int) -> bool:
     return f"rank {rank} of 4 generation {generation}" in user.kubectl("logs", f"beats-worker-{pod}")
 
 
-def said(user: User, reason: str) -> list[str]:
+def event_notes(user: User, reason: str) -> list[str]:
     """The events of a reason."""
     return [note for found, note in user.events("TrainingJob/beats") if found == reason]
 
@@ -85,8 +85,8 @@ def test_a_killed_or_hanging_rank_restarts_in_the_same_pods(user: User, tmp_path
     os.kill(processes_of(pods[1])[-1], signal.SIGKILL)
     until("the second generation", lambda: runs(user, 0, 0, 2))
     until("the recovery to be counted", lambda: recoveries(user) == 1)
-    (told,) = said(user, "Recovered")
-    assert "killed by SIGKILL in beats-worker-1, back after" in told
+    (note,) = event_notes(user, "Recovered")
+    assert "killed by SIGKILL in beats-worker-1, back after" in note
     status = user.status("trainingjob/beats")
     assert (status["state"], status["attempts"], status["failures"]["infrastructure"]) == ("Running", 1, 1)
     measured = until("what ranks measure", lambda: user.status("trainingjob/beats").get("training", {}).get("loss"))
@@ -94,9 +94,9 @@ def test_a_killed_or_hanging_rank_restarts_in_the_same_pods(user: User, tmp_path
 
     # 2. a rank hangs
     until("the third generation", lambda: runs(user, 0, 0, 3))
-    (told,) = said(user, "Hang")
+    (note,) = event_notes(user, "Hang")
     node = pods[1]["spec"]["nodeName"]
-    assert f"beats-worker-1 on node {node}: rank 3 is in forward of step 40 for" in told
+    assert f"beats-worker-1 on node {node}: rank 3 is in forward of step 40 for" in note
 
     # 3. the job succeeds in the same pods
     until("the job to succeed", lambda: user.ended("trainingjob/beats"))

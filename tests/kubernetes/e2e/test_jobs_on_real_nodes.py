@@ -49,11 +49,11 @@ def test_digits_training_that_loses_a_process_ends_with_the_same_result(user: Us
         if "epoch 3/" in line:
             os.kill(processes_of(worker)[0], signal.SIGKILL)
     until("generation 2", lambda: user.running(2, 2))
-    said = "".join(user.follow("digits-master-0"))
+    output = "".join(user.follow("digits-master-0"))
     until("the job to succeed", lambda: user.ended("pytorchjob/digits"))
 
-    assert re.search(r"resumed after epoch [1-9]", said), said
-    assert "test accuracy 0.9889" in said, said  # as on the local backend without a fault
+    assert re.search(r"resumed after epoch [1-9]", output), output
+    assert "test accuracy 0.9889" in output, output  # as on the local backend without a fault
     status = user.status("pytorchjob/digits")
     assert (status["attempts"], status["failures"]) == (2, {"user": 0, "infrastructure": 1, "preemption": 0})
     assert "digits-worker-0" in status["lastFailure"]["message"]
@@ -101,9 +101,9 @@ def test_an_mpijob_reaches_its_workers_and_leaves_its_launchers_log(user: User) 
     user.kubectl("apply", "-f", str(EXAMPLES / "pi.yaml"))
     until("the job to succeed", lambda: user.ended("mpijob/pi"))
 
-    said = user.kubectl("logs", "-l", "training.kubeflow.org/job-role=launcher")
-    assert sorted(re.findall(r"rank \d of 4 on (\S+)", said)) == ["pi-worker-0"] * 2 + ["pi-worker-1"] * 2
-    assert "pi is about 3.14" in said
+    output = user.kubectl("logs", "-l", "training.kubeflow.org/job-role=launcher")
+    assert sorted(re.findall(r"rank \d of 4 on (\S+)", output)) == ["pi-worker-0"] * 2 + ["pi-worker-1"] * 2
+    assert "pi is about 3.14" in output
     assert user.status("mpijob/pi")["replicaStatuses"]["Launcher"]["succeeded"] == 1
     until(
         "the workers left",
@@ -131,11 +131,12 @@ def test_an_mpijob_with_gang_restart_restarts_when_a_worker_is_deleted(user: Use
 def test_the_command_line_ships_the_code_and_ends_with_the_job(user: User, tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(PYTHON_ON_EACH)
     words = ["run", "--on", "kubernetes", "-n", user.namespace, "--name", "hello", "--image", IMAGE, "--ship", "."]
-    said = user.windlass(*words, "-N", "2", "--cpus", "0.1", "--", "python", "hello.py", folder=tmp_path)
+    output = user.windlass(*words, "-N", "2", "--cpus", "0.1", "--", "python", "hello.py", folder=tmp_path)
 
-    assert [f"[r{rank}" in said and f"rank {rank} of 2 meets at hello-" in said for rank in (0, 1)] == [True, True], (
-        said
-    )
+    assert [f"[r{rank}" in output and f"rank {rank} of 2 meets at hello-" in output for rank in (0, 1)] == [
+        True,
+        True,
+    ], output
     [job] = user.read("trainingjobs")["items"]
     assert "Succeeded" in true_conditions(job["status"])
 

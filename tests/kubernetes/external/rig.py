@@ -127,12 +127,12 @@ class Rig:
     async def why(self, name: str) -> str:
         """The pending reason in the conditions of a pod, once it is there."""
 
-        async def told() -> str | None:
+        async def condition_message() -> str | None:
             self.give_reasons()
             conditions = (await self.pods())[name]["status"].get("conditions", [])
             return next((each["message"] for each in conditions if each.get("reason") == "Unschedulable"), None)
 
-        return await self.until(told)
+        return await self.until(condition_message)
 
     def give_reasons(self) -> None:
         """Passes the scheduler's verdicts on, as the operator does regularly."""

@@ -109,11 +109,11 @@ def test_a_gang_that_does_not_fit_as_a_whole_has_no_pod_placed(plane: ControlPla
         assert "gpu" in await on.why("g-3")
         assert (await on.places()).keys() == {"first"}
 
-        async def told() -> bool:
+        async def is_told() -> bool:
             conditions = (await on.api.get(f"{kinds.VOLCANO_GROUPS}/g")).get("status", {}).get("conditions", [])
             return any(each["type"] == "Unschedulable" and "gpu" in each["message"] for each in conditions)
 
-        await on.until(told)
+        await on.until(is_told)
         await on.nodes.end("default", "first")
         await on.until_placed(*(f"g-{n}" for n in range(4)))
 
@@ -127,11 +127,11 @@ def test_a_native_group_is_placed_whole(plane: ControlPlane) -> None:
         await on.make(*(kinds.pod(f"g-{n}", 2, schedulingGroup={"podGroupName": "g"}) for n in range(3)))
         await on.until_placed(*(f"g-{n}" for n in range(3)))
 
-        async def told() -> bool:
+        async def is_told() -> bool:
             conditions = (await on.api.get(f"{kinds.NATIVE_GROUPS}/g")).get("status", {}).get("conditions", [])
             return any(each["type"] == "PodGroupScheduled" and each["status"] == "True" for each in conditions)
 
-        await on.until(told)
+        await on.until(is_told)
 
     play(plane, story)
 

@@ -121,14 +121,14 @@ class FaultScenario:
 
     async def describe(self) -> str:
         """Phases and messages, and the objects of a few jobs that have not ended."""
-        said = {each.name: each.messages[-4:] for each in self.replicas.living}
+        last_messages = {each.name: each.messages[-4:] for each in self.replicas.living}
         try:
             phases = await self.phases()
             waiting = [name for name, phase in phases.items() if phase not in ("Succeeded", "Failed")]
             details = [await self._describe_job(name) for name in waiting[:_DESCRIBED]]
         except SERVER_AWAY as failed:
-            return f"{failed!r}, replicas {said}"
-        return "\n".join([f"{phases}, replicas {said}, two generations {self.witness.doubles[:3]}", *details])
+            return f"{failed!r}, replicas {last_messages}"
+        return "\n".join([f"{phases}, replicas {last_messages}, two generations {self.witness.doubles[:3]}", *details])
 
     async def _describe_job(self, name: str) -> str:
         """State, pods, events and the messages about one job."""
@@ -142,8 +142,8 @@ class FaultScenario:
             if each.get("regarding", {}).get("name") == name
         ]
         replicas = (*self.replicas.dead, *self.replicas.living)
-        said = [f"{each.name}: {text}" for each in replicas for text in each.messages if name in text]
-        lines = {"status": [status], "pods": pods, "events": sorted(events), "messages": said[-10:]}
+        about_it = [f"{each.name}: {text}" for each in replicas for text in each.messages if name in text]
+        lines = {"status": [status], "pods": pods, "events": sorted(events), "messages": about_it[-10:]}
         return "\n".join([name, *(f"  {what}: {each}" for what, found in lines.items() for each in found)])
 
 

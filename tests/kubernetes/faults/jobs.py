@@ -18,9 +18,9 @@ Manifest = dict[str, Any]
 
 def program(pod: Manifest) -> Script:
     """The behaviour of a pod: works for some seconds, or without end, and exits with this code."""
-    said = pod["spec"]["containers"][0].get("command") or ["work"]
-    work = float(said[1]) if len(said) > 1 else None
-    return Script(work=work, code=int(said[2]) if len(said) > 2 else 0)
+    command = pod["spec"]["containers"][0].get("command") or ["work"]
+    work = float(command[1]) if len(command) > 1 else None
+    return Script(work=work, code=int(command[2]) if len(command) > 2 else 0)
 
 
 def command(work: float | None, code: int = 0) -> list[str]:

@@ -108,8 +108,8 @@ class Replicas:
 
     def errors(self) -> list[str]:
         """Messages about errors of the program, not of the cluster."""
-        said = [text for each in (*self.living, *self.dead) for text in each.messages]
-        return [text for text in said if _OF_THE_PROGRAM.match(text)]
+        all_messages = [text for each in (*self.living, *self.dead) for text in each.messages]
+        return [text for text in all_messages if _OF_THE_PROGRAM.match(text)]
 
 
 def now() -> int:

@@ -47,8 +47,8 @@ def test_a_leader_whose_watches_hung_continues_the_jobs(plane: ControlPlane, pla
 
     async def scenario(on: FaultScenario) -> None:
         async def all_run_again() -> bool:
-            told = [(await on.job(name))["status"]["windlass"] for name in names]
-            return all(each["phase"] == "Running" and each["generation"] == 2 for each in told)
+            status = [(await on.job(name))["status"]["windlass"] for name in names]
+            return all(each["phase"] == "Running" and each["generation"] == 2 for each in status)
 
         async with FaultProxy(on.plane) as proxy:
             await on.replicas.start()

@@ -29,8 +29,8 @@ def test_each_violation_is_reported(plane: ControlPlane, tmp_path: Path) -> None
             assert on.witness.overbooked[0] == "n1 has 1 devices, 2 are given away"
             return await on.retry(lambda: violations.find_violations(on.api, on.kubelets))
 
-    told = asyncio.run(scenario())
-    assert "orphan has no living owner" in told
-    assert "the group group is bound in part" in told
-    assert "TrainingJob nobodys: nobody has taken it in" in told
-    assert sum(each.endswith("was put where it has no room") for each in told) == 2
+    found = asyncio.run(scenario())
+    assert "orphan has no living owner" in found
+    assert "the group group is bound in part" in found
+    assert "TrainingJob nobodys: nobody has taken it in" in found
+    assert sum(each.endswith("was put where it has no room") for each in found) == 2

@@ -72,10 +72,10 @@ def _of_job(job: dict[str, Any], pods: list[dict[str, Any]]) -> Iterator[str]:
         yield f"is {phase}, and {len(placed)} of its pods are on nodes"
     # 3. the counts are those of its pods
     if phase == "Running":
-        said = sum(each.get("active", 0) for each in (status.get("replicaStatuses") or {}).values())
+        active = sum(each.get("active", 0) for each in (status.get("replicaStatuses") or {}).values())
         run = Counter(pod["status"]["phase"] for pod in mine)["Running"]
-        if said != run:
-            yield f"says that {said} pods run, and {run} do"
+        if active != run:
+            yield f"says that {active} pods run, and {run} do"
 
 
 def _size(job: dict[str, Any]) -> int:

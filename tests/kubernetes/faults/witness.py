@@ -75,14 +75,14 @@ class Witness:
     def _look_at_nodes(self) -> None:
         """Checks devices: bound pods that have not ended allocate them, and live containers use them."""
         given = [pod for pod in self.pods.values() if pod["status"]["phase"] in ("Pending", "Running")]
-        for pods, told, word in (
+        for pods, noted, word in (
             (given, self.overbooked, "given away"),
             (self._kubelets.alive(), self.overfull, "used"),
         ):
             for name, count in by_node(pods).items():
                 node = self._kubelets.nodes.get(name)
                 if node is not None and count > node.devices.get(GPU, 0):
-                    told.append(f"{name} has {node.devices.get(GPU, 0)} devices, {count} are {word}")
+                    noted.append(f"{name} has {node.devices.get(GPU, 0)} devices, {count} are {word}")
 
     def _look_at_generations(self) -> None:
         """Checks for containers of two generations of one gang, as kubelets see them."""

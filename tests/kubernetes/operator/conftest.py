@@ -18,10 +18,10 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[Operato
     """Run a coroutine with a leading operator."""
 
     def run(story: Callable[[OperatorPlace], Awaitable[None]]) -> None:
-        async def told() -> None:
+        async def run_scenario() -> None:
             async with asyncio.timeout(strays.TIMEOUT_S * 4), leading(apiserver, tmp_path) as place:
                 await story(place)
 
-        asyncio.run(told())
+        asyncio.run(run_scenario())
 
     return run

@@ -46,8 +46,8 @@ class Agent:
         """The next message of this kind."""
         async with asyncio.timeout(strays.TIMEOUT_S):
             while line := await self.reader.readline():
-                if (said := json.loads(line))["type"] == what:
-                    return said
+                if (sent := json.loads(line))["type"] == what:
+                    return sent
         raise AssertionError(f"hung up before {what}")
 
     async def is_hung_up_on(self) -> bool:
@@ -119,10 +119,10 @@ def test_members_learn_of_each_other_and_a_foreign_call_gets_no_answer(tell):
         assert await stranger.is_hung_up_on()
         first = await call(place, "digits-worker-0", port=4711)
         second = await call(place, "digits-worker-1", address="10.0.0.2")
-        told = [(await agent.hears("start"))["membership"] for agent in (first, second)]
-        assert [(each["me"], each["generation"], each["port"]) for each in told] == [(0, 1, 4711), (1, 1, 4711)]
-        assert [member["address"] for member in told[0]["members"]] == ["10.0.0.1", "10.0.0.2"]
-        assert [member["ranks"] for member in told[0]["members"]] == [2, 2]
+        memberships = [(await agent.hears("start"))["membership"] for agent in (first, second)]
+        assert [(each["me"], each["generation"], each["port"]) for each in memberships] == [(0, 1, 4711), (1, 1, 4711)]
+        assert [member["address"] for member in memberships[0]["members"]] == ["10.0.0.1", "10.0.0.2"]
+        assert [member["ranks"] for member in memberships[0]["members"]] == [2, 2]
 
     tell(story)
 
@@ -137,12 +137,12 @@ def test_killed_ranks_restart_in_their_pods_and_are_counted(tell):
         assert [(await agent.hears("start"))["membership"]["generation"] for agent in agents] == [2, 2]
 
         beat(agents[1], -1, generation=2, recovered={"generation": 2, "seconds": 0.42})
-        said = await status(place, lambda said: said.get("recoveries") == 1)
-        assert (said["state"], said["attempts"], said["failures"]["infrastructure"]) == ("Running", 1, 1)
-        told = "recovered in place 1×, last: rank 1 (pid 7) killed by SIGKILL in digits-worker-1, back after 0.42 s"
-        assert told in said["conditions"][-1]["message"]
-        assert await events(place, "Recovered") == [f"Running: {told}"]
-        said = await status(place, lambda said: said["training"]["generation"] == 2)
+        shown = await status(place, lambda shown: shown.get("recoveries") == 1)
+        assert (shown["state"], shown["attempts"], shown["failures"]["infrastructure"]) == ("Running", 1, 1)
+        recovery = "recovered in place 1×, last: rank 1 (pid 7) killed by SIGKILL in digits-worker-1, back after 0.42 s"
+        assert recovery in shown["conditions"][-1]["message"]
+        assert await events(place, "Recovered") == [f"Running: {recovery}"]
+        shown = await status(place, lambda shown: shown["training"]["generation"] == 2)
         after = (await place.api.get(PODS))["items"]
         assert {each["metadata"]["uid"] for each in before} == {each["metadata"]["uid"] for each in after}
 
@@ -161,10 +161,10 @@ def test_a_failure_beyond_the_limit_ends_all_agents_with_its_code(tell):
         for agent in agents:
             await agent.stops(2)
         for agent in agents:
-            told = await agent.hears("close")
-            assert (told["code"], told["reason"]) == (1, "rank 0 (pid 8) exited with 1")
+            closing = await agent.hears("close")
+            assert (closing["code"], closing["reason"]) == (1, "rank 0 (pid 8) exited with 1")
         beat(agents[0], -1, generation=2, recovered={"generation": 2, "seconds": 0.42})
-        await status(place, lambda said: (said["failures"]["user"], said.get("recoveries")) == (1, 1))
+        await status(place, lambda shown: (shown["failures"]["user"], shown.get("recoveries")) == (1, 1))
 
     tell(story)
 
@@ -173,10 +173,10 @@ def test_measurements_of_ranks_reach_the_status(tell):
     async def story(place: OperatorPlace) -> None:
         agents = await two(place)
         beat(agents[0], 0, loss=1.92345678, samples_per_second=78.0, step_ms=412.5)
-        said = await status(place, lambda said: said.get("training", {}).get("step") == 120)
-        told = said["training"]
-        assert (told["loss"], told["samplesPerSecond"], told["stepMilliseconds"]) == (1.92346, 78, 412.5)
-        assert told["time"].endswith("Z")
+        shown = await status(place, lambda shown: shown.get("training", {}).get("step") == 120)
+        training = shown["training"]
+        assert (training["loss"], training["samplesPerSecond"], training["stepMilliseconds"]) == (1.92346, 78, 412.5)
+        assert training["time"].endswith("Z")
 
         # and the details of the job
         seen = (await place.get("/v1/jobs/digits"))["progress"]
@@ -200,8 +200,8 @@ def test_a_hang_is_reported_with_rank_and_node_and_ends_in_the_same_pods(tell):
         (note,) = await events(place, "Hang")
         node = (await place.api.get(f"{PODS}/digits-worker-1"))["spec"]["nodeName"]
         assert note.startswith(f"digits-worker-1 on node {node}: rank 3 is in backward of step 120 for 12")
-        said = await status(place, lambda said: "lastHang" in said.get("training", {}))
-        assert said["training"]["lastHang"] in note
+        shown = await status(place, lambda shown: "lastHang" in shown.get("training", {}))
+        assert shown["training"]["lastHang"] in note
 
     tell(story)
 

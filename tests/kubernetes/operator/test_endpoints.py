@@ -79,7 +79,7 @@ def test_a_job_with_a_missing_volume_is_listed_with_the_reason(tell):
         manifest = training_job(Job("held", (Role(command=("true",), image="a:1"),), workdir=""), "held", NAMESPACE)
         manifest["spec"]["pod"] = {"spec": {"volumes": [volume]}}
         await place.api.post(namespaced(JOBS), manifest)
-        [line] = (await place.until("/v1/jobs", lambda told: told["jobs"]))["jobs"]
+        [line] = (await place.until("/v1/jobs", lambda answer: answer["jobs"]))["jobs"]
         assert (line["id"], line["phase"], line["reason"]) == ("default/held", "Created", "Waiting")
         assert line["message"] == why
         assert (await place.get("/v1/why"))["jobs"][0]["message"] == why

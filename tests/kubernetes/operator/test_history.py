@@ -56,7 +56,7 @@ def ended(
     return JobState(f"team/{name}", 1, job, status)
 
 
-def told(state: JobState, *phases: Phase) -> tuple[TransitionEntry, ...]:
+def entries_of(state: JobState, *phases: Phase) -> tuple[TransitionEntry, ...]:
     created = state.status.created_at
     ways = zip(("", *phases), phases, strict=False)
     steps = enumerate(ways)
@@ -92,9 +92,9 @@ def test_a_later_leader_shows_the_final_state_of_a_job(url):
     log = LogEntry(NOON, state.id, 1, 0, "loss 0.1\nnul \x00 é\n")
 
     async def happen(kept: JobHistory) -> None:
-        kept.writer.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
+        kept.writer.note(HistoryEntry(entries_of(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
         kept.writer.note(
-            HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),))
+            HistoryEntry(entries_of(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),))
         )
         kept.writer.note(HistoryEntry(lines=(log,)))
 
@@ -120,7 +120,7 @@ def test_noted_entries_are_visible_to_the_next_query(url):
     async def story(kept: JobHistory) -> None:
         for number in range(50):
             state = ended("digits", NOON + number * DAY)
-            kept.writer.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,)))
+            kept.writer.note(HistoryEntry(entries_of(state, Phase.SUCCEEDED), (state,)))
             assert await kept.job("team/digits") == state
         assert len(await kept.ended(name="digits", user="", since=0, limit=100)) == 50
 
@@ -158,12 +158,12 @@ def test_events_have_numbers_that_grow_with_time_also_over_writers(url):
     state = ended("digits")
 
     async def first(kept: JobHistory) -> None:
-        kept.writer.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED)))
-        kept.writer.note(HistoryEntry(told(ended("other"), Phase.CREATED)))
+        kept.writer.note(HistoryEntry(entries_of(state, Phase.CREATED, Phase.QUEUED)))
+        kept.writer.note(HistoryEntry(entries_of(ended("other"), Phase.CREATED)))
 
     async def second(kept: JobHistory) -> None:
         kept.writer.note(
-            HistoryEntry(told(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED))
+            HistoryEntry(entries_of(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED))
         )
         events = await kept.events(0, ())
         assert [t.job_id for _, t in events] == ["team/digits", "team/digits", "team/other", "team/digits"]
@@ -200,8 +200,8 @@ def test_old_jobs_are_removed_and_running_ones_are_not(url):
 
     async def before(kept: JobHistory) -> None:
         for state in (old, new):
-            kept.writer.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
-        kept.writer.note(HistoryEntry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
+            kept.writer.note(HistoryEntry(entries_of(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
+        kept.writer.note(HistoryEntry((*entries_of(runs, Phase.RUNNING), *entries_of(lost, Phase.RUNNING))))
 
     async def later(kept: JobHistory) -> None:
         kept.writer.set_living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
@@ -240,7 +240,7 @@ def test_tables_are_prepared_while_another_process_deletes_jobs(postgres):
 
 async def cleaned(kept: JobHistory) -> None:
     """Wait for the first removal of old jobs: only this history may remove the lost one."""
-    while any(told.job_id == "team/lost" for _, told in await kept.events(0, ())):  # noqa: ASYNC110 - no event to wait for
+    while any(entries_of.job_id == "team/lost" for _, entries_of in await kept.events(0, ())):  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0.01)
 
 

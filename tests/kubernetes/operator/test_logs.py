@@ -52,7 +52,7 @@ async def logs_of_nodes(plane: ControlPlane, place: OperatorPlace, asked: list[s
 
 
 def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane, tmp_path: Path):
-    async def told() -> None:
+    async def read_logs() -> None:
         asked: list[str] = []
         async with (
             asyncio.timeout(strays.TIMEOUT_S * 4),
@@ -79,11 +79,11 @@ def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane,
                 "/containerLogs/default/digits-worker-1/main",
             ]
 
-    asyncio.run(told())
+    asyncio.run(read_logs())
 
 
 def test_an_unread_log_has_a_reason(apiserver: ControlPlane, tmp_path: Path):
-    async def told() -> None:
+    async def read_logs() -> None:
         async with asyncio.timeout(strays.TIMEOUT_S * 4), leading(apiserver, tmp_path) as place:
             await place.api.patch("/api/v1/nodes/n1/status", _closed_address())
             await place.api.patch("/api/v1/nodes/n2/status", _closed_address())
@@ -93,7 +93,7 @@ def test_an_unread_log_has_a_reason(apiserver: ControlPlane, tmp_path: Path):
             assert log["text"] == ""
             assert log["missing"].startswith("its log could not be read: ")
 
-    asyncio.run(told())
+    asyncio.run(read_logs())
 
 
 def _closed_address() -> dict[str, object]:

@@ -138,8 +138,8 @@ class KubernetesStage(Stage):
             return self._start(job_id), _told(job_id, e.Started, generation=generation)
         if verb == "exit":
             number = int(words[1])
-            told = _told(job_id, e.MemberExited, generation=generation, member=number)
-            return self._end(job_id, number, _exit(options)), told
+            is_reported = _told(job_id, e.MemberExited, generation=generation, member=number)
+            return self._end(job_id, number, _exit(options)), is_reported
         if verb == "gone":
             self.alive.discard((job_id, generation))
             return self._remove_pods(job_id, generation), _told(job_id, e.GangGone, generation=generation)
@@ -248,7 +248,7 @@ class KubernetesStage(Stage):
         await self._until_so(bound, f"{job_id} is on {places}")
 
     async def _until_told_to_go(self, job_id: str, generation: int) -> None:
-        async def told() -> bool:
+        async def is_stopping() -> bool:
             nodes = {
                 node["metadata"]["name"]
                 for node in (await self.api.get(NODES))["items"]
@@ -262,7 +262,7 @@ class KubernetesStage(Stage):
                 for pod in pods
             )
 
-        await self._until_so(told, f"{job_id} is told to go")
+        await self._until_so(is_stopping, f"{job_id} is told to go")
 
     async def _of_generation(self, job_id: str, generation: int) -> list[dict[str, Any]]:
         listed = (await self.api.get(PODS, labelSelector=f"{GENERATION}={generation}"))["items"]

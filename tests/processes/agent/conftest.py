@@ -31,21 +31,21 @@ class Agent:
             )
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.file.read_text(errors="replace")
 
     def until(self, text: str, times: int = 1) -> str:
         """All it has said, once this is in it."""
-        await_that(lambda: self.said.count(text) >= times or self.process.poll() is not None, lambda: self.said)
-        assert self.said.count(text) >= times, self.said
-        return self.said
+        await_that(lambda: self.output.count(text) >= times or self.process.poll() is not None, lambda: self.output)
+        assert self.output.count(text) >= times, self.output
+        return self.output
 
     def ends(self) -> int:
         """Its exit code."""
         try:
             return self.process.wait(strays.TIMEOUT_S * 2)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end:\n{self.said}") from None
+            raise AssertionError(f"it does not end:\n{self.output}") from None
 
     def pid_of(self, rank: int, generation: int = 1) -> int:
         """Of a rank whose script has said `rank R generation G pid P`."""

@@ -96,7 +96,7 @@ def test_a_killed_rank_restarts_all_ranks_in_place(bare, port, tmp_path):
     ((generation, why, failure),) = controller.restarts
     assert (generation, failure.code, failure.agent_id) == (2, -signal.SIGKILL, "p1")
     assert f"rank 3 (pid {first[1]}) killed by SIGKILL" in why
-    assert "rank 2 of 4" in agents[1].said
+    assert "rank 2 of 4" in agents[1].output
 
 
 def test_ranks_go_on_without_a_controller_and_the_next_one_adopts_them(bare, port, tmp_path):
@@ -111,7 +111,7 @@ def test_ranks_go_on_without_a_controller_and_the_next_one_adopts_them(bare, por
         (tmp_path / "end-2").touch()
         assert [agent.ends() for agent in agents] == [0, 0]
     assert [generation for generation, *_ in controller.restarts] == [2]
-    assert "generation 1" in agents[0].said
+    assert "generation 1" in agents[0].output
 
 
 def test_ranks_that_succeed_end_without_a_controller(bare, port, tmp_path):
@@ -144,4 +144,4 @@ def test_missing_output_is_a_hang_and_restarts_all(bare, port, tmp_path):
 def test_a_wrong_controller_address_is_refused(bare):
     agent = bare("SCRIPT", script=WAITS, WINDLASS_CONTROLLER="nowhere")
     assert agent.ends() == 2
-    assert "HOST:PORT" in agent.said
+    assert "HOST:PORT" in agent.output

@@ -36,18 +36,18 @@ def test_the_run_survives_the_loss_of_node_0_and_takes_its_replacement_in(bare, 
     agents = [bare(*elastic(port), script=WAITS) for _ in range(3)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    first = next(agent for agent in agents if "rank 0 generation" in agent.said)
+    first = next(agent for agent in agents if "rank 0 generation" in agent.output)
     others = [agent for agent in agents if agent is not first]
     first.process.kill()
     first.process.wait()
     for agent in others:
         agent.until("world 4", times=2)
-        assert "generation 2 pid" in agent.said
-        assert "the leading agent is lost" in agent.said
+        assert "generation 2 pid" in agent.output
+        assert "the leading agent is lost" in agent.output
     newcomer = bare(*elastic(port), script=WAITS)
     newcomer.until("world 6", times=2)
     enough(tmp_path, newcomer, *others)
-    assert all("world 6" in agent.said for agent in others)
+    assert all("world 6" in agent.output for agent in others)
 
 
 def test_a_late_joiner_starts_a_new_generation_and_uses_no_restart(bare, port, tmp_path):
@@ -64,7 +64,7 @@ def test_a_late_joiner_gives_the_others_time_to_save(bare, port, tmp_path):
     early.until("world 2", times=2)
     late = bare(*elastic(port), script=WAITS)
     late.until("world 4", times=2)
-    assert early.said.count("saved in generation 1") == 2
+    assert early.output.count("saved in generation 1") == 2
     enough(tmp_path, early, late)
 
 
@@ -82,7 +82,7 @@ def test_a_node_that_leaves_on_sigterm_is_not_waited_for(bare, port, tmp_path):
     agents = [bare(*elastic(port, "1:2"), script=WAITS) for _ in range(2)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    leaving, staying = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
+    leaving, staying = sorted(agents, key=lambda agent: "rank 0 generation" in agent.output)
     leaving.process.terminate()
     assert leaving.ends() == 128 + signal.SIGTERM
     staying.until("world 2", times=2)
@@ -94,7 +94,7 @@ def test_a_stopped_agent_is_lost_after_its_heartbeats_are_due_and_stops_its_rank
     agents = [bare(*elastic(port, "1:2", **conf), script=WAITS) for _ in range(2)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    stopped, other = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
+    stopped, other = sorted(agents, key=lambda agent: "rank 0 generation" in agent.output)
     os.kill(stopped.process.pid, signal.SIGSTOP)
     other.until("world 2", times=2)
     os.kill(stopped.process.pid, signal.SIGCONT)
@@ -120,22 +120,22 @@ def test_agents_of_another_run_are_turned_away(bare, port, tmp_path):
     words = [word.replace("--rdzv-id=run", "--rdzv-id=other") for word in elastic(port, "1:2")]
     stranger = bare(*words, script=WAITS)
     assert stranger.ends() == 1
-    assert "here is run run, not other (--rdzv-id)" in stranger.said
+    assert "here is run run, not other (--rdzv-id)" in stranger.output
     enough(tmp_path, agent)
 
 
 def test_an_agent_without_a_leader_gives_up(bare, port):
     lonely = bare(*elastic(port, "2", join_timeout=0.3), script=WAITS)
     assert lonely.ends() == 1
-    assert "1 of at least 2 nodes have come in 0 s" in lonely.said
+    assert "1 of at least 2 nodes have come in 0 s" in lonely.output
     conf = {"join_timeout": 0.3, "is_host": "false"}
     lost = bare(*elastic(port, "2", **conf), script=WAITS)
     assert lost.ends() == 1
-    assert f"no agent leads this run at 127.0.0.1:{port}" in lost.said
+    assert f"no agent leads this run at 127.0.0.1:{port}" in lost.output
 
 
 def test_a_failed_run_fails_on_every_node(bare, port):
     script = "import os, sys\nsys.exit(int(os.environ['RANK'] == '3') * 85)"
     agents = [bare(*elastic(port, "2"), script=script) for _ in range(2)]
     assert [agent.ends() for agent in agents] == [85, 85]
-    assert all("the run has failed: rank 3 (pid" in agent.said for agent in agents)
+    assert all("the run has failed: rank 3 (pid" in agent.output for agent in agents)

@@ -31,34 +31,34 @@ def test_a_killed_rank_starts_a_new_generation_and_a_line_shows_its_stages(bare)
     pids = [agent.pid_of(rank) for rank in range(3)]
     os.kill(pids[1], signal.SIGKILL)
     assert agent.ends() == 0
-    assert f"rank 1 (pid {pids[1]}) killed by SIGKILL; generation 2 after 0." in agent.said
-    assert all(f"{stage} 0." in agent.said for stage in ("detected", "stopped", "spawned"))
-    assert agent.said.count("generation 2 pid") == 3
+    assert f"rank 1 (pid {pids[1]}) killed by SIGKILL; generation 2 after 0." in agent.output
+    assert all(f"{stage} 0." in agent.output for stage in ("detected", "stopped", "spawned"))
+    assert agent.output.count("generation 2 pid") == 3
 
 
 def test_a_script_that_fails_shows_its_own_traceback_and_the_run_fails(bare):
     agent = bare("SCRIPT", script="def f():\n    raise ValueError('no such thing')\nf()\n")
     assert agent.ends() == 1
-    trace = agent.said[agent.said.index("Traceback") :]
+    trace = agent.output[agent.output.index("Traceback") :]
     assert trace.count("File ") == 2
     assert "ValueError: no such thing" in trace
-    assert re.search(r"the run has failed: rank 0 \(pid \d+\) exited with 1: ValueError: no such thing\n", agent.said)
+    assert re.search(r"the run has failed: rank 0 \(pid \d+\) exited with 1: ValueError: no such thing\n", agent.output)
 
 
 def test_the_text_of_sys_exit_is_printed_with_the_ranks_end(bare):
     agent = bare("SCRIPT", script="import sys\nsys.exit('no data in /data')\n")
     assert agent.ends() == 1
-    assert re.search(r"rank 0 \(pid \d+\) exited with 1: no data in /data\n", agent.said)
+    assert re.search(r"rank 0 \(pid \d+\) exited with 1: no data in /data\n", agent.output)
 
 
 def test_a_script_that_cannot_be_parsed_fails_with_its_error(bare):
     agent = bare("SCRIPT", script="x = = 1\n")
     assert agent.ends() == 1
-    assert agent.said.count("File ") == 1
-    assert "SyntaxError: invalid syntax" in agent.said
+    assert agent.output.count("File ") == 1
+    assert "SyntaxError: invalid syntax" in agent.output
     missing = bare("nowhere.py")
     assert missing.ends() == 1
-    assert "there is no script" in missing.said
+    assert "there is no script" in missing.output
 
 
 def test_exit_codes_decide_what_follows_an_end(bare):
@@ -74,7 +74,7 @@ def test_the_run_survives_the_loss_of_the_fork_server(bare, mark):
     parent = int(Path(f"/proc/{agent.pid_of(1)}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)
     assert agent.ends() == 0
-    assert "generation 2 pid" in agent.said
+    assert "generation 2 pid" in agent.output
 
 
 def test_a_killed_agent_leaves_no_rank_and_no_child_of_one(bare):
@@ -100,7 +100,7 @@ def test_ranks_may_save_on_sigterm_and_choose_the_exit_code(bare):
     agent.pid_of(0), agent.pid_of(1)
     agent.process.terminate()
     assert agent.ends() == wire.RankExitCode.PREEMPTED
-    assert "generation 2" not in agent.said
+    assert "generation 2" not in agent.output
 
 
 def test_ranks_that_ignore_sigterm_are_killed_after_the_grace_period(bare):
@@ -125,7 +125,7 @@ time.sleep(1000)
     agent.until("it is there")
     agent.process.terminate()
     assert agent.ends() == wire.RankExitCode.PREEMPTED
-    assert (agent.said.count("the child may leave"), agent.said.count("asked")) == (1, 1)
+    assert (agent.output.count("the child may leave"), agent.output.count("asked")) == (1, 1)
 
 
 # --- what ranks see and say ------------------------------------------------------------------------------
@@ -136,10 +136,10 @@ def test_modules_programs_and_arguments(bare, tmp_path):
     (tmp_path / "package/__main__.py").write_text("import sys\nprint(__name__, sys.argv[1:], sys.path[0])")
     module = bare("-m", "package", "a", "${local_rank}")
     assert module.ends() == 0
-    assert f"__main__ ['a', '0'] {tmp_path}" in module.said
+    assert f"__main__ ['a', '0'] {tmp_path}" in module.output
     program = bare("--no-python", "--nproc-per-node=2", "sh", "-c", "echo rank $RANK of $WORLD_SIZE")
     assert program.ends() == 0
-    assert "rank 1 of 2" in program.said
+    assert "rank 1 of 2" in program.output
     assert bare("--no-python", "no-such-program").ends() == 1
 
 
@@ -148,7 +148,7 @@ def test_a_command_as_an_agents_keeps_every_word(bare, command):
     words = ["a", "--", "--nnodes", "7", "--"]
     agent = bare(*agent_words([*command.split(), *words]), script="import sys\nprint(sys.argv[1:])")
     assert agent.ends() == 0
-    assert f"{words}\n" in agent.said
+    assert f"{words}\n" in agent.output
 
 
 def test_streams_go_to_files_in_torchruns_layout(bare, tmp_path):
@@ -161,15 +161,15 @@ def test_streams_go_to_files_in_torchruns_layout(bare, tmp_path):
     assert (run / "attempt_0/0/stderr.log").read_text() == "err\n"
     assert (run / "attempt_0/1/stdout.log").read_text() == "out 1\n"
     assert not (run / "attempt_0/1/stderr.log").exists()
-    assert "[default0]:out 0\n" in agent.said
-    assert agent.said.count("err\n") == 1
+    assert "[default0]:out 0\n" in agent.output
+    assert agent.output.count("err\n") == 1
 
 
 def test_without_torch_rank_0_hosts_the_store_and_a_line_says_so(bare):
     agent = bare("SCRIPT", script="import os\nprint('agent', os.environ['TORCHELASTIC_USE_AGENT_STORE'])")
     assert agent.ends() == 0
-    assert "there is no torch here: rank 0 hosts the store" in agent.said
-    assert "agent False" in agent.said
+    assert "there is no torch here: rank 0 hosts the store" in agent.output
+    assert "agent False" in agent.output
 
 
 def test_a_rank_imports_the_same_modules_as_without_an_agent(bare, tmp_path):
@@ -179,7 +179,7 @@ def test_a_rank_imports_the_same_modules_as_without_an_agent(bare, tmp_path):
     (tmp_path / "there/script.py").write_text("import windlass.train")
     agent = bare("there/script.py")
     assert agent.ends() == 0
-    assert "the one beside the script" in agent.said
+    assert "the one beside the script" in agent.output
 
 
 # --- hangs ----------------------------------------------------------------------------------------------
@@ -218,16 +218,16 @@ def test_a_rank_that_hangs_is_named_with_its_stacks_and_all_restart(bare):
     ]
     agent = bare(*words, script=BEATS)
     assert agent.ends() == 0
-    assert "hang: rank 1 is in forward of step 10 for" in agent.said
-    assert "rank 0 is in backward of step 10; generation 2 after" in agent.said
-    assert "rank 1, where it hangs:" in agent.said
-    assert "in waits_for_a_lock_that_nobody_opens" in agent.said
+    assert "hang: rank 1 is in forward of step 10 for" in agent.output
+    assert "rank 0 is in backward of step 10; generation 2 after" in agent.output
+    assert "rank 1, where it hangs:" in agent.output
+    assert "in waits_for_a_lock_that_nobody_opens" in agent.output
 
 
 def test_missing_output_can_be_a_hang_without_heartbeats(bare):
     agent = bare("--hang=silence=0.5", "SCRIPT", script=WAITS)
     assert agent.ends() == 1
-    assert "hang: no rank has printed anything for" in agent.said
+    assert "hang: no rank has printed anything for" in agent.output
 
 
 # --- packed ---------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_packed_into_one_file_it_needs_nothing_but_python(bare, tmp_path):
     agent = bare("--nproc-per-node=2", "--max-restarts=1", "SCRIPT", script=WAITS, program=program, PYTHONPATH="no")
     os.kill(agent.pid_of(1), signal.SIGKILL)
     assert agent.ends() == 0
-    assert agent.said.count("generation 2 pid") == 2
+    assert agent.output.count("generation 2 pid") == 2
     again = bare("pack", "--to", "copy.pyz", program=program)
     assert again.ends() == 0
     assert (tmp_path / "copy.pyz").read_bytes() == (tmp_path / "agent.pyz").read_bytes()
@@ -253,5 +253,5 @@ def test_packed_into_one_file_it_needs_nothing_but_python(bare, tmp_path):
 def test_a_wrong_option_is_refused_in_one_line(bare, line):
     agent = bare(*line)
     assert agent.ends() == 2
-    assert "windlass agent: --n" in agent.said
-    assert "Traceback" not in agent.said
+    assert "windlass agent: --n" in agent.output
+    assert "Traceback" not in agent.output

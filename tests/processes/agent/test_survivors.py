@@ -21,11 +21,11 @@ enter(generation, os.environ["WORLD_SIZE"])
 agent.settimeout(0.05)
 while not os.path.exists("enough"):
     try:
-        told = wire.decode(agent.recv(65536))
+        message = wire.decode(agent.recv(65536))
     except TimeoutError:
         continue
     if len(sys.argv) == 2:
-        enter(told.generation, sum(member.ranks for member in told.members))
+        enter(message.generation, sum(member.ranks for member in message.members))
 """
 
 
@@ -47,7 +47,7 @@ def test_survivors_of_a_lost_node_go_on_without_it(bare, port, tmp_path):
     agents = [bare(*words, "SCRIPT", SOURCE, script=REFORMS) for _ in range(2)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    lost, other = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
+    lost, other = sorted(agents, key=lambda agent: "rank 0 generation" in agent.output)
     lost.process.kill()
     assert other.pid_of(0, generation=2) == other.pid_of(0)
     assert other.until("world 2", times=2).count("generation 2 pid") == 2

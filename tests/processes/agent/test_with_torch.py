@@ -62,7 +62,7 @@ DIFFERENT = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE", "MASTER_ADDR", "M
 def test_ranks_find_each_other_through_the_agents_store(start):
     agent = start("--nproc-per-node=4", "SCRIPT", script=ADDS_UP)
     assert agent.ends() == 0
-    assert agent.said.count("of 4 has 10.0") == 4
+    assert agent.output.count("of 4 has 10.0") == 4
 
 
 def test_a_killed_rank_0_takes_no_store_with_it_and_all_meet_again(start, tmp_path):
@@ -85,9 +85,9 @@ def test_a_lost_node_0_leaves_ranks_that_train_on(start, port, tmp_path):
 
 def test_worker_processes_of_loaders_forked_and_spawned(start):
     agent = start("SCRIPT", script=LOADS)
-    assert agent.ends() == 0, agent.said
-    assert "fork 56.0" in agent.said
-    assert "spawn 56.0" in agent.said
+    assert agent.ends() == 0, agent.output
+    assert "fork 56.0" in agent.output
+    assert "spawn 56.0" in agent.output
 
 
 def test_a_script_sees_what_it_sees_under_torchrun(start, tmp_path, mark):

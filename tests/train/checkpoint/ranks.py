@@ -26,7 +26,7 @@ class Rank(NamedTuple):
     """A forked process, and the file for its result."""
 
     pid: int
-    said: Path
+    result_file: Path
 
 
 def start(folder: Path, count: int, work: Callable[..., Any], *given: Any) -> list[Rank]:
@@ -49,11 +49,11 @@ def ended(ranks: list[Rank], *, fail: bool = False) -> list[tuple[Any, int]]:
     codes = [_reaped(rank.pid, time.monotonic() + TIMEOUT_S) for rank in ranks]
     outcomes = []
     for rank, code in zip(ranks, codes, strict=True):
-        said = rank.said.read_bytes() if rank.said.exists() else b""
+        written = rank.result_file.read_bytes() if rank.result_file.exists() else b""
         if fail:
-            assert code == 0, f"rank ended with {code}\n{said.decode(errors='replace')}"
-        told = pickle.loads(said) if code == 0 else said.decode(errors="replace")  # noqa: S301 - our own child's
-        outcomes.append((told, code))
+            assert code == 0, f"rank ended with {code}\n{written.decode(errors='replace')}"
+        outcome = pickle.loads(written) if code == 0 else written.decode(errors="replace")  # noqa: S301 - our own child's
+        outcomes.append((outcome, code))
     return outcomes
 
 
@@ -69,17 +69,17 @@ def _reaped(pid: int, until: float) -> int:
 
 
 def _forked(folder: Path, rank: int, count: int, work: Callable[..., Any], given: tuple[Any, ...]) -> Rank:
-    said = folder / f"rank-{rank}"
+    result_file = folder / f"rank-{rank}"
     if pid := os.fork():
-        return Rank(pid, said)
+        return Rank(pid, result_file)
     code = 1
     try:
         store = dist.FileStore(str(folder / "store"), count)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=count)
-        said.write_bytes(pickle.dumps(work(rank, *given)))
+        result_file.write_bytes(pickle.dumps(work(rank, *given)))
         code = 0
     except BaseException:  # noqa: BLE001 - the test tells it
-        said.write_text(traceback.format_exc())
+        result_file.write_text(traceback.format_exc())
     finally:
         os._exit(code)
     raise AssertionError

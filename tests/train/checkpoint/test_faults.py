@@ -32,11 +32,11 @@ def test_the_newest_good_checkpoint_is_loaded_after_a_kill_at_any_instant(tmp_pa
             os.kill(rank.pid, signal.SIGKILL)
         ended = ranks.ended(started)
         assert ranks.KILLED in [code for _, code in ended]
-        assert all("RankGoneError: another rank is gone: " in said for said, code in ended if code != ranks.KILLED)
+        assert all("RankGoneError: another rank is gone: " in output for output, code in ended if code != ranks.KILLED)
         torn += any(name.endswith(".tmp") for name in names_in(place))
-        ((after, told), (again, _)) = ranks.run(tmp_path / f"{attempt}-again", 2, training.resume_only, place)
+        ((after, reports), (again, _)) = ranks.run(tmp_path / f"{attempt}-again", 2, training.resume_only, place)
         assert after == again >= seen > before
-        assert told == []
+        assert reports == []
         before = after
     assert torn, "no save was ever interrupted: the instants are badly chosen"
 
@@ -77,13 +77,13 @@ def test_a_flipped_bit_in_any_file_is_detected_and_the_older_checkpoint_is_used(
         subprocess.run(["cp", "-r", saved, place], check=True)
         _flip(place / folder_of(3) / name, chance)
         _flip(place / folder_of(2) / name, chance)
-        (step, told), (also, _) = ranks.run(tmp_path / f"{name}-ranks", 2, training.resume_only, str(place))
+        (step, reports), (also, _) = ranks.run(tmp_path / f"{name}-ranks", 2, training.resume_only, str(place))
         assert step == also == 1
-        assert [line.split(": ")[:2] for line in told] == [
+        assert [line.split(": ")[:2] for line in reports] == [
             [str(place), f"skipping {folder_of(3)}"],
             [str(place), f"skipping {folder_of(2)}"],
         ]
-        assert all(line.split(": ")[2].startswith(name) for line in told)
+        assert all(line.split(": ")[2].startswith(name) for line in reports)
 
 
 def names_in(folder):
@@ -101,9 +101,9 @@ def test_training_resumes_before_a_damaged_checkpoint_and_replaces_it(tmp_path, 
     place = tmp_path / "run"
     subprocess.run(["cp", "-r", saved, place], check=True)
     (place / folder_of(3) / "__1_0.distcp").unlink()
-    ((begun, told), _) = ranks.run(tmp_path / "ranks", 2, training.train, str(place), 4, 5)
+    ((begun, reports), _) = ranks.run(tmp_path / "ranks", 2, training.train, str(place), 4, 5)
     assert begun == 2
-    assert told == [f"{place}: skipping step-00000003: __1_0.distcp is missing"]
+    assert reports == [f"{place}: skipping step-00000003: __1_0.distcp is missing"]
     assert [(each.step, each.state) for each in list_checkpoints(open_storage(str(place)))] == [
         (step, CheckpointStatus.COMPLETE) for step in (4, 3, 2, 1)
     ]
@@ -115,15 +115,15 @@ def test_damage_of_all_checkpoints_is_an_error_on_every_rank(tmp_path, saved):
     for step in (1, 2, 3):
         (place / folder_of(step) / "__0_0.distcp").write_bytes(b"")
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(place), 4))
-    for said, code in ended:
+    for output, code in ended:
         assert code == 1
-        assert f"{place}: there is no complete checkpoint" in said
-        assert "step-00000001: __0_0.distcp has 0 bytes, and" in said
+        assert f"{place}: there is no complete checkpoint" in output
+        assert "step-00000001: __0_0.distcp has 0 bytes, and" in output
 
 
 def test_a_run_without_a_loaded_checkpoint_does_not_overwrite_another_run(tmp_path, saved):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _save_without_loading, str(saved)))
-    assert all("has checkpoints up to step 3, and none of them was loaded" in said for said, _ in ended)
+    assert all("has checkpoints up to step 3, and none of them was loaded" in output for output, _ in ended)
     assert [each.step for each in list_checkpoints(open_storage(str(saved)))] == [3, 2, 1]
 
 
@@ -166,26 +166,26 @@ def test_a_full_disk_is_one_error_on_all_ranks_and_the_last_good_checkpoint_stay
     with (small_disk / "ballast").open("wb") as file:
         file.write(bytes(2_300_000))
     ended = ranks.ended(ranks.start(tmp_path / "full", 2, training.train, str(place), 99, 50))
-    for said, code in ended:
+    for output, code in ended:
         assert code == 1
-        assert "No space left on device\nit is full: free some space, or keep fewer checkpoints" in said
+        assert "No space left on device\nit is full: free some space, or keep fewer checkpoints" in output
     assert not [name for name in names_in(place) if name.endswith(".tmp")], "what was half written is not cleaned up"
     (small_disk / "ballast").unlink()
-    ((step, told), _) = ranks.run(tmp_path / "after", 2, training.resume_only, str(place))
+    ((step, reports), _) = ranks.run(tmp_path / "after", 2, training.resume_only, str(place))
     assert step >= 2
-    assert told == []
+    assert reports == []
 
 
 def test_a_location_that_is_a_file_is_refused_before_training(tmp_path):
     (tmp_path / "file").write_text("")
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(tmp_path / "file/run"), 1))
-    assert all("Not a directory\npart of its path is a file: use another location" in said for said, _ in ended)
+    assert all("Not a directory\npart of its path is a file: use another location" in output for output, _ in ended)
 
 
 def test_a_folder_that_is_not_shared_is_reported(tmp_path):
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _train_at_own, str(tmp_path)))
-    assert all("are not visible to rank 0: " in said for said, _ in ended)
-    assert all("all nodes must share the folder; or use an object store" in said for said, _ in ended)
+    assert all("are not visible to rank 0: " in output for output, _ in ended)
+    assert all("all nodes must share the folder; or use an object store" in output for output, _ in ended)
 
 
 def _train_at_own(rank, folder):

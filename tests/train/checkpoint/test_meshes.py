@@ -85,9 +85,9 @@ def load_another(rank, place):
 def test_a_checkpoint_of_another_model_is_refused_on_all_ranks_with_the_names(tmp_path):
     place = str(tmp_path / "run")
     ranks.run(tmp_path / "save", 2, save, place, (1, 2), 7, True)
-    said, again = ranks.run(tmp_path / "load", 2, load_another, place)
+    loaded, again = ranks.run(tmp_path / "load", 2, load_another, place)
     assert (
-        said
+        loaded
         == again
         == (
             f"{place}/step-00000007 belongs to another model\n"

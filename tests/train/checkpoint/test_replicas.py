@@ -31,8 +31,8 @@ def state_of(rank, step):
 def test_a_replica_has_the_copied_state(tmp_path):
     state = {"w": torch.arange(7, dtype=torch.float64), "b": torch.ones(3, dtype=torch.bfloat16), "lr": 0.5}
     replica_file.write_replica(tmp_path / "copy", state, {"step": 3})
-    told, back = replica_file.unpack(replica_file.map_file(tmp_path / "copy"))
-    assert told == {"step": 3}
+    facts, back = replica_file.unpack(replica_file.map_file(tmp_path / "copy"))
+    assert facts == {"step": 3}
     assert back["lr"] == 0.5
     assert all(torch.equal(back[name], state[name]) for name in ("w", "b"))
 
@@ -62,16 +62,16 @@ def copying(rank, folder, steps):
 
 def recovered(rank, folder):
     """Return the common step, after a check of every value, and the messages about skipped ones."""
-    everybody, told = new_rank_group(), []
-    found = replica_search.find_newest(folder / f"node-{rank}", everybody, RUN, told.append, least=1)
+    everybody, reports = new_rank_group(), []
+    found = replica_search.find_newest(folder / f"node-{rank}", everybody, RUN, reports.append, least=1)
     if found is None:
-        return None, told
+        return None, reports
     step, data = found
     _, back = replica_search.restore_state(data, state_of(rank, 0), everybody)
     wanted = state_of(rank, step)
     assert back["step"] == step
     assert all(torch.equal(back["model"][name], wanted["model"][name]) for name in ("w", "b"))
-    return step, told
+    return step, reports
 
 
 @pytest.fixture
@@ -99,9 +99,11 @@ def test_damaged_replicas_are_skipped(nodes, tmp_path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 8
     path.write_bytes(data)
-    (step, told), (also, _) = ranks.run(tmp_path / "again", 2, recovered, nodes)
+    (step, reports), (also, _) = ranks.run(tmp_path / "again", 2, recovered, nodes)
     assert step is also is None
-    assert told == [f"skipping the in-memory replicas of step 3: rank 0: {path.name} was changed after it was written"]
+    assert reports == [
+        f"skipping the in-memory replicas of step 3: rank 0: {path.name} was changed after it was written"
+    ]
 
 
 @pytest.mark.timeout(300)
@@ -114,9 +116,9 @@ def test_ranks_killed_at_any_instant_have_one_step_in_common(nodes, tmp_path):
         for rank in chance.choice([started[:1], started[1:], started]):
             os.kill(rank.pid, signal.SIGKILL)
         ranks.ended(started)
-        ((step, told), (also, _)) = ranks.run(tmp_path / f"again-{attempt}", 2, recovered, nodes)
+        ((step, reports), (also, _)) = ranks.run(tmp_path / f"again-{attempt}", 2, recovered, nodes)
         assert step == also is not None
-        assert told == []
+        assert reports == []
         for path in nodes.glob("node-*/*"):
             path.unlink()
 

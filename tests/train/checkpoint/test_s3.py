@@ -117,10 +117,10 @@ def test_an_interrupted_upload_is_retried(tmp_path, place, store, multipart_uplo
 def test_an_unfinished_upload_is_no_checkpoint(tmp_path, place, store, multipart_uploads, single_try):
     ranks.run(tmp_path / "a", 2, training.train, place, 1)
     store(cut=10_000)
-    for said, code in ranks.ended(ranks.start(tmp_path / "b", 2, training.train, place, 2)):
+    for output, code in ranks.ended(ranks.start(tmp_path / "b", 2, training.train, place, 2)):
         assert code == 1
-        assert f"{place}: writing step-00000002/__" in said
-        assert "it does not answer: check the network and the address (AWS_ENDPOINT_URL)" in said
+        assert f"{place}: writing step-00000002/__" in output
+        assert "it does not answer: check the network and the address (AWS_ENDPOINT_URL)" in output
     store()
     assert not incomplete_folders(open_storage(place)), "what had arrived is removed again"
     assert ranks.run(tmp_path / "c", 2, training.resume_only, place) == [(1, []), (1, [])]
@@ -151,24 +151,26 @@ def test_a_changed_object_is_detected_and_the_older_checkpoint_is_used(tmp_path,
     data = bytearray(there.read(f"{folder_of(2)}/__1_0.distcp"))
     data[len(data) // 2] ^= 4
     there.write(f"{folder_of(2)}/__1_0.distcp", bytes(data))
-    ((step, told), _) = ranks.run(tmp_path / "b", 2, training.resume_only, place)
+    ((step, skipped), _) = ranks.run(tmp_path / "b", 2, training.resume_only, place)
     assert step == 1
-    assert told[0].startswith(f"{place}: skipping step-00000002: __1_0.distcp was changed after it was written (CRC-32")
+    assert skipped[0].startswith(
+        f"{place}: skipping step-00000002: __1_0.distcp was changed after it was written (CRC-32"
+    )
 
 
 def test_missing_permissions_on_a_bucket_are_reported_before_training(tmp_path, place, store):
     store(deny=["PUT", "POST"])
-    for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, place, 1)):
+    for output, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, place, 1)):
         assert code == 1
-        assert f"{place}: writing .windlass: Access Denied\npermission denied: grant reading, writing" in said
+        assert f"{place}: writing .windlass: Access Denied\npermission denied: grant reading, writing" in output
 
 
 @pytest.mark.parametrize("words", ["s3://no-such-bucket/run", "s3://no-such-bucket"])
 def test_a_missing_bucket_is_reported_before_training(tmp_path, words, store):
-    for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, words, 1)):
+    for output, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, words, 1)):
         assert code == 1
-        assert f"{words}: " in said
-        assert "it does not exist: create the bucket or the folder first, or correct its name" in said
+        assert f"{words}: " in output
+        assert "it does not exist: create the bucket or the folder first, or correct its name" in output
 
 
 def test_a_store_that_does_not_answer_is_reported_with_its_address(monkeypatch, store, single_try):

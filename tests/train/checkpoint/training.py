@@ -22,18 +22,18 @@ def state_at(rank, step):
 
 def train(rank, place, steps, keep=2):
     """Resume, save after each step; return the skipped checkpoints, the first step, and the cost."""
-    everybody, told = new_rank_group(), []
-    begun = resumed(rank, place, everybody, told)
+    everybody, reports = new_rank_group(), []
+    begun = resumed(rank, place, everybody, reports)
     with CheckpointSaver(open_storage(place), everybody, after=begun, keep=Retention(keep)) as saver:
         for step in range((begun or 0) + 1, steps + 1):
             saver.save(state_at(rank, step), step, samples=step * 8)
             saver.wait_until_staged()
-    return begun, told
+    return begun, reports
 
 
-def resumed(rank, place, everybody, told):
+def resumed(rank, place, everybody, reports):
     """Return the step of the newest good checkpoint, after a check of every value; None if there is none."""
-    found = find_newest_good(open_storage(place), everybody, report=told.append)
+    found = find_newest_good(open_storage(place), everybody, report=reports.append)
     if found is None:
         return None
     state = state_at(rank, 0)
@@ -46,5 +46,5 @@ def resumed(rank, place, everybody, told):
 
 def resume_only(rank, place):
     """Load the newest checkpoint without a change."""
-    told = []
-    return resumed(rank, place, new_rank_group(), told), told
+    reports = []
+    return resumed(rank, place, new_rank_group(), reports), reports

@@ -62,9 +62,9 @@ class Daemon:
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
-    said = Daemon()
-    monkeypatch.setattr(Client, "call", lambda _self, *words: said.call(*words))
-    return said
+    fake = Daemon()
+    monkeypatch.setattr(Client, "call", lambda _self, *words: fake.call(*words))
+    return fake
 
 
 @pytest.fixture

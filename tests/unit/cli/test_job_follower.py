@@ -34,20 +34,20 @@ class Connection:
     def __init__(self, *looks: list | ApiError, kind: str = "up", story: dict | None = None) -> None:
         self.kind = kind
         self.looks = list(looks)
-        self.told: list[tuple] = []
+        self.messages: list[tuple] = []
         self.after = 0
         self._story = story
 
     def submit(self, handed, **facts):
         assert handed == HANDED
-        self.told.append(("submit", facts["key"], facts["again"], bool(facts["owner"])))
+        self.messages.append(("submit", facts["key"], facts["again"], bool(facts["owner"])))
         if self.looks and self.looks[0] == "lost":
             self.looks.pop(0)
             raise GONE
         return ["digits-1"]
 
     def follow(self, names, after=0):
-        self.told.append(("follow", names, after))
+        self.messages.append(("follow", names, after))
         return self
 
     def poll(self, _timeout):
@@ -65,11 +65,11 @@ class Connection:
         return self._story
 
     def act(self, verb, name, **how):
-        self.told.append((verb, name, how["now"]))
+        self.messages.append((verb, name, how["now"]))
         return {"jobs": []}
 
     def close(self):
-        self.told.append(("close",))
+        self.messages.append(("close",))
 
 
 def end(job: dict) -> list[dict]:
@@ -93,8 +93,8 @@ def attend(tmp_path, capsys, monkeypatch):
 
 
 def transition(number: int, before: str, after: str, message: str = "") -> dict:
-    told = {"job_id": "digits-1", "at": NOW + 40, "before": before, "after": after, "message": message}
-    return {"type": "transition", "number": number, **told}
+    fields = {"job_id": "digits-1", "at": NOW + 40, "before": before, "after": after, "message": message}
+    return {"type": "transition", "number": number, **fields}
 
 
 def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
@@ -126,7 +126,7 @@ def test_a_start_is_reported_although_the_daemon_is_lost_meanwhile(attend, made,
     code, output = attend(first)
     assert code == 41
     assert "job digits-1 admitted in 40 ms on n1 (generation 1)" in output
-    assert ("follow", "digits-1", 5) in second.told
+    assert ("follow", "digits-1", 5) in second.messages
 
 
 def test_ctrl_c_detaches_from_a_job_of_a_daemon(attend):
@@ -135,7 +135,7 @@ def test_ctrl_c_detaches_from_a_job_of_a_daemon(attend):
     code, output = attend(connection, interrupts=pressed)
     assert code == 130
     assert output.startswith("detached from digits-1, which keeps running")
-    assert not [each for each in connection.told if each[0] == "cancel"]
+    assert not [each for each in connection.messages if each[0] == "cancel"]
 
 
 def test_ctrl_c_cancels_without_a_daemon_and_a_second_one_kills(attend, made):
@@ -149,18 +149,18 @@ def test_ctrl_c_cancels_without_a_daemon_and_a_second_one_kills(attend, made):
     connection = Connection([], again, end(cancelled), kind="run")
     code, output = attend(connection, interrupts=pressed)
     assert code == 130
-    assert [each for each in connection.told if each[0] == "cancel"] == [
+    assert [each for each in connection.messages if each[0] == "cancel"] == [
         ("cancel", "digits-1", False),
         ("cancel", "digits-1", True),
     ]
     assert "Ctrl-C: cancelling digits-1; repeat to kill it at once" in output
-    assert connection.told[0][3]  # the job must not outlive us
+    assert connection.messages[0][3]  # the job must not outlive us
 
 
 def test_a_request_whose_answer_was_lost_is_repeated_with_its_key(attend, made):
     first, second = Connection("lost"), Connection(end(made.line(made.succeeded())))
     assert attend(first, second)[0] == 0
-    (_, key, again, owned), (_, same, now_again, _) = first.told[0], second.told[0]
+    (_, key, again, owned), (_, same, now_again, _) = first.messages[0], second.messages[0]
     assert (key, again, now_again, owned) == (same, False, True, False)
 
 
@@ -168,10 +168,10 @@ def test_the_next_controller_is_followed_from_the_last_event(attend, made):
     first = Connection([transition(8, "Running", "Suspended", "by ada")], GONE, kind="run")
     second = Connection(end(made.line(made.succeeded())))
     assert attend(first, second)[0] == 0
-    assert second.told[0] == ("follow", "digits-1", 8)
+    assert second.messages[0] == ("follow", "digits-1", 8)
 
 
-# --- what is said -------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------
 
 
 def test_an_admission_line_names_known_nodes_once():

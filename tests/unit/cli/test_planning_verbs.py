@@ -182,7 +182,7 @@ def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, tak
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("replay", "{folder}/none.json"), "windlass: {folder}/none.json: no such file\n"),
         (("replay", "{folder}/bad.json"), "windlass: {folder}/bad.json: is no snapshot; make one with: "),
@@ -190,13 +190,13 @@ def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, tak
         (("snapshot", "{folder}/none/s.json"), "windlass: {folder}/none/s.json cannot be written: No such file"),
     ],
 )
-def test_an_unreadable_or_unwritable_file_is_an_error(daemon, windlass, taken, tmp_path, words, said):
+def test_an_unreadable_or_unwritable_file_is_an_error(daemon, windlass, taken, tmp_path, words, message):
     daemon.says["/v1/snapshot"] = to_plain(taken)
     (tmp_path / "bad.json").write_text("{}")
     (tmp_path / "good.json").write_text(json.dumps(to_plain(taken)))
     ran = windlass(*(word.format(folder=tmp_path) for word in words))
     assert ran.code == 2
-    assert ran.err.startswith(said.format(folder=tmp_path))
+    assert ran.err.startswith(message.format(folder=tmp_path))
 
 
 # --- why ----------------------------------------------------------------------------------------------

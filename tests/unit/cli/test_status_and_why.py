@@ -208,10 +208,10 @@ def test_the_explanation_of_a_running_job(daemon, windlass, made):
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"),
+    ("verb", "expected"),
     [("cancel", "is being cancelled"), ("suspend", "is being suspended"), ("resume", "is back in the queue")],
 )
-def test_each_job_has_its_own_answer_and_the_last_error_its_code(daemon, windlass, made, verb, said):
+def test_each_job_has_its_own_answer_and_the_last_error_its_code(daemon, windlass, made, verb, expected):
     errors = [("no_such_job", "no job is called 'nonesuch'"), ("wrong_state", "done has ended already (Failed)")]
     daemon.says[f"/v1/{verb}"] = {
         "jobs": [made.line(made.running(1)), made.line(made.running(2))],
@@ -219,7 +219,7 @@ def test_each_job_has_its_own_answer_and_the_last_error_its_code(daemon, windlas
     }
     ran = windlass(verb, "sweep", "nonesuch", "done")
     assert ran.code == 5
-    assert ran.out == f"digits-1 {said}\ndigits-2 {said}\n"
+    assert ran.out == f"digits-1 {expected}\ndigits-2 {expected}\n"
     assert ran.err.splitlines() == [f"windlass: {message}" for _, message in errors]
     assert [(method, body["jobs"]) for method, _, _, body in daemon.asked] == [("POST", ["sweep", "nonesuch", "done"])]
 

@@ -38,20 +38,20 @@ def test_a_single_replica_shows_the_largest_free_piece():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "expected"),
     [
         ({"gpu": 1, "cpu": 9000}, "needs 2×9 cpu as one gang: 8 free on 1 node, room for 0 of 2"),
         ({"gpu": 0, "cpu": 500, "memory": 3 * 2**30}, "needs 2×3Gi memory as one gang: none free"),
     ],
 )
-def test_the_resource_that_binds_is_named_in_its_own_unit(asked, said):
+def test_the_resource_that_binds_is_named_in_its_own_unit(asked, expected):
     machines = [node("n1", 8, cpu=10_000, memory=4 * 2**30), node("n2", 8, cpu=10_000, memory=4 * 2**30)]
     held = running(1, {"n1": 1, "n2": 1}, gpu=1)
     ledger = ledger_of(machines, held)
     ledger.hold(_also(held, {"n1": {"cpu": 2000, "memory": 4 * 2**30}, "n2": {"cpu": 10_000, "memory": 4 * 2**30}}))
     ledger.add_pending(waiting(2, demand(2, **asked)))
     verdict = schedule(ledger.snapshot(), 0).verdicts["j-2"]
-    assert verdict.message == said
+    assert verdict.message == expected
 
 
 def _also(gang, amounts):

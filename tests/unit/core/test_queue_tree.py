@@ -129,7 +129,7 @@ def test_changes_to_a_copy_of_the_usage_do_not_affect_the_original():
     assert (gpus_left(usage, "b"), gpus_left(copy, "b")) == (14, 8)
 
 
-# --- what is said ------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------
 
 
 def limit_text(queues, held, queue, gpus):

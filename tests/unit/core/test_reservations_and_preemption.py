@@ -134,22 +134,25 @@ def test_only_the_first_gang_of_a_shared_limit_has_a_bound() -> None:
     machines = [node("a1", 4, zone="a"), node("b1", 4, zone="b")]
     runs = running(1, {"a1": 4}, ends_by=NOW + 1_000), running(2, {"b1": 4}, ends_by=NOW + 1_000)
     gangs = [waiting(n, demand(1, 4, zone=zone), user="ada", walltime=HOUR) for n, zone in ((3, "a"), (4, "b"))]
-    told = {}
+    certainties = {}
     for queue in (Queue("default"), Queue("default", user_running=1)):
         verdicts = schedule(ledger_of(machines, *runs, *gangs, queues=[queue]).snapshot(), NOW).verdicts
-        told[queue.user_running] = [verdicts[gang.id].certainty for gang in gangs]
-    assert told == {0: [StartCertainty.BOUND, StartCertainty.BOUND], 1: [StartCertainty.BOUND, StartCertainty.EXPECTED]}
+        certainties[queue.user_running] = [verdicts[gang.id].certainty for gang in gangs]
+    assert certainties == {
+        0: [StartCertainty.BOUND, StartCertainty.BOUND],
+        1: [StartCertainty.BOUND, StartCertainty.EXPECTED],
+    }
 
 
 def test_a_gang_that_another_queue_may_overtake_has_no_bound() -> None:
     run = running(1, {"n1": 8}, ends_by=NOW + 1_000, queue="a")
     mine, other = waiting(3, demand(1, 8), queue="b", walltime=HOUR), waiting(2, demand(1, 8), queue="a")
     queues = [Queue("a"), Queue("b")]
-    told = []
+    certainties = []
     for gangs in ([mine], [mine, other], [replace(mine, priority=1), other]):
         verdicts = schedule(ledger_of(nodes(1), run, *gangs, queues=queues).snapshot(), NOW).verdicts
-        told.append(verdicts["j-3"].certainty)
-    assert told == [StartCertainty.BOUND, StartCertainty.EXPECTED, StartCertainty.BOUND]
+        certainties.append(verdicts["j-3"].certainty)
+    assert certainties == [StartCertainty.BOUND, StartCertainty.EXPECTED, StartCertainty.BOUND]
 
 
 def test_past_usage_is_dropped_with_the_half_life() -> None:

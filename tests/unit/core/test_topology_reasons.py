@@ -99,8 +99,8 @@ def test_roles_that_fit_singly_but_in_no_domain_together_are_reported():
 )
 def test_a_request_that_no_domain_can_ever_hold_is_impossible(demands, message):
     table = cluster().snapshot().table
-    told = impossible_verdict(find_shortage(FreeCapacities(table.capacity), table, demands)).message
-    assert told.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
+    text = impossible_verdict(find_shortage(FreeCapacities(table.capacity), table, demands)).message
+    assert text.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
 
 
 # --- rejection before it queues ---------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def test_a_name_of_a_field_and_a_kind_is_the_field_and_mentions_the_kind():
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("queue.quot", "queue.spec: has no field 'quot'; did you mean 'quota'?"),
         ("job.gpu", "job: has no field 'gpu'; did you mean 'gpus'?"),
@@ -79,10 +79,10 @@ def test_a_name_of_a_field_and_a_kind_is_the_field_and_mentions_the_kind():
         ("nodes.x", "job.nodes: has no fields of its own, so no 'x'"),
     ],
 )
-def test_an_unknown_field_gets_the_nearest(path, said):
+def test_an_unknown_field_gets_the_nearest(path, message):
     with pytest.raises(InputError) as error:
         explain(path)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_every_field_has_a_sentence_and_an_example():

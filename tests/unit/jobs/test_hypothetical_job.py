@@ -29,7 +29,7 @@ def test_names_of_options_and_of_fields_are_accepted():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("", "says nothing; write for example gpus=4"),
         ("gpu=2", "'gpu' is nothing that could be asked for otherwise; did you mean 'gpus'?"),
@@ -41,6 +41,6 @@ def test_names_of_options_and_of_fields_are_accepted():
         ("gpus=2 mig=3g.20gb", "gpus and mig are two ways to ask for GPUs; keep one of them"),
     ],
 )
-def test_an_unreadable_request_is_refused_with_an_example(words, said):
-    with pytest.raises(ValueError, match="^" + said.replace("(", r"\(").replace("?", r"\?")):
+def test_an_unreadable_request_is_refused_with_an_example(words, message):
+    with pytest.raises(ValueError, match="^" + message.replace("(", r"\(").replace("?", r"\?")):
         with_changes(JOB, words)

@@ -205,9 +205,9 @@ def test_an_alias_bomb_is_refused_before_it_grows():
 
 
 def test_at_most_twenty_errors_are_reported():
-    told = error_of("\n".join(f"x{i}: 1" for i in range(50)))
-    assert told.count("unknown field") == 20
-    assert told.endswith("and 30 more problems")
+    text = error_of("\n".join(f"x{i}: 1" for i in range(50)))
+    assert text.count("unknown field") == 20
+    assert text.endswith("and 30 more problems")
 
 
 def test_the_caret_is_placed_under_wide_characters_and_in_long_lines():
@@ -275,13 +275,13 @@ def test_one_name_does_not_fit_two_jobs(tmp_path):
 
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "big.yaml").write_bytes(os.urandom(10 << 20))
-    for path, said in (
+    for path, message in (
         (tmp_path / "none.yaml", "no such file"),
         (tmp_path, "this is a folder; name a file in it"),
         (tmp_path / "big.yaml", "the file is larger than 1 MiB; is it the right one?"),
         ("a\0b", "this cannot be the name of a file"),
     ):
-        with pytest.raises(InputError, match=said.replace("?", r"\?")):
+        with pytest.raises(InputError, match=message.replace("?", r"\?")):
             load(str(path))
 
 

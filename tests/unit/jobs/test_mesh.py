@@ -25,7 +25,7 @@ def test_the_script_reads_the_mesh_from_its_environment(options):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             {"nodes": "2", "procs": 2, "mesh": "pp=2,dp=2,tp=2"},
@@ -35,10 +35,10 @@ def test_the_script_reads_the_mesh_from_its_environment(options):
         ({"mesh": "tensor=2"}, "expects degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, or auto, not 'tensor=2'"),
     ],
 )
-def test_a_mesh_that_does_not_match_the_ranks_is_refused(options, said):
+def test_a_mesh_that_does_not_match_the_ranks_is_refused(options, message):
     with pytest.raises(InputError) as raised:
         job(**options)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "--mesh" in str(raised.value)
 
 

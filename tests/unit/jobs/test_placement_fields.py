@@ -49,7 +49,7 @@ def test_one_role_can_be_elastic():
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("nodes: 2\nelastic: {min: 2, max: 8}", "3:1: elastic and nodes both say how many; keep one of them"),
         ("elastic: {min: 8, max: 2}", "2:1: elastic expects min to be at most max, not 8 > 2"),
@@ -64,8 +64,8 @@ def test_one_role_can_be_elastic():
         ("exclusive: true", "2:1: unknown field 'exclusive'; it is called 'whole_node' here"),
     ],
 )
-def test_a_fault_is_reported_with_its_place_and_the_fix(written, said):
-    assert f"<text>:{said}" in error_of(written)
+def test_a_fault_is_reported_with_its_place_and_the_fix(written, message):
+    assert f"<text>:{message}" in error_of(written)
 
 
 def test_a_part_of_a_gpu_is_in_thousandths():
@@ -101,7 +101,7 @@ def test_topology_is_required_unless_it_is_only_preferred():
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ({"topology": "rack,near"}, "--topology: cannot be 'rack,near'; write LEVEL[,preferred][,spread][,slice=4]"),
         ({"topology": "spread"}, "--topology: lacks the level; write LEVEL[,preferred][,spread][,slice=4]"),
@@ -110,8 +110,8 @@ def test_topology_is_required_unless_it_is_only_preferred():
         ({"avoid": ("n1,N 2",)}, "--exclude: expects a node's name, not 'N 2'"),
     ],
 )
-def test_an_unreadable_option_is_refused_with_an_example(option, said):
-    assert refused(**option) == said
+def test_an_unreadable_option_is_refused_with_an_example(option, message):
+    assert refused(**option) == message
 
 
 def test_excluded_nodes_and_gpu_models_keep_their_order():

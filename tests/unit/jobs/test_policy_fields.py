@@ -30,13 +30,13 @@ def error_of(text):
 
 def test_every_field_of_a_policy_can_be_written():
     """Except for the typical demands, which are not written by hand."""
-    said = [field.name for field in fields(Policy) if field.name != "typical_demands"]
-    assert [field.name for field in POLICY] == said
+    names = [field.name for field in fields(Policy) if field.name != "typical_demands"]
+    assert [field.name for field in POLICY] == names
 
 
 def test_the_default_policy_is_that_of_windlass():
     assert cluster("").policy == Policy()
-    said = "policy: {order: fair, reservations: -1, preempt: false, min_runtime: 10m, service_limits: [1h, 4h]}"
+    text = "policy: {order: fair, reservations: -1, preempt: false, min_runtime: 10m, service_limits: [1h, 4h]}"
     expected = Policy(
         "fair",
         reservations=-1,
@@ -45,15 +45,15 @@ def test_the_default_policy_is_that_of_windlass():
         min_runtime=600_000,
         service_limits=(3_600_000, 14_400_000),
     )
-    assert cluster(said).policy == expected
+    assert cluster(text).policy == expected
 
 
 def test_reserved_nodes_are_for_the_named_queues_and_users():
-    said = (
+    text = (
         "reservations: [{name: exam, nodes: [n1, n2], start: 2026-11-22T08:00Z, end: 2026-11-22T10:00+01:00,"
         " queues: [research], users: [ada], reason: exam}]"
     )
-    assert cluster(said).reservations == (
+    assert cluster(text).reservations == (
         Reservation("exam", ("n1", "n2"), EIGHT, EIGHT + 3_600_000, ("research",), ("ada",), "exam"),
     )
 
@@ -67,7 +67,7 @@ def test_a_moment_without_a_zone_is_of_this_machines_clock(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("policy: {order: best}", "2:17: order expects 'fifo' or 'priority'"),
         (
@@ -100,8 +100,8 @@ def test_a_moment_without_a_zone_is_of_this_machines_clock(monkeypatch):
         ),
     ],
 )
-def test_a_fault_is_reported_with_its_place(written, said):
-    assert f"cluster.yaml:{said}" in error_of(written)
+def test_a_fault_is_reported_with_its_place(written, message):
+    assert f"cluster.yaml:{message}" in error_of(written)
 
 
 def test_nodes_have_their_gpu_model_and_sharing():

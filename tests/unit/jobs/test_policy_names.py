@@ -55,7 +55,7 @@ def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("fif", "there is no policy 'fif'; did you mean 'fifo'?"),
         ("zzz", "there is no policy 'zzz'; "),
@@ -74,5 +74,5 @@ def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
         (" , ", "names no policy; there are fifo, "),
     ],
 )
-def test_a_fault_is_reported_with_the_fix(text, said):
-    assert said in error_of(text)
+def test_a_fault_is_reported_with_the_fix(text, message):
+    assert message in error_of(text)

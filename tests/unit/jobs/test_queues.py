@@ -145,5 +145,5 @@ def test_all_invalid_queues_are_reported_at_once():
     ],
 )
 def test_a_queue_without_a_limit_beside_limited_ones_causes_a_warning(text, open_queues):
-    told = [warning.partition(":")[0] for warning in warnings_of(queues(text).values())]
-    assert told == [f"queue {each}" for each in open_queues]
+    warned = [warning.partition(":")[0] for warning in warnings_of(queues(text).values())]
+    assert warned == [f"queue {each}" for each in open_queues]

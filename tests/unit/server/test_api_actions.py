@@ -38,9 +38,9 @@ def test_several_jobs_are_numbered_in_order_and_an_array_has_one_id(daemon, job)
 
 def test_a_job_with_too_many_cores_is_refused_with_a_hint_to_share_them(daemon):
     plain = Job("plain", (Role(replicas=1, resources={CPU: 8_000_000}, command=("true",)),), user="ada")
-    told = daemon.hand_in(plain)
-    assert told.error[:2] == (422, "refused")
-    assert "--cpus 0" in told.json["error"]["fix"]
+    answer = daemon.hand_in(plain)
+    assert answer.error[:2] == (422, "refused")
+    assert "--cpus 0" in answer.json["error"]["fix"]
 
 
 def test_a_job_of_an_unknown_queue_is_refused_without_a_hint_about_cores(daemon):
@@ -61,7 +61,7 @@ def test_an_impossible_job_refuses_the_whole_request(daemon, job):
 
 
 @pytest.mark.parametrize(
-    ("array", "owner", "said"),
+    ("array", "owner", "expected"),
     [
         ((), "me", "owner is 'pid:start ticks:boot id', not 'me'"),
         (tuple(range(10_001)), "", "an array has at most 10000 indexes, each once, from 0 to 999999"),
@@ -69,15 +69,15 @@ def test_an_impossible_job_refuses_the_whole_request(daemon, job):
         ((-1,), "", "an array has at most 10000 indexes, each once"),
     ],
 )
-def test_invalid_requests_are_refused_before_any_job_is_accepted(daemon, job, array, owner, said):
+def test_invalid_requests_are_refused_before_any_job_is_accepted(daemon, job, array, owner, expected):
     status, code, message = daemon.hand_in(Submission(job(), array=array), owner=owner).error
     assert (status, code) == (400, "bad_request")
-    assert said in message
+    assert expected in message
     assert on_record(daemon) == []
 
 
 @pytest.mark.parametrize(
-    ("numbers", "said"),
+    ("numbers", "expected"),
     [
         ({"replicas": 0}, "role 'worker' has from 0 over 0 to 0 replicas"),
         ({"replicas": 2, "min_replicas": 3}, "role 'worker' has from 3 over 2 to 2 replicas"),
@@ -86,10 +86,10 @@ def test_invalid_requests_are_refused_before_any_job_is_accepted(daemon, job, ar
         ({"resources": {"gpu": -1}}, "role 'worker' requests a negative amount"),
     ],
 )
-def test_invalid_counts_of_a_role_are_refused(daemon, numbers, said):
+def test_invalid_counts_of_a_role_are_refused(daemon, numbers, expected):
     status, code, message = daemon.hand_in(Job("x", (Role(command=("true",), **numbers),))).error
     assert (status, code) == (400, "bad_request")
-    assert said in message
+    assert expected in message
 
 
 def test_an_unknown_dependency_refuses_the_whole_request(daemon, job):
@@ -307,9 +307,9 @@ def test_an_unreadable_database_is_an_error(daemon, job):
     ],
 )
 def test_an_invalid_submission_is_one_clear_error_and_the_daemon_lives(daemon, job, body, message):
-    status, code, told = daemon.send("/v1/jobs", body).error
+    status, code, text = daemon.send("/v1/jobs", body).error
     assert (status, code) == (400, "bad_request")
-    assert message in told
+    assert message in text
     assert daemon.submit(job()) == ["digits-1"]
 
 

@@ -71,8 +71,8 @@ def test_events_of_several_jobs_end_with_the_last_of_them(daemon, job):
 def test_events_are_sent_as_they_happen(daemon, job):
     daemon.submit(job("one", gpu=4, replicas=2), job("two"))
     follower = Follower(daemon, "two")
-    told = follower.take()
-    assert (told[-1]["type"], told[-1]["job"]["position"], told[-1]["job"]["phase"]) == ("verdict", 1, "Queued")
+    answer = follower.take()
+    assert (answer[-1]["type"], answer[-1]["job"]["position"], answer[-1]["job"]["phase"]) == ("verdict", 1, "Queued")
     daemon.happen("one-1", Started(1))
     daemon.settle()
     assert follower.take() == []  # the verdict is the same

@@ -63,7 +63,7 @@ def test_a_reservation_that_is_over_is_not_listed(daemon):
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "said"),
+    ("asked", "status", "message"),
     [
         ({"nodes": ["n2"]}, 409, "there is a reservation 'exam' already"),
         ({"name": "b", "nodes": ["n1", "n2"]}, 409, "n2: reserved as 'exam' at that time already"),
@@ -80,11 +80,11 @@ def test_a_reservation_that_is_over_is_not_listed(daemon):
         ({"name": "b", "start": "soon"}, 400, "this is not a reservation: Expected `int`, got `str` - at `$.start`"),
     ],
 )
-def test_an_impossible_reservation_is_refused_with_a_reason(daemon, asked, status, said):
+def test_an_impossible_reservation_is_refused_with_a_reason(daemon, asked, status, message):
     reserve(daemon, nodes=["n2"])
     refused = reserve(daemon, **{"name": "exam", **asked})
     assert refused.error[0] == status
-    assert refused.error[2].startswith(said)
+    assert refused.error[2].startswith(message)
     assert list(reserved(daemon)) == ["exam"]
 
 
@@ -151,7 +151,7 @@ def test_a_hypothetical_job_is_explained_with_its_start(daemon, job, what_if, st
 
 
 @pytest.mark.parametrize(
-    ("what_if", "status", "said"),
+    ("what_if", "status", "message"),
     [
         ("gpus=9", 422, "such a job could never run here: "),
         ("color=red", 400, "--what-if 'color' is nothing that could be asked for otherwise"),
@@ -160,11 +160,11 @@ def test_a_hypothetical_job_is_explained_with_its_start(daemon, job, what_if, st
         ("time=0s", 400, "--what-if expects more than no time at all"),
     ],
 )
-def test_an_impossible_hypothetical_job_is_refused(daemon, job, what_if, status, said):
+def test_an_impossible_hypothetical_job_is_refused(daemon, job, what_if, status, message):
     daemon.submit(job("one", gpu=4, replicas=2), job("two"))
     refused = daemon.get(f"/v1/jobs/two/why?what_if={what_if}").error
     assert refused[0] == status
-    assert refused[2].startswith(said)
+    assert refused[2].startswith(message)
 
 
 def test_only_pending_jobs_can_be_hypothetical(daemon, job):

@@ -139,7 +139,7 @@ def raising(trouble: BaseException):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "told"),
+    ("pieces", "message"),
     [
         ((), "ended before it answered"),
         ((b"HTTP/1.1 200 OK\r\n",), "ended before it answered"),
@@ -150,9 +150,9 @@ def raising(trouble: BaseException):
         ((OK, TimeoutError()), "has not answered for 60 s"),
     ],
 )
-def test_a_daemon_that_ends_or_hangs_is_an_error_and_the_connection_is_closed(answers, client, pieces, told):
+def test_a_daemon_that_ends_or_hangs_is_an_error_and_the_connection_is_closed(answers, client, pieces, message):
     plug = answers(*pieces)
-    with pytest.raises(ApiError, match=told) as caught:
+    with pytest.raises(ApiError, match=message) as caught:
         client.jobs()
     assert caught.value.code is ErrorCode.GONE
     assert plug.closed

@@ -17,8 +17,8 @@ def test_a_job_without_ranks_has_no_progress():
 
 
 def test_progress_contains_the_step_and_its_duration():
-    told = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
-    seen = summarize_progress([rank(0, at=9_000, **told), rank(1, at=9_800), rank(2, step=40)])
+    metrics = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
+    seen = summarize_progress([rank(0, at=9_000, **metrics), rank(1, at=9_800), rank(2, step=40)])
     assert (seen["step"], seen["steps"], seen["loss"], seen["eta"]) == (41, 100, 1.5, 59 * 200)
     assert (seen["phases"], seen["memory"]) == ({"forward": 120.0}, 1e9 + 2)
     assert (seen["heartbeat_at"], seen["behind"]) == (10_000, 2)

@@ -38,8 +38,8 @@ def plain(row):
 @pytest.mark.parametrize("name", ["done", "one-2", "two", "sweep-4_0"])
 def test_job_details_are_those_of_the_daemon(records, name):
     daemon, offline = records
-    told = daemon.get(f"/v1/jobs/{name}").json
-    assert plain(offline.job(name)) == plain({**told, "rank_resources": []})
+    answer = daemon.get(f"/v1/jobs/{name}").json
+    assert plain(offline.job(name)) == plain({**answer, "rank_resources": []})
 
 
 def test_the_time_of_the_records_is_that_of_the_last_event(records):
@@ -59,9 +59,9 @@ def test_an_array(records):
 
 def test_history(records):
     daemon, offline = records
-    told = daemon.get("/v1/history").json["jobs"]
-    assert offline.history(name="", user="", since=0, limit=100) == told
-    assert {row["id"] for row in told} == {"done-1", "sweep-4_1"}
+    answer = daemon.get("/v1/history").json["jobs"]
+    assert offline.history(name="", user="", since=0, limit=100) == answer
+    assert {row["id"] for row in answer} == {"done-1", "sweep-4_1"}
     assert offline.history(user="bob") == []
 
 
@@ -84,17 +84,17 @@ def test_history(records):
 def test_listings_have_the_same_jobs(records, filters):
     daemon, offline = records
     query = "&".join(f"{key}={value}" for key, value in filters.items())
-    told = {row["id"] for row in daemon.get(f"/v1/jobs?{query}").json["jobs"]}
+    answered_ids = {row["id"] for row in daemon.get(f"/v1/jobs?{query}").json["jobs"]}
     listed = [row["id"] for row in offline.jobs(**filters)]
-    assert set(listed) == told
-    assert listed == [name for name in ("one-2", "sweep-4_0", "two-3", "sweep-4_1", "done-1") if name in told]
-    assert told
+    assert set(listed) == answered_ids
+    assert listed == [name for name in ("one-2", "sweep-4_0", "two-3", "sweep-4_1", "done-1") if name in answered_ids]
+    assert answered_ids
 
 
 def test_the_explanation_is_the_last_saved_verdict(records):
     daemon, offline = records
-    told = daemon.get("/v1/jobs/two/why").json["job"]
-    assert plain(offline.explain("two")["job"]) == plain(told)
+    answer = daemon.get("/v1/jobs/two/why").json["job"]
+    assert plain(offline.explain("two")["job"]) == plain(answer)
     assert offline.explain("sweep")["job"]["array"] == "sweep-4"
 
 

@@ -15,13 +15,13 @@ def test_a_rank_reports_step_and_wait_time_at_most_once_a_second():
     clock = [0.0]
     phases = PhaseTimers(CPU, lambda _: None)
     own = RankMetrics(phases, CPU, lambda: clock[0])
-    told = []
+    printed = []
     for _ in range(4):
         clock[0] += 0.5
         phases._spent["agree"] += 100.0
         phases._spent["forward"] += 350.0
-        told.append(own.count())
-    assert told == [False, True, False, True]
+        printed.append(own.count())
+    assert printed == [False, True, False, True]
     assert (own.values["rank_step_ms"], own.values["rank_wait_ms"], own.values["rank_busy_ms"]) == (500, 100, 400)
     assert own.values["rank_memory"] > 2**20
 

@@ -14,12 +14,13 @@ def alone():
 
 
 @pytest.mark.parametrize(
-    "said", [StepReport(), StepReport(stop=True, time_left_ms=1500, save_duration_ms=900), StepReport(not_finite=True)]
+    "report",
+    [StepReport(), StepReport(stop=True, time_left_ms=1500, save_duration_ms=900), StepReport(not_finite=True)],
 )
-def test_a_report_of_one_rank_is_the_result_of_all(said, alone):
+def test_a_report_of_one_rank_is_the_result_of_all(report, alone):
     vote = StepConsensus(alone)
-    vote.begin(said)
-    assert vote.end() == said
+    vote.begin(report)
+    assert vote.end() == report
 
 
 def test_a_save_longer_than_the_time_left_is_impossible():

@@ -29,7 +29,7 @@ def _all_installed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "env", "found"),
+    ("message", "env", "found"),
     [
         (None, {}, []),
         ("none", {"WINDLASS_REPORT_TO": "wandb"}, []),
@@ -42,8 +42,8 @@ def _all_installed(monkeypatch):
         (["tensorboard", "wandb:mine"], {}, [TrackerSpec(HERE), TrackerSpec("wandb", "mine")]),
     ],
 )
-def test_trackers_are_those_of_the_script_or_else_of_the_job(said, env, found):
-    assert list(parse_trackers(said, env)) == found
+def test_trackers_are_those_of_the_script_or_else_of_the_job(message, env, found):
+    assert list(parse_trackers(message, env)) == found
 
 
 def test_an_unknown_tracker_is_refused_with_the_nearest_name():

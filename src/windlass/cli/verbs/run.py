@@ -12,6 +12,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_follower import JobFollower, LocalTarget
 from windlass.cli.job_submission import (
     ON_KUBERNETES,
+    check_program,
     for_this_machine,
     read_submissions,
     submission_context,
@@ -76,6 +77,7 @@ def run(
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
     folder = state_folder(state)
+    check_program(options, words or [], file)
     submissions = for_this_machine(read_submissions(options, words or [], file))
     if detach:
         print(*find_daemon(folder).submit(submissions, **submission_context()), sep="\n")

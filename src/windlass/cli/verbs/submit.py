@@ -6,6 +6,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import (
     ON_KUBERNETES,
+    check_program,
     for_this_machine,
     read_submissions,
     submission_context,
@@ -49,6 +50,7 @@ def submit(
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
+    check_program(options, words or [], file)
     submissions = for_this_machine(read_submissions(options, words or [], file))
     _print_ids(find_daemon(state_folder(state)).submit(submissions, **submission_context()), output)
     return ExitCode.OK

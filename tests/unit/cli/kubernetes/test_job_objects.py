@@ -24,8 +24,8 @@ def found(*conditions: dict[str, str]) -> JobObject:
 
 def test_a_job_that_is_not_accepted_has_the_reason_of_its_condition() -> None:
     why = "there is no PersistentVolumeClaim data in namespace ml; create it"
-    told = found({"type": "Accepted", "status": "False", "reason": "Waiting", "message": why}).state().status
-    assert (told.reason, told.message) == ("Waiting", why)
+    waiting = found({"type": "Accepted", "status": "False", "reason": "Waiting", "message": why}).state().status
+    assert (waiting.reason, waiting.message) == ("Waiting", why)
 
 
 def test_a_job_without_conditions_is_not_seen_yet() -> None:

@@ -38,7 +38,7 @@ def main_of(pod):
     return pod["spec"]["containers"][0]
 
 
-def told(pod):
+def variables_of(pod):
     return {each["name"]: each.get("value", each.get("valueFrom")) for each in main_of(pod)["env"]}
 
 
@@ -83,7 +83,7 @@ def test_an_init_container_brings_the_agent_into_a_volume_of_the_pod():
 
 def test_each_pod_gets_its_identity_for_the_operator_and_keeps_torchruns_variables():
     pod = pods(training(agent="inject"))[1]
-    variables = told(pod)
+    variables = variables_of(pod)
     assert variables["WINDLASS_CONTROLLER"] == "operator.windlass-system.svc:8081"
     assert variables["WINDLASS_AGENT_NAME"] == "team/digits-worker-1"
     assert variables["WINDLASS_AGENT_TOKEN"] == {"fieldRef": {"fieldPath": f"metadata.annotations['{TOKEN}']"}}
@@ -93,7 +93,7 @@ def test_each_pod_gets_its_identity_for_the_operator_and_keeps_torchruns_variabl
 
 def test_agents_without_an_operator_lead_themselves():
     pod = pods(training(agent="inject"), Settings())[0]
-    assert "WINDLASS_CONTROLLER" not in told(pod)
+    assert "WINDLASS_CONTROLLER" not in variables_of(pod)
     assert "annotations" not in pod["metadata"]
 
 
@@ -102,7 +102,7 @@ def test_an_image_that_has_windlass_needs_no_init_container():
     for pod in (by_agent, by_launcher):
         assert main_of(pod)["command"] == ["python", "-m", "windlass.agent", "--", "train.py", "--lr", "1"]
         assert "initContainers" not in pod["spec"]
-        assert "WINDLASS_CONTROLLER" in told(pod)
+        assert "WINDLASS_CONTROLLER" in variables_of(pod)
 
 
 def test_the_agent_takes_the_launchers_place_and_another_one_is_refused():
@@ -126,7 +126,10 @@ def test_a_pytorchjob_requests_the_agent_by_an_annotation():
     assert main_of(pod)["command"] == ["python3", FILE, "train.py"]
     assert "args" not in main_of(pod)
     assert pod["spec"]["initContainers"][0]["name"] == "windlass-agent"
-    assert (told(pod)["WINDLASS_AGENT_NAME"], told(pod)["PET_NPROC_PER_NODE"]) == ("team/digits-worker-1", "2")
+    assert (variables_of(pod)["WINDLASS_AGENT_NAME"], variables_of(pod)["PET_NPROC_PER_NODE"]) == (
+        "team/digits-worker-1",
+        "2",
+    )
 
 
 def test_arguments_alone_stay_arguments_of_the_images_entry_point():

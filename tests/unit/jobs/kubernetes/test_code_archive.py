@@ -99,7 +99,7 @@ def test_the_image_is_that_of_the_pod_if_it_has_one():
 def test_a_folder_that_is_too_large_is_reported_with_its_largest_files():
     noise = hashlib.shake_256(b"noise").digest(3 << 20)
 
-    said = size_fault(pack([TRAIN, File("data/train.npy", noise)]))
+    text = size_fault(pack([TRAIN, File("data/train.npy", noise)]))
 
-    assert said.startswith("the code is 3.001 MiB packed, and 1 MiB is the most; largest: data/train.npy 3 MiB")
+    assert text.startswith("the code is 3.001 MiB packed, and 1 MiB is the most; largest: data/train.npy 3 MiB")
     assert size_fault(pack([TRAIN])) == ""

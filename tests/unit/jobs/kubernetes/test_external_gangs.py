@@ -206,7 +206,7 @@ def test_jobs_of_a_jobset_that_wait_for_each_other_do_not_start_together():
 
 
 @pytest.mark.parametrize(
-    ("pods", "group", "said"),
+    ("pods", "group", "message"),
     [
         (of_group(1), None, "PodGroup team/g does not exist"),
         (
@@ -231,10 +231,10 @@ def test_jobs_of_a_jobset_that_wait_for_each_other_do_not_start_together():
         ),
     ],
 )
-def test_the_reason_against_a_placement_is_a_sentence(pods, group, said):
+def test_the_reason_against_a_placement_is_a_sentence(pods, group, message):
     found = gathered(pods, group)
     assert found.gangs == ()
-    assert found.missing.startswith(said)
+    assert found.missing.startswith(message)
 
 
 def patched(dialect, pods, waits="", group=None, now=NOW):
@@ -266,14 +266,14 @@ def test_a_status_that_is_up_to_date_is_not_written_again():
         assert first.status
         again = patched(dialect, pods, group={"status": dict(first.status)}, now=LATER)
         assert (again.status, again.annotations) == ({}, {})
-    told = {"metadata": {"annotations": {"windlass.dev/pending": "no room"}}}
-    assert patched(Dialect.COSCHEDULING, pods, group=told).annotations == {"windlass.dev/pending": None}
+    annotated = {"metadata": {"annotations": {"windlass.dev/pending": "no room"}}}
+    assert patched(Dialect.COSCHEDULING, pods, group=annotated).annotations == {"windlass.dev/pending": None}
 
 
 def test_malformed_conditions_are_ignored():
     odd = {"status": {"conditions": [7, {"type": {}}, {"type": "Other", "status": "True"}]}}
-    told = patched(Dialect.NATIVE, [pod("a")], "no room", odd).status["conditions"]
-    assert [each["type"] for each in told] == ["Other", "PodGroupScheduled"]
+    conditions = patched(Dialect.NATIVE, [pod("a")], "no room", odd).status["conditions"]
+    assert [each["type"] for each in conditions] == ["Other", "PodGroupScheduled"]
 
 
 def test_volcano_has_the_reason_in_a_condition():

@@ -38,8 +38,8 @@ def alone(life, counts, before, now, **more):
     return status_of(read({**DIGITS, "status": before}), life, {"worker": counts}, before, now, **more)
 
 
-def by_type(told):
-    return {each["type"]: each for each in told["conditions"]}
+def by_type(status):
+    return {each["type"]: each for each in status["conditions"]}
 
 
 def test_times_are_whole_seconds():
@@ -102,12 +102,12 @@ def test_a_job_that_is_resumed_has_a_new_start_time():
 def test_a_job_that_a_user_cancels_has_not_failed_before_its_pods_are_gone():
     stopping = replace(RUNNING, target=Target.FAIL, reason="Cancelled", message="cancelled by ada")
     assert by_type(alone(stopping, Counts(active=2), {}, T0)).keys() == {"Created", "Running"}
-    told = alone(replace(stopping, phase=Phase.FAILED, finished_at=T0), Counts(), {}, T0)
-    assert by_type(told)["Failed"]["message"] == "PyTorchJob digits has failed because cancelled by ada."
+    status = alone(replace(stopping, phase=Phase.FAILED, finished_at=T0), Counts(), {}, T0)
+    assert by_type(status)["Failed"]["message"] == "PyTorchJob digits has failed because cancelled by ada."
 
 
-def lived(manifest, life, before=(), now=T0, **said):
-    return status_of(read(manifest), life, {"worker": Counts(active=2)}, dict(before), now, **said)
+def lived(manifest, life, before=(), now=T0, **options):
+    return status_of(read(manifest), life, {"worker": Counts(active=2)}, dict(before), now, **options)
 
 
 FAILURE = Failure(FailureClass.USER, "ExitCode", "digits-worker-1 exited with code 1", T0, 1, 1)
@@ -115,20 +115,20 @@ FAILURE = Failure(FailureClass.USER, "ExitCode", "digits-worker-1 exited with co
 
 def test_a_gang_shows_its_pending_reason_and_its_size():
     queued = lived(OWN, Status(Phase.QUEUED, "Queued"), waits="needs 16 GPUs, 11 are free", reason="WaitingForRoom")
-    told = queued["conditions"][-1]
-    assert (told["type"], told["reason"]) == ("Queued", "WaitingForRoom")
-    assert told["message"] == "TrainingJob digits waits in the queue: needs 16 GPUs, 11 are free."
+    status = queued["conditions"][-1]
+    assert (status["type"], status["reason"]) == ("Queued", "WaitingForRoom")
+    assert status["message"] == "TrainingJob digits waits in the queue: needs 16 GPUs, 11 are free."
     running = Status(Phase.RUNNING, "Running", generation=1, started_at=T0)
-    told = lived(OWN, running, queued, T0 + MINUTE)
-    assert [(each["type"], each["status"]) for each in told["conditions"]] == [
+    status = lived(OWN, running, queued, T0 + MINUTE)
+    assert [(each["type"], each["status"]) for each in status["conditions"]] == [
         ("Created", "True"),
         ("Queued", "False"),
         ("Running", "True"),
     ]
-    assert (told["startTime"], told["attempts"]) == (NOW, 1)
+    assert (status["startTime"], status["attempts"]) == (NOW, 1)
     selector = "windlass.dev/job-name=digits,windlass.dev/role=worker"
-    assert told["replicaStatuses"] == {"worker": {"active": 2, "selector": selector}}
-    assert lived(OWN, running, told, T0 + 5 * MINUTE) == told
+    assert status["replicaStatuses"] == {"worker": {"active": 2, "selector": selector}}
+    assert lived(OWN, running, status, T0 + 5 * MINUTE) == status
 
 
 def test_a_restart_reports_the_failure_and_counts_it():
@@ -141,8 +141,8 @@ def test_a_restart_reports_the_failure_and_counts_it():
         started_at=T0,
         last_failure=FAILURE,
     )
-    told = lived(DIGITS, life, lived(DIGITS, Status(Phase.RUNNING, "Running", generation=2)))
-    assert told["conditions"][-1] | {"lastUpdateTime": "", "lastTransitionTime": ""} == {
+    status = lived(DIGITS, life, lived(DIGITS, Status(Phase.RUNNING, "Running", generation=2)))
+    assert status["conditions"][-1] | {"lastUpdateTime": "", "lastTransitionTime": ""} == {
         "type": "Restarting",
         "status": "True",
         "reason": "PyTorchJobRestarting",
@@ -150,8 +150,8 @@ def test_a_restart_reports_the_failure_and_counts_it():
         "lastUpdateTime": "",
         "lastTransitionTime": "",
     }
-    assert (told["attempts"], told["failures"]["user"]) == (2, 1)
-    assert told["lastFailure"] == {
+    assert (status["attempts"], status["failures"]["user"]) == (2, 1)
+    assert status["lastFailure"] == {
         "kind": "user",
         "reason": "ExitCode",
         "message": FAILURE.message,
@@ -182,11 +182,11 @@ def test_the_policy_names_the_pods_to_delete(policy, gone):
 
 def test_merged_conditions_leave_others_alone():
     before = [{"type": "Other", "status": "True", "lastTransitionTime": NOW}]
-    told = [{"type": "Mine", "status": "True", "reason": "Is", "message": ""}]
-    merged = merge_conditions(before, told, LATER)
-    assert merged == [*before, {**told[0], "lastTransitionTime": LATER}]
-    again = merge_conditions(merged, [{**told[0], "message": "more"}], "2025-11-21T20:02:00Z")
-    assert again[1] == {**told[0], "message": "more", "lastTransitionTime": LATER}
+    conditions = [{"type": "Mine", "status": "True", "reason": "Is", "message": ""}]
+    merged = merge_conditions(before, conditions, LATER)
+    assert merged == [*before, {**conditions[0], "lastTransitionTime": LATER}]
+    again = merge_conditions(merged, [{**conditions[0], "message": "more"}], "2025-11-21T20:02:00Z")
+    assert again[1] == {**conditions[0], "message": "more", "lastTransitionTime": LATER}
 
 
 TRAIN = yaml.safe_load("""

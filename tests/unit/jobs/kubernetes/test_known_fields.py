@@ -76,7 +76,7 @@ POD = f"{REPLICA}.template.spec"
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "message"),
     [
         ("runPolicy:", "runPolcy:", "5:3 spec.runPolcy: unknown field; did you mean 'runPolicy'?"),
         ("backoffLimit", "backoffLmit", "5:15 spec.runPolicy.backoffLmit: unknown field; did you mean 'backoffLimit'?"),
@@ -96,13 +96,13 @@ POD = f"{REPLICA}.template.spec"
         ),
     ],
 )
-def test_an_unknown_field_is_refused_with_its_line_and_a_suggestion(right, wrong, said):
+def test_an_unknown_field_is_refused_with_its_line_and_a_suggestion(right, wrong, message):
     (problem,) = problems(PYTORCH.replace(right, wrong, 1))
-    assert problem.startswith(said)
+    assert problem.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("text", "before", "line", "said"),
+    ("text", "before", "line", "message"),
     [
         (PYTORCH, "  runPolicy", "  backoffLimit: 3", "spec.backoffLimit: unknown field; it belongs in spec.runPolicy"),
         (
@@ -122,9 +122,9 @@ def test_an_unknown_field_is_refused_with_its_line_and_a_suggestion(right, wrong
         (OURS, "  image", "  gpus_per_node: 4", "spec.gpus_per_node: unknown field; it is called 'gpus' here"),
     ],
 )
-def test_a_misplaced_field_is_reported_with_its_right_place(text, before, line, said):
+def test_a_misplaced_field_is_reported_with_its_right_place(text, before, line, message):
     (problem,) = problems(text.replace(f"\n{before}", f"\n{line}\n{before}", 1))
-    assert problem.endswith(f" {said}")
+    assert problem.endswith(f" {message}")
 
 
 @pytest.mark.parametrize(

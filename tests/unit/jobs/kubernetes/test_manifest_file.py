@@ -72,7 +72,7 @@ def test_printed_objects_are_read_back_unchanged():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             JAX.replace("replicas: 2", "replicas: two"),
@@ -90,10 +90,10 @@ def test_printed_objects_are_read_back_unchanged():
         (JAX + "---\n- 1\n", "job.yaml:13:1: the manifest: expects a mapping, not a list"),
     ],
 )
-def test_a_fault_is_reported_with_its_line(text, said):
+def test_a_fault_is_reported_with_its_line(text, message):
     with pytest.raises(InputError) as raised:
         of(text)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
 
 
 def test_short_jobs_are_distinguished_from_manifests():
@@ -154,10 +154,10 @@ def test_the_pods_of_a_short_job_have_the_usual_variables_of_ranks():
     *_, second = pods_of(SHORT)
     node, *others = second["spec"]["containers"][0]["env"]
     assert node == {"name": "WINDLASS_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-    told = {each["name"]: each["value"] for each in others}
-    assert (told["PET_NNODES"], told["PET_NODE_RANK"], told["PET_NPROC_PER_NODE"]) == ("2", "1", "2")
-    assert (told["MASTER_ADDR"], told["MASTER_PORT"]) == ("digits-worker-0.digits", "29500")
-    assert told["CUDA_VISIBLE_DEVICES"] == "0,1"
+    variables = {each["name"]: each["value"] for each in others}
+    assert (variables["PET_NNODES"], variables["PET_NODE_RANK"], variables["PET_NPROC_PER_NODE"]) == ("2", "1", "2")
+    assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("digits-worker-0.digits", "29500")
+    assert variables["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
 def test_a_slice_of_a_gpu_has_the_name_of_the_device_plugin():
@@ -168,7 +168,7 @@ def test_a_slice_of_a_gpu_has_the_name_of_the_device_plugin():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (SHORT.replace("image: digits:1", ""), "job.yaml: image: is missing; write the container image that holds the"),
         ("command: python a.py\ngpus: 2\nimage: i", "job.yaml: a pod starts one process; begin the command with tor"),
@@ -176,7 +176,7 @@ def test_a_slice_of_a_gpu_has_the_name_of_the_device_plugin():
         ("command: python a.py\narray: 0-3\nimage: i", "job.yaml: an array is many jobs; render it without its array"),
     ],
 )
-def test_a_job_that_cannot_become_pods_is_refused_with_the_fix(text, said):
+def test_a_job_that_cannot_become_pods_is_refused_with_the_fix(text, message):
     with pytest.raises(InputError) as raised:
         pods_of(text)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)

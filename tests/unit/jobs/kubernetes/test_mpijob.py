@@ -242,7 +242,7 @@ def test_both_versions_are_one_gang_for_the_core():
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "message"),
     [
         (changed(OLD, slotsPerWorker=-1), "spec.slotsPerWorker: expects a whole number from 0 to 10000, not -1"),
         (
@@ -255,5 +255,5 @@ def test_both_versions_are_one_gang_for_the_core():
         ),
     ],
 )
-def test_faults_name_the_field(manifest, said):
-    assert str(read(manifest)) == said
+def test_faults_name_the_field(manifest, message):
+    assert str(read(manifest)) == message

@@ -35,9 +35,9 @@ def leads(manifest):
 def test_only_the_training_container_has_tf_config():
     chief, *_, worker = members(read(job("TFJob", {"Chief": 1, "PS": 1, "Worker": 2}, "tensorflow")), 1)
     assert [chief.name, worker.name] == ["j-chief-0", "j-worker-1"]
-    told = json.loads(env(worker)["TF_CONFIG"])
-    assert told["cluster"]["chief"] == ["j-chief-0.team.svc:2222"]
-    assert told["task"] == {"type": "worker", "index": 1}
+    variables = json.loads(env(worker)["TF_CONFIG"])
+    assert variables["cluster"]["chief"] == ["j-chief-0.team.svc:2222"]
+    assert variables["task"] == {"type": "worker", "index": 1}
     assert env(worker, container=1) == {}
 
 
@@ -126,7 +126,7 @@ def test_restart_policies_by_default(kind, policy):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "message"),
     [
         (
             job("TFJob", {"Chief": 1, "Master": 1}, "tensorflow"),
@@ -150,5 +150,5 @@ def test_restart_policies_by_default(kind, policy):
         ),
     ],
 )
-def test_faults_of_single_kinds(manifest, said):
-    assert str(read(manifest)) == said
+def test_faults_of_single_kinds(manifest, message):
+    assert str(read(manifest)) == message

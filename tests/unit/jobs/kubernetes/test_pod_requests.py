@@ -139,16 +139,16 @@ def test_required_terms_of_affinity_are_read():
 
 
 @pytest.mark.parametrize(
-    ("terms", "said"),
+    ("terms", "message"),
     [
         ("[]", "expects one term at least"),
         ("[{matchExpressions: [{key: zone, operator: Near}]}]", "Near is no operator of an affinity"),
         ("[{matchExpressions: [{operator: Exists}]}]", "expects the name of a label"),
     ],
 )
-def test_terms_that_match_no_node_are_refused(terms, said):
+def test_terms_that_match_no_node_are_refused(terms, message):
     required = f"requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}"
-    with pytest.raises(ManifestError, match=said):
+    with pytest.raises(ManifestError, match=message):
         affinity_of(spec(f"affinity: {{nodeAffinity: {{{required}}}}}"))
 
 

@@ -57,7 +57,7 @@ def job(text, **metadata):
     }
 
 
-def told(rank):
+def rank_env(rank):
     return [
         {"name": "PYTHONUNBUFFERED", "value": "1"},
         {"name": "MASTER_PORT", "value": "23456"},
@@ -98,7 +98,7 @@ def test_a_master_becomes_a_pod_with_its_variables():
                 {
                     "name": "pytorch",
                     "image": "digits:1",
-                    "env": [{"name": "EPOCHS", "value": "3"}, *told("0")],
+                    "env": [{"name": "EPOCHS", "value": "3"}, *rank_env("0")],
                     "ports": [{"name": "pytorchjob-port", "containerPort": 23456}],
                 }
             ],
@@ -123,7 +123,7 @@ def test_a_worker_keeps_its_template_and_waits_for_the_master():
         {"name": "metrics", "containerPort": 9100},
         {"name": "pytorchjob-port", "containerPort": 23456},
     ]
-    assert pytorch["env"] == logs["env"] == told("2")
+    assert pytorch["env"] == logs["env"] == rank_env("2")
     assert "ports" not in logs
 
 
@@ -223,8 +223,8 @@ def test_sizes_are_corrected_to_the_number_of_workers(policy, sizes):
 @pytest.mark.parametrize(("policy", "nodes"), [("{}", "1:1"), ("{minReplicas: 2}", "2:2"), ("{maxReplicas: 3}", "3:3")])
 def test_a_missing_size_equals_the_other_one(policy, nodes):
     (worker,) = members(read(job(f"elasticPolicy: {policy}")), 1)
-    told = {each["name"]: each["value"] for each in worker.pod["spec"]["containers"][0]["env"]}
-    assert told["PET_NNODES"] == nodes
+    variables = {each["name"]: each["value"] for each in worker.pod["spec"]["containers"][0]["env"]}
+    assert variables["PET_NNODES"] == nodes
 
 
 def test_the_run_policy_reaches_the_core():
@@ -278,19 +278,19 @@ def test_an_elastic_gang_gets_its_present_size():
     elastic = job("{elasticPolicy: {minReplicas: 1, maxReplicas: 4}, nprocPerNode: '2'}")
     elastic["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
     made = members(read(elastic), 1, {"worker": 3})
-    told = {each["name"]: each["value"] for each in made[0].pod["spec"]["containers"][0]["env"]}
-    assert (len(made), told["PET_NNODES"]) == (3, "1:4")
+    variables = {each["name"]: each["value"] for each in made[0].pod["spec"]["containers"][0]["env"]}
+    assert (len(made), variables["PET_NNODES"]) == (3, "1:4")
     assert len(dependent_objects(read(elastic), sizes={"worker": 3})) == 3
     fixed = job("runPolicy: {schedulingPolicy: {minAvailable: 2}}")
     fixed["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
-    told = members(read(fixed), 1, {"worker": 2})[0].pod["spec"]["containers"][0]["env"]
-    assert {"name": "PET_NNODES", "value": "2"} in told
+    variables = members(read(fixed), 1, {"worker": 2})[0].pod["spec"]["containers"][0]["env"]
+    assert {"name": "PET_NNODES", "value": "2"} in variables
 
 
-@pytest.mark.parametrize("said", [{"restartMode": "gang"}, {}])
-def test_gang_restart_is_requested_in_the_policy_or_an_annotation(said):
-    manifest = job("", annotations={} if said else {"windlass.dev/restart-mode": "gang"})
-    manifest["spec"]["runPolicy"] = said
+@pytest.mark.parametrize("policy", [{"restartMode": "gang"}, {}])
+def test_gang_restart_is_requested_in_the_policy_or_an_annotation(policy):
+    manifest = job("", annotations={} if policy else {"windlass.dev/restart-mode": "gang"})
+    manifest["spec"]["runPolicy"] = policy
     assert read(manifest).run_policy.gang_restart
 
 
@@ -362,15 +362,15 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), FAULTS)
-def test_a_fault_names_its_field_and_the_fix(text, said):
+@pytest.mark.parametrize(("text", "message"), FAULTS)
+def test_a_fault_names_its_field_and_the_fix(text, message):
     found = read(job(text))
     assert isinstance(found, Fault)
-    assert str(found) == said
+    assert str(found) == message
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (None, "metadata.name: expects the job's name"),
         ("Digits", "metadata.name: expects small letters, digits and dashes, a letter first: services are named by it"),
@@ -380,8 +380,8 @@ def test_a_fault_names_its_field_and_the_fix(text, said):
         ),
     ],
 )
-def test_a_name_must_be_valid_for_services(name, said):
-    assert str(read(job("", name=name))) == said
+def test_a_name_must_be_valid_for_services(name, message):
+    assert str(read(job("", name=name))) == message
 
 
 def test_a_mistyped_kind_gets_a_suggestion():

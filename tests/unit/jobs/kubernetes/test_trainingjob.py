@@ -38,7 +38,7 @@ def job(**fields):
     return manifest
 
 
-def told(member):
+def variables_of(member):
     return {each["name"]: each.get("value") for each in member.pod["spec"]["containers"][0]["env"]}
 
 
@@ -112,7 +112,7 @@ def test_a_resized_gang_gets_its_present_size():
     del elastic["spec"]["nodes"]
     made = members(read(elastic), 2, {"worker": 3})
     assert [member.name for member in made] == ["digits-worker-0", "digits-worker-1", "digits-worker-2"]
-    assert {told(member)["PET_NNODES"] for member in made} == {"3"}
+    assert {variables_of(member)["PET_NNODES"] for member in made} == {"3"}
     assert len(members(read(elastic), 2)) == 8
 
 
@@ -188,11 +188,11 @@ def test_a_member_of_an_array_stays_one():
     one = Job("sum", (Role(command=("torchrun", "a.py"), image="i"),), array=ArrayMember("sum-7", 3, 2))
     parsed = read(training_job(one, "sum-7-3"))
     assert parsed.job == one
-    assert told(members(parsed, 1)[0])["JOB_COMPLETION_INDEX"] == "3"
+    assert variables_of(members(parsed, 1)[0])["JOB_COMPLETION_INDEX"] == "3"
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"name": "other"}, "spec.name: the object's own name is the job's; leave this one out"),
         ({"nodes": "two"}, "spec.nodes: expects a whole number from 1 to 100000, not 'two'"),
@@ -207,10 +207,10 @@ def test_a_member_of_an_array_stays_one():
         ({"pod": []}, "spec.pod: is a mapping such as"),
     ],
 )
-def test_faults_have_the_messages_of_job_files(fields, said):
+def test_faults_have_the_messages_of_job_files(fields, message):
     fault = read(job(**fields))
     assert isinstance(fault, Fault)
-    assert str(fault).startswith(said)
+    assert str(fault).startswith(message)
 
 
 def test_an_unknown_field_is_an_error_in_a_file_and_accepted_in_the_cluster():

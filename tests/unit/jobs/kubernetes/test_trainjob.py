@@ -36,7 +36,7 @@ def job(runtime="torch-distributed", trainer=None, **spec):
     return manifest
 
 
-def told(member, container="node"):
+def variables_of(member, container="node"):
     (found,) = [each for each in member.pod["spec"]["containers"] if each["name"] == container]
     return {each["name"]: each.get("value") for each in found["env"]}
 
@@ -57,7 +57,7 @@ def test_the_pods_of_a_trainjob_are_those_of_its_jobset():
     assert about["annotations"] == {"batch.kubernetes.io/job-completion-index": "1"}
     (container,) = spec["containers"]
     assert (container["image"], container["command"]) == ("digits:1", ["torchrun", "train.py"])
-    assert told(second) == {
+    assert variables_of(second) == {
         "EPOCHS": "3",
         "PET_NNODES": "2",
         "PET_NPROC_PER_NODE": "4",
@@ -94,17 +94,17 @@ def test_a_label_names_the_queue_of_a_kind_that_has_no_field_for_it():
 
 def test_torchrun_counts_its_ranks_itself_with_gpus():
     gpus = job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}}})
-    assert told(members(read(gpus), 1)[0])["PET_NPROC_PER_NODE"] == "auto"
+    assert variables_of(members(read(gpus), 1)[0])["PET_NPROC_PER_NODE"] == "auto"
     assert read(gpus).job.roles[0].procs == 2
-    assert told(members(read(job(trainer={"numProcPerNode": 3})), 1)[0])["PET_NPROC_PER_NODE"] == "3"
+    assert variables_of(members(read(job(trainer={"numProcPerNode": 3})), 1)[0])["PET_NPROC_PER_NODE"] == "3"
 
 
 def test_other_frameworks_get_their_own_variables():
-    one = told(members(read(job("jax-distributed")), 1)[1])
+    one = variables_of(members(read(job("jax-distributed")), 1)[1])
     assert (one["JAX_NUM_PROCESSES"], one["JAX_PROCESS_ID"]) == ("2", "1")
     assert one["JAX_COORDINATOR_ADDRESS"] == "digits-node-0-0.digits:29500"
     gpus = {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}}}
-    one = told(members(read(job("xgboost-distributed", gpus)), 1)[1])
+    one = variables_of(members(read(job("xgboost-distributed", gpus)), 1)[1])
     assert (one["DMLC_TASK_ID"], one["DMLC_NUM_WORKER"], one["DMLC_TRACKER_URI"]) == (
         "1",
         "4",
@@ -122,7 +122,7 @@ def test_an_mpi_trainjob_has_keys_a_hostfile_and_a_launcher_that_computes():
         "digits-node-0-0.digits slots=2\ndigits-node-0-1.digits slots=2\ndigits-launcher-0-0.digits slots=2\n"
     )
     node, _, launcher = members(parsed, 1)
-    assert told(launcher)["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
+    assert variables_of(launcher)["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
     (container,) = launcher.pod["spec"]["containers"]
     assert container["command"] == ["torchrun", "train.py"]
     assert [each["mountPath"] for each in container["volumeMounts"]] == ["/home/mpiuser/.ssh", "/etc/mpi"]
@@ -175,10 +175,10 @@ def test_a_runtime_of_the_cluster_is_looked_up():
     first = members(parsed, 1)[0].pod
     assert first["metadata"]["labels"]["team"] == "vision"
     assert [each["image"] for each in first["spec"]["containers"]] == ["ours:1", "logs:1"]
-    variables = told(members(parsed, 1)[0])
+    variables = variables_of(members(parsed, 1)[0])
     assert (variables["EPOCHS"], variables["MODE"]) == ("3", "fast")  # the job's own takes the runtime's place
     assert variables["PET_MASTER_ADDR"] == "digits-node-0-0.net"
-    assert told(members(parsed, 1)[0], "logs") == {"JOB_COMPLETION_INDEX": "0"}
+    assert variables_of(members(parsed, 1)[0], "logs") == {"JOB_COMPLETION_INDEX": "0"}
 
 
 def test_patches_are_merged_over_the_runtime():
@@ -208,7 +208,7 @@ def stepped():
 
 
 @pytest.mark.parametrize(
-    ("manifest", "runtime", "said"),
+    ("manifest", "runtime", "message"),
     [
         (job("nowhere"), None, "spec.runtimeRef.name: there is no ClusterTrainingRuntime 'nowhere'"),
         (job(""), None, "spec.runtimeRef.name: expects the name of a runtime, such as torch-distributed"),
@@ -223,7 +223,7 @@ def stepped():
         ),
     ],
 )
-def test_a_fault_is_one_sentence(manifest, runtime, said):
+def test_a_fault_is_one_sentence(manifest, runtime, message):
     fault = read(manifest, Settings(runtimes=lambda *_: runtime))
     assert isinstance(fault, Fault)
-    assert str(fault).startswith(said)
+    assert str(fault).startswith(message)

@@ -88,7 +88,7 @@ class Stage:
         self.closed: set[str] = set()
         placements = SimpleNamespace(fits=lambda _gang_id, _job, _placement, node: node not in self.closed)
         monitor = SimpleNamespace(placements=placements)
-        parts = BackendParts(gang_pods, monitor, lambda told: self.events.append(told.event), 0)
+        parts = BackendParts(gang_pods, monitor, lambda job_event: self.events.append(job_event.event), 0)
         store = {self.gang.id: self.gang}
         self.control = RunControl(store, ChangedGangs(lambda: None), None, self.executor, parts, lambda _gang: None)
         self.gangs = GangController(self.control)

@@ -12,21 +12,21 @@ def test_time_follows_the_clock():
 
 
 def test_a_clock_that_is_set_back_continues_from_its_latest_time():
-    said = 5000
-    clock = ForwardClock(lambda: said)
+    system_ms = 5000
+    clock = ForwardClock(lambda: system_ms)
     assert clock.now() == 5000
-    said = 2000
+    system_ms = 2000
     assert clock.now() == 5000
-    said = 2300
+    system_ms = 2300
     assert clock.now() == 5300
 
 
 def test_time_advances_behind_the_clock_of_an_earlier_leader():
-    said = 1000
-    clock = ForwardClock(lambda: said)
+    system_ms = 1000
+    clock = ForwardClock(lambda: system_ms)
     clock.pass_by(3_600_000)
     assert clock.now() == 3_600_000
-    said = 2000
+    system_ms = 2000
     assert clock.now() == 3_601_000
 
 

@@ -112,7 +112,7 @@ def untimed(condition):
     return {name: value for name, value in condition.items() if not name.endswith("Time")}
 
 
-def said(judgement):
+def true_conditions(judgement):
     """True conditions with their reasons."""
     return {each["type"]: each["reason"] for each in judgement.conditions if each["status"] == "True"}
 
@@ -132,7 +132,7 @@ def test_a_new_job_is_created_and_all_its_pods_are_missing():
 
 def test_a_job_runs_when_its_master_does():
     verdict = judged(pytorch(), pods("Running", "Pending", "Running"))
-    assert said(verdict) == {"Created": "PyTorchJobCreated", "Running": "PyTorchJobRunning"}
+    assert true_conditions(verdict) == {"Created": "PyTorchJobCreated", "Running": "PyTorchJobRunning"}
     assert verdict.replica_statuses["Worker"] == {
         "active": 1,
         "selector": "training.kubeflow.org/job-name=digits,training.kubeflow.org/operator-name=pytorchjob-controller,"
@@ -145,7 +145,7 @@ def test_a_failed_pod_is_deleted_and_created_again():
     objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=1)]
     verdict = judged(pytorch(), objects)
     assert (verdict.delete, verdict.anew, verdict.create) == ((NAMES[2],), 1, ())
-    assert "Running" not in said(verdict)
+    assert "Running" not in true_conditions(verdict)
     assert verdict.conditions[-1]["message"] == (
         "PyTorchJob digits is restarting because digits-worker-1 exited with code 1."
     )
@@ -161,7 +161,10 @@ def test_a_pod_that_is_being_deleted_is_not_deleted_again():
 
 def test_running_and_restarting_exclude_each_other():
     status = {"conditions": [{"type": "Restarting", "status": "True", "reason": "PyTorchJobRestarting"}]}
-    assert set(said(judged(pytorch(status=status), pods("Running", "Running", "Running")))) == {"Created", "Running"}
+    assert set(true_conditions(judged(pytorch(status=status), pods("Running", "Running", "Running")))) == {
+        "Created",
+        "Running",
+    }
 
 
 @pytest.mark.parametrize(
@@ -248,7 +251,7 @@ def test_an_ended_job_stays_as_it_is():
     verdict = judged(
         pytorch(status={"conditions": ended}, cleanPodPolicy="Running"), pods("Succeeded", "Running", "Failed")
     )
-    assert said(verdict) == {"Failed": "PyTorchJobFailed"}
+    assert true_conditions(verdict) == {"Failed": "PyTorchJobFailed"}
     assert (verdict.create, verdict.delete) == ((), ("digits-worker-0",))
 
 
@@ -265,7 +268,7 @@ def test_suspension_deletes_every_pod_and_resuming_creates_them_again():
     }
     verdict = judged(pytorch(status=status, suspend=True), pods("Running", "Running", "Succeeded"))
     assert verdict.delete == NAMES
-    assert said(verdict) == {"Created": "PyTorchJobCreated", "Suspended": "PyTorchJobSuspended"}
+    assert true_conditions(verdict) == {"Created": "PyTorchJobCreated", "Suspended": "PyTorchJobSuspended"}
     assert not any("active" in each for each in verdict.replica_statuses.values())
     resumed = judged(pytorch(status={"conditions": list(verdict.conditions)}), [])
     assert resumed.create == NAMES
@@ -359,9 +362,11 @@ def launcher_pod(phase, **more):
 
 def test_an_mpijob_v2_runs_when_its_launcher_and_all_workers_do():
     verdict = judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Running")])
-    assert said(verdict)["Running"] == "MPIJobRunning"
+    assert true_conditions(verdict)["Running"] == "MPIJobRunning"
     assert judged(V2, [launcher()]).create == ("digits-worker-0",)
-    assert "Running" not in said(judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Pending")]))
+    assert "Running" not in true_conditions(
+        judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Pending")])
+    )
 
 
 def test_an_mpijob_v2_ends_with_its_launchers_job():
@@ -380,7 +385,7 @@ def test_an_mpijob_v2_ends_with_its_launchers_job():
 def test_an_evicted_worker_ends_an_mpijob_v2_and_is_cleaned_up_after():
     objects = [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Failed", reason="Evicted")]
     verdict = judged({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "All"}}}, objects)
-    assert said(verdict)["Failed"] == "MPIJobEvicted"
+    assert true_conditions(verdict)["Failed"] == "MPIJobEvicted"
     assert verdict.delete == ("digits-worker-0",)
 
 

@@ -121,8 +121,8 @@ def test_the_first_container_that_failed_decides() -> None:
 
 
 def test_a_program_that_could_not_be_started_has_not_run() -> None:
-    said = terminated(128, "StartError", 'exec: "/no/such": no such file')
-    seen = pod_ends.observe(pod(phase="Failed", containerStatuses=said), AT, PATIENCE)
+    statuses = terminated(128, "StartError", 'exec: "/no/such": no such file')
+    seen = pod_ends.observe(pod(phase="Failed", containerStatuses=statuses), AT, PATIENCE)
     assert not seen.ran
     assert seen.exit is not None
     assert seen.exit.detail == 'digits-worker-0 on n1 cannot start: exec: "/no/such": no such file'

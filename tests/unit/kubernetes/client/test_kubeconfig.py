@@ -164,9 +164,9 @@ def test_a_missing_current_context_is_reported_with_the_known_ones(write):
 )
 def test_a_malformed_kubeconfig_is_reported_in_one_line(write, content):
     file = write(content)
-    with pytest.raises(AccessError, match=str(file)) as told:
+    with pytest.raises(AccessError, match=str(file)) as raised:
         identity(find())
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_missing_certificate_is_reported(write):

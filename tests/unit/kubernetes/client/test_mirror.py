@@ -7,13 +7,13 @@ from windlass.backends.kubernetes.client.mirror import Mirror
 
 
 @pytest.fixture
-def told():
+def reported():
     return []
 
 
 @pytest.fixture
-def mirror(told):
-    return Mirror(orjson.loads, told.append)
+def mirror(reported):
+    return Mirror(orjson.loads, reported.append)
 
 
 def kinds(changes):
@@ -35,30 +35,30 @@ def test_a_bookmark_advances_the_position_without_a_change(mirror):
     assert mirror.position == 90
 
 
-def test_a_malformed_object_is_reported_by_name_and_others_are_applied(told):
-    mirror = Mirror(objects.pod, told.append)
+def test_a_malformed_object_is_reported_by_name_and_others_are_applied(reported):
+    mirror = Mirror(objects.pod, reported.append)
     bad = [event("ADDED", thing(f"bad-{number}", 10 + number, spec=7)) for number in range(10_000)]
     good = event("ADDED", thing("good", 20_000, spec={"containers": []}))
     mirror.apply_list(listing(5))
     assert [change.object.metadata.name for change in mirror.apply_events([*bad, good])] == ["good"]
     assert mirror.position == 20_000
-    assert len(told) == 10_000
-    assert (told[0].revision.namespace, told[0].revision.name) == ("ns", "bad-0")
-    assert "spec" in told[0].why
+    assert len(reported) == 10_000
+    assert (reported[0].revision.namespace, reported[0].revision.name) == ("ns", "bad-0")
+    assert "spec" in reported[0].why
 
 
 @pytest.mark.parametrize(
     "odd", [7, None, [], {}, {"metadata": None}, {"metadata": {"name": 7, "resourceVersion": "x"}}]
 )
-def test_a_malformed_object_is_reported_and_left_out(mirror, told, odd):
+def test_a_malformed_object_is_reported_and_left_out(mirror, reported, odd):
     mirror.apply_list(listing(5))
     assert mirror.apply_events([event("ADDED", odd), event("DELETED", odd), event("BOOKMARK", odd)]) == []
-    assert [malformed.revision for malformed in told] == [None, None]
+    assert [malformed.revision for malformed in reported] == [None, None]
     assert (mirror.position, mirror.must_list) == (5, False)
 
 
-def test_an_object_that_became_malformed_stays_as_it_was_until_it_is_deleted(told):
-    mirror = Mirror(objects.pod, told.append)
+def test_an_object_that_became_malformed_stays_as_it_was_until_it_is_deleted(reported):
+    mirror = Mirror(objects.pod, reported.append)
     good = objects.pod(orjson.dumps(thing("a", 1, spec={})))
     mirror.apply_list(listing(5, good))
     mirror.apply_events([event("MODIFIED", thing("a", 6, spec=7))])

@@ -39,9 +39,9 @@ def test_queues_form_trees_with_shares():
 def test_an_invalid_queue_does_not_change_the_others():
     found = read_settings([an_object("good"), an_object("bad", "{wight: 2, quota: {gpu: -1}}")], [], [], [])
     assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE, "good"]
-    said = found.faults[ObjectKey("Queue", "bad")]
-    assert "did you mean 'weight'?" in said
-    assert "gpu" in said
+    fault = found.faults[ObjectKey("Queue", "bad")]
+    assert "did you mean 'weight'?" in fault
+    assert "gpu" in fault
 
 
 def test_a_field_of_a_later_version_is_left_out():

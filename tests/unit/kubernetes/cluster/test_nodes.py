@@ -96,8 +96,8 @@ def test_a_cordoned_node_has_the_reason():
     plain = node(an_object("n1", DGX, taints=taints, unschedulable=True), {}, NodeConversion())
     assert plain.cordoned == "cordoned in the cluster; kubectl uncordon takes it back"
     assert not plain.taints
-    told = an_object("n1", DGX, unschedulable=True, annotations={CORDONED: "Xid 79"})
-    assert node(told, {}, NodeConversion()).cordoned == "Xid 79"
+    node_object = an_object("n1", DGX, unschedulable=True, annotations={CORDONED: "Xid 79"})
+    assert node(node_object, {}, NodeConversion()).cordoned == "Xid 79"
     assert (
         node(an_object("n1", DGX, deletionTimestamp="2026-01-01T00:00:00Z"), {}, NodeConversion()).cordoned
         == "being deleted"

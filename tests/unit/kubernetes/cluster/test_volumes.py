@@ -68,7 +68,7 @@ def test_a_class_provisions_volumes_only_in_its_topologies():
 
 
 @pytest.mark.parametrize(
-    ("there", "said"),
+    ("there", "message"),
     [
         (stock(), "there is no PersistentVolumeClaim data in namespace default; create it"),
         (stock(claim("data", deletionTimestamp="2026-01-01T00:00:00Z")), "is being deleted"),
@@ -89,8 +89,8 @@ def test_a_class_provisions_volumes_only_in_its_topologies():
         ),
     ],
 )
-def test_claims_that_delay_every_pod_are_reported(there, said):
-    assert said in volume_constraints(["data"], "default", there).trouble
+def test_claims_that_delay_every_pod_are_reported(there, message):
+    assert message in volume_constraints(["data"], "default", there).trouble
 
 
 def test_a_pod_has_claims_of_its_volumes():

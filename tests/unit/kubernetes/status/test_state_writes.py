@@ -69,9 +69,9 @@ def gang_of(server: Server) -> Gang:
     return Gang(reference_to(TRAINING, server.object), parsed, parsed.job, 7, version=ObjectVersion(1))
 
 
-def write(server: Server, gang: Gang, status: Status, **said: Any) -> None:
+def write(server: Server, gang: Gang, status: Status, **status_fields: Any) -> None:
     state = JobState(gang.id, gang.number, gang.job, status)
-    asyncio.run(state_writes.write_state(cast("Connection", server), gang, state, said))
+    asyncio.run(state_writes.write_state(cast("Connection", server), gang, state, status_fields))
 
 
 def test_a_state_is_written_once() -> None:

@@ -46,9 +46,9 @@ def seconds_to_fail(transport: SlowTransport, gang: Gang, status: Status, *, onl
         connection._transport = cast("Any", transport)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        said = state_writes.write_status(connection, gang, {"state": "Running"})
+        status_write = state_writes.write_status(connection, gang, {"state": "Running"})
         state = state_writes.write_state(connection, gang, JobState(gang.id, 7, gang.job, status), {})
-        wanted, other = (said, state) if only_said else (state, said)
+        wanted, other = (status_write, state) if only_said else (state, status_write)
         other.close()
         with pytest.raises((ApiError, Unreachable)):
             await wanted

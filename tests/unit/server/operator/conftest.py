@@ -45,10 +45,10 @@ class Cluster:
 
     async def _request(self, _method: str, path: str, *, params: dict[str, str], **_within: float) -> bytes:
         self.asked.append((path, params))
-        said = self.logs.get(path.split("/")[-2], ApiError(404, "NotFound", "pods not found"))
-        if isinstance(said, Exception):
-            raise said
-        return said
+        log = self.logs.get(path.split("/")[-2], ApiError(404, "NotFound", "pods not found"))
+        if isinstance(log, Exception):
+            raise log
+        return log
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def turn(cluster, notes):
     """Commit states one after another, each after a change of the cluster."""
 
     def run(*steps) -> None:
-        async def told() -> None:
+        async def record_and_check() -> None:
             recorder = HistoryRecorder(cluster, notes)
             for state, change in steps:
                 change()
@@ -49,7 +49,7 @@ def turn(cluster, notes):
                     await asyncio.sleep(0)
             await recorder.close()
 
-        asyncio.run(told())
+        asyncio.run(record_and_check())
 
     return run
 
@@ -94,25 +94,25 @@ def test_an_ended_job_is_recorded_even_if_its_object_is_deleted_by_the_commit(cl
     [first, *_] = notes.entries
     assert first.ended == (ended,)
     assert [member.task.pod for member in first.members] == ["digits-master-0"]
-    assert [(told.created_at, told.transition.job_id) for told in first.transitions] == [
+    assert [(entry.created_at, entry.transition.job_id) for entry in first.transitions] == [
         (ended.status.created_at, ended.id)
     ]
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"),
+    ("trouble", "message"),
     [
         (ApiError(404, "NotFound", "no"), "the pod was gone before its log could be read"),
         (ApiError(500, "", "kubelet is away"), "its log could not be read: kubelet is away"),
         (Unreachable("no connection"), "its log could not be read: no connection"),
     ],
 )
-def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, trouble, said):
+def test_an_unreadable_log_has_a_reason(cluster, notes, state, pod, turn, trouble, message):
     cluster.add(state())
     cluster.found = [pod("master", 0, code=0)]
     cluster.logs["digits-master-0"] = trouble
     turn((state(succeeded_members=1), as_it_is))
-    assert notes.logs == {0: said}
+    assert notes.logs == {0: message}
 
 
 def test_the_logs_of_a_large_gang_share_the_space(cluster, notes, state, pod, turn):

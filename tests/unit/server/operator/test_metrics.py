@@ -8,7 +8,7 @@ from windlass.core.model.status import Phase
 from windlass.server.operator.metrics import OperatorMetrics, render_metrics
 
 
-def told(metrics: OperatorMetrics) -> dict[str, float]:
+def values_of(metrics: OperatorMetrics) -> dict[str, float]:
     """Samples by name and labels."""
     families = text_string_to_metric_families(render_metrics(metrics, None, None).decode())
     samples = [sample for family in families for sample in family.samples]
@@ -22,7 +22,7 @@ def test_buckets_are_cumulative():
     metrics = OperatorMetrics(turns=Histogram((0.1, 1.0)))
     for seconds in (0.05, 0.1, 0.5, 7):
         metrics.turns.observe(seconds)
-    found = told(metrics)
+    found = values_of(metrics)
     assert [found[f"windlass_turn_seconds_bucket {bound}"] for bound in ("0.1", "1.0", "+Inf")] == [2, 3, 4]
     assert (found["windlass_turn_seconds_count"], found["windlass_turn_seconds_sum"]) == (4, 7.65)
 
@@ -33,7 +33,7 @@ def test_a_binding_counts_when_it_has_succeeded():
     for status in (201, 409, 201, None):
         metrics.tally.count_request("POST", path, status, 0.01)
     metrics.tally.count_watch("/api/v1/pods")
-    found = told(metrics)
+    found = values_of(metrics)
     assert found["windlass_pods_bound_total"] == found["windlass_bind_seconds_count"] == 2
     assert [found[f"windlass_api_requests_total {code} POST"] for code in ("201", "409", "none")] == [2, 1, 1]
     assert found["windlass_watches_total pods"] == 1
@@ -48,7 +48,7 @@ def test_waiting_times_are_observed_at_the_next_phase(state):
     metrics.count(Changes(transitions=(Transition("team/other", 1, "E", "", "Queued", ""),)))
     ended = state(phase=Phase.FAILED)
     metrics.count(Changes(states=(ended,), transitions=(Transition(job.id, 1, "E", "Running", "Failed", ""),)))
-    found = told(metrics)
+    found = values_of(metrics)
     assert (found["windlass_job_wait_seconds_count"], found["windlass_job_wait_seconds_sum"]) == (1, 2)
     assert (found["windlass_gang_start_seconds_count"], found["windlass_gang_start_seconds_sum"]) == (1, 7)
     assert found["windlass_jobs_ended_total Failed"] == 1
@@ -56,6 +56,6 @@ def test_waiting_times_are_observed_at_the_next_phase(state):
 
 def test_a_follower_reports_that_it_does_not_lead():
     metrics = OperatorMetrics(sizes={"logs to read": lambda: 3})
-    found = told(metrics)
+    found = values_of(metrics)
     assert (found["windlass_leader"], found["windlass_queue_size logs to read"]) == (0, 3)
     assert "windlass_nodes" not in found
