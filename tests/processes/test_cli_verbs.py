@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from ast import literal_eval
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -339,11 +340,28 @@ def test_every_verb_prints_its_options(state: Path):
         assert ok(state, verb, "--help").startswith(f"Usage: windlass {verb}")
 
 
+def loaded_by(state: Path, words: list[str], modules: set[str]) -> set[str]:
+    """Returns which of these modules a process has loaded at the end of a verb."""
+    found = f"print(sorted({modules} & set(sys.modules)))"
+    code = f"import sys; from windlass.cli.entry import main; main({words!r}); {found}"
+    python = [sys.executable, "-c", code]
+    ran = subprocess.run(python, env=environment(state), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
+    return set(literal_eval(ran.stdout.splitlines()[-1]))
+
+
 def test_clients_load_nothing_heavy(up: Path):
-    heavy = "'torch', 'numpy', 'rich', 'yaml', 'starlette', 'asyncio', 'msgspec', 'windlass.core.lifecycle.events'"
+    libraries = {"torch", "numpy", "rich", "yaml", "starlette", "asyncio", "msgspec"}
     for words in (["queue"], ["status"], ["history"], ["run", "--", "true"], ["version"]):
-        found = f"print(sorted({{{heavy}}} & set(sys.modules)))"
-        code = f"import sys; from windlass.cli.entry import main; main({words!r}); {found}"
-        python = [sys.executable, "-c", code]
-        ran = subprocess.run(python, env=environment(up), capture_output=True, text=True, check=False)
-        assert ran.stdout.splitlines()[-1] == "[]", (words, ran.stdout, ran.stderr)
+        assert loaded_by(up, words, {*libraries, "windlass.core.lifecycle.events"}) == set(), words
+
+
+def test_a_run_without_a_daemon_loads_no_search_that_it_does_not_need(state: Path):
+    searches = {
+        "windlass.core.preemption.victim_search",
+        "windlass.core.preemption.elastic_growth",
+        "windlass.core.cycle.start_estimation",
+        "windlass.core.cycle.preemptive_sorting",
+        "windlass.core.placement.scores.fragmentation_score",
+    }
+    assert loaded_by(state, ["run", "--", "true"], {"torch", "rich", "yaml", "starlette", *searches}) == set()
