@@ -128,8 +128,8 @@ def _compatible(
         here = len(kept)
         wrong = [text for path, text in check_reservations([*kept, each], known, ()) if path[0] == here]
         missing = sorted(set(each.get("nodes", ())) - set(nodes))
-        if told := next(iter(wrong), f"there is no node {', '.join(missing)}" if missing else ""):
-            faults[ObjectKey("Reservation", each["name"])] = told
+        if fault := next(iter(wrong), f"there is no node {', '.join(missing)}" if missing else ""):
+            faults[ObjectKey("Reservation", each["name"])] = fault
         if not wrong:
             kept.append(each)
             yield each

@@ -35,7 +35,7 @@ class ClusterState:
         self.policies: Manifests = {}
         self.reservations: Manifests = {}
         self.declared = ClusterSettings((DEFAULT,))
-        self._told: dict[str, str] = {}
+        self._reported_faults: dict[str, str] = {}
         """Faults that were reported, by uid of their object."""
         self._declared_anew = True
         self._dead: set[str] = set()
@@ -76,8 +76,8 @@ class ClusterState:
             for name, manifest in held.items():
                 wrong = self.declared.faults.get(ObjectKey(resource.kind, name), "")
                 reference = ObjectReference(resource, "", name, manifest["metadata"]["uid"])
-                if self._told.get(reference.uid, "") != wrong:
-                    self._told[reference.uid] = wrong
+                if self._reported_faults.get(reference.uid, "") != wrong:
+                    self._reported_faults[reference.uid] = wrong
                     yield reference, manifest, wrong
 
     def node_grace(self, job: Job) -> int:
@@ -89,8 +89,10 @@ class ClusterState:
         if self._declared_anew or self.reservations:  # reservations name nodes
             self._read_declared()
         self._declared_anew = self.has_news = False
-        said = self.declared
-        return ClusterChanged(self.picture.nodes(), said.queues, self.picture.topology, said.policy, said.reservations)
+        declared = self.declared
+        return ClusterChanged(
+            self.picture.nodes(), declared.queues, self.picture.topology, declared.policy, declared.reservations
+        )
 
     def _read_declared(self) -> None:
         found = read_settings(

@@ -68,8 +68,8 @@ def to_patch(stored: Stored) -> dict[str, Any]:
     is_placed = status.placement is not None or status.resize_to is not None
     changed = to_fields(status, without=PLACEMENTS)
     state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
-    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state)
-    patch: dict[str, Any] = msgspec.to_builtins(told)
+    written = _Written(stored.number, stored.revision, status.phase.value, status.generation, state)
+    patch: dict[str, Any] = msgspec.to_builtins(written)
     del patch["placements"]
     if placed == stored.revision:
         text = msgspec.json.encode(_Placements(placed, status.placement, status.resize_to)).decode()
@@ -89,13 +89,13 @@ def read(found: Any) -> Stored | None:
     if found is None:
         return None
     try:
-        told = msgspec.convert(found, _Written)
-        state = msgspec.json.decode(told.state, type=dict[str, Any])
+        written = msgspec.convert(found, _Written)
+        state = msgspec.json.decode(written.state, type=dict[str, Any])
         placed = msgspec.convert(state.pop("placed", 0), int)
         status = from_fields(state)
         if placed:
-            status = _with_placements(status, _decode_placements(told.placements or "{}"), placed)
-        return Stored(told.number, told.revision, status, placed)
+            status = _with_placements(status, _decode_placements(written.placements or "{}"), placed)
+        return Stored(written.number, written.revision, status, placed)
     except (msgspec.DecodeError, TypeError, ValueError) as error:  # a ValidationError is a DecodeError
         raise UnreadableError(str(error)) from None
 

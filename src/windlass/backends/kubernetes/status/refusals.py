@@ -66,10 +66,10 @@ class Refusals:
 
     async def _say(self, refusal: Refusal) -> None:
         before = conditions_of(dict(refusal.manifest))
-        told = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
+        condition = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
         if not refusal.message:
-            told = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
-        conditions = merge_conditions(before, [told], rfc3339(self._now()), updates=True)
+            condition = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
+        conditions = merge_conditions(before, [condition], rfc3339(self._now()), updates=True)
         status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
         if status.items() <= (refusal.manifest.get("status") or {}).items():
             return

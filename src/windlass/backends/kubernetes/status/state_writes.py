@@ -28,18 +28,18 @@ class DeposedError(Exception):
     """Another controller has written the state of a job: this one must stop, without another attempt."""
 
 
-async def write_state(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
+async def write_state(connection: Connection, gang: Gang, state: JobState, fields: Mapping[str, Any]) -> None:
     """Writes a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
     async with gang.version.write_lock:
         if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
-            await _write(connection, gang, state, said)
+            await _write(connection, gang, state, fields)
 
 
-async def write_status(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
+async def write_status(connection: Connection, gang: Gang, fields: Mapping[str, Any]) -> None:
     """Writes only the rest of the status. Raises ApiError, Unreachable."""
     async with gang.version.write_lock:
         reference, about = gang.reference, {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid}
-        body = {"metadata": about, "status": _changes(gang, said)}
+        body = {"metadata": about, "status": _changes(gang, fields)}
         if gang.version.gone:
             return
         deadline = _deadline()
@@ -80,8 +80,8 @@ async def delete_object(connection: Connection, gang: Gang, on_trouble: Callable
     return True
 
 
-def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
-    return merge_patch(gang.parsed.manifest.get("status") or {}, said)
+def _changes(gang: Gang, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return merge_patch(gang.parsed.manifest.get("status") or {}, fields)
 
 
 def _deadline() -> float:
@@ -106,14 +106,14 @@ async def _patch(connection: Connection, gang: Gang, body: Mapping[str, Any], de
     )
 
 
-async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
+async def _write(connection: Connection, gang: Gang, state: JobState, fields: Mapping[str, Any]) -> None:
     deadline = _deadline()
     while True:
         before = gang.stored or Stored(state.number, 0, Status())
         new = replace(before.followed_by(state.status), number=state.number)
         body = {
             "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid},
-            "status": {**_changes(gang, said), FIELD: stored_state.to_patch(new)},
+            "status": {**_changes(gang, fields), FIELD: stored_state.to_patch(new)},
         }
         try:
             answer = await _patch(connection, gang, body, deadline)
@@ -121,8 +121,8 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
             if error.is_missing:
                 gang.version.gone = True
                 return
-            if error.is_invalid and said:
-                said = {}  # the rest of the status is written with the next state
+            if error.is_invalid and fields:
+                fields = {}  # the rest of the status is written with the next state
                 continue
             if not error.is_conflict:
                 gang.version.unconfirmed_writes.append(new)

@@ -37,14 +37,14 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     # the pods of an ended job were counted when it ended, and may be gone by now
     counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang)
     failing = _failing(gang)
-    said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
-    conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
-    says: dict[str, Any] = {**said, "conditions": conditions, STATE: state_name(life)}
+    status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
+    conditions = [each for each in status.get("conditions") or () if each["type"] != ACCEPTED]
+    shown: dict[str, Any] = {**status, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
-        says[TRAINING] = gang.notes.training
+        shown[TRAINING] = gang.notes.training
     if gang.last_readable or readable_spec.FIELD in before:
-        says[readable_spec.FIELD] = gang.last_readable or None  # null removes it
-    return {name: value for name, value in says.items() if name != FIELD}
+        shown[readable_spec.FIELD] = gang.last_readable or None  # null removes it
+    return {name: value for name, value in shown.items() if name != FIELD}
 
 
 def _counts(gang: Gang) -> Mapping[str, Counts]:
