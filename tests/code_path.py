@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dis import opname
 from functools import cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from pathlib import Path
@@ -134,7 +135,7 @@ class CodePath:
         if event in ("call", "return") and id(frame) in self._running:
             call, kept = self._running[id(frame)]
             self._note_names(call, frame)
-            if event == "return" and kept is None:
+            if event == "return" and (kept is None or not _is_paused(frame)):
                 del self._running[id(frame)]
 
     def _note_names(self, call: _Call, frame: FrameType) -> None:
@@ -197,6 +198,16 @@ def _with_callers(call: _Call | None) -> Iterator[_Call]:
 def _place(code: CodeType) -> Place:
     module = Path(code.co_filename).relative_to(_ROOT).with_suffix("")
     return Place(".".join(module.parts), code.co_qualname.replace(".<locals>", ""))
+
+
+def _is_paused(frame: FrameType) -> bool:
+    """Tells whether a function that returns to its caller does so by an `await` or a `yield`."""
+    return opname[_instructions(frame.f_code)[frame.f_lasti]] == "YIELD_VALUE"
+
+
+@cache
+def _instructions(code: CodeType) -> bytes:
+    return code.co_code
 
 
 def _is_function(code: CodeType) -> bool:

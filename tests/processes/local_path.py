@@ -13,7 +13,9 @@ import os
 import socket
 import sys
 import threading
+import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -31,7 +33,8 @@ from windlass.core.model.status import JobState
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
 
-COMMANDS = {"start": ["true"], "restart": ["sh", "-c", "sleep 0.5; exit 3"]}
+COMMANDS = {"start": ["true"], "restart": ["sh", "-c", "until test -e {0}; do sleep 0.05; done; exit 3"]}
+"""`{0}`: a file that is written once the start of the job is on disk."""
 STARTS = {"start": 1, "restart": 2}
 """Number of the start at which the path ends."""
 
@@ -89,19 +92,33 @@ class Machine:
 def run_verb(which: str, state: Path, codes: list[int]) -> None:
     sys.set_coroutine_origin_tracking_depth(12)
     run = inspect.getclosurevars(verb.run).nonlocals["verb"]  # without the reading of options
+    words = [word.format(state / "begin") for word in COMMANDS[which]]
     try:
-        codes.append(run(RunOptions(restarts=1), COMMANDS[which], state=state, no_color=True))
+        codes.append(run(RunOptions(restarts=1, name="job"), words, state=state, no_color=True))
     except BaseException:  # noqa: BLE001 - whatever it is, the main thread would wait for ever
         traceback.print_exc()
         os._exit(1)
+
+
+def follow_later(follow: Callable[..., int], machine: Machine, state: Path) -> Callable[..., int]:
+    """Follows a job when its path is over: what shows its events is not on the path."""
+
+    def wait_and_follow(follower: JobFollower, interrupts: Interrupts) -> int:
+        while machine.which == "restart" and follower.connection.job("job")["phase"] != "Running":
+            time.sleep(0.02)
+        time.sleep(0.2)
+        (state / "begin").touch()
+        machine.is_over.wait()
+        return follow(follower, interrupts)
+
+    return wait_and_follow
 
 
 def main(which: str, state: str, *hand_overs: str) -> None:
     machine, codes = Machine(which), []
     supervisor_start._spawn = machine.spawn_watchdog
     process_cleanup.kill_descendants = lambda: None
-    follow = JobFollower.follow
-    JobFollower.follow = lambda *given: machine.is_over.wait() and follow(*given)  # events of the job are off its path
+    JobFollower.follow = follow_later(JobFollower.follow, machine, Path(state))
     verb.Interrupts = lambda: Interrupts(count=0, names=[])
     os.fork, os.waitpid = machine.fork, machine.waitpid
     with trace_path(is_the_job, hand_overs) as machine.path:
