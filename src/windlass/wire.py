@@ -77,6 +77,8 @@ AGENT_NAME = "WINDLASS_AGENT_NAME"
 """Name of this agent at the controller: NAMESPACE/POD."""
 AGENT_TOKEN = "WINDLASS_AGENT_TOKEN"  # noqa: S105 - a variable's name
 """Secret by which this agent proves its name to the controller."""
+GANG_SECRET = "WINDLASS_GANG_SECRET"  # noqa: S105 - a variable's name
+"""Secret that the agents and ranks of one start of a gang share: they prove themselves to each other by it."""
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Path of the file in which a rank describes its error, in the format of torch's `record`: see `write_error_file`."""
 TERMINATION_MESSAGE_PATH = "WINDLASS_TERMINATION_MESSAGE_PATH"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,53 @@ def test_a_killed_rank_is_recovered_within_the_generation(state: Path, tmp_path:
             assert f"last: rank 3 (worker/1) on {node} killed by SIGKILL, back after 0." in progress.message
             status_file = local.backend.paths.generation_logs(job_id, 1) / "node-1/ranks.json"
             assert json.loads(status_file.read_text())["generation"] == 2
+
+    asyncio.run(scenario())
+
+
+def secret_of(pid: int) -> bytes:
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next(pair for pair in pairs if pair.startswith(b"WINDLASS_GANG_SECRET=")).partition(b"=")[2]
+
+
+def files_with(secrets: set[bytes], folder: Path) -> list[Path]:
+    """Returns the files of a folder, and the command lines of all processes, that contain one of these secrets."""
+    found = []
+    for path in (*folder.rglob("*"), *Path("/proc").glob("[0-9]*/cmdline")):
+        with contextlib.suppress(OSError):
+            if path.is_file() and any(secret in path.read_bytes() for secret in secrets):
+                found.append(path)
+    return found
+
+
+def test_a_stranger_cannot_end_a_job_and_each_generation_has_another_secret(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    """The stranger knows the protocol, the port and the run's id, which every user of the machine can find out."""
+    script = 'import os\nprint("endpoint", os.environ["PET_MASTER_PORT"])\n' + WAITS
+
+    async def scenario() -> None:
+        async with run_controller(state, environment=bare) as local:
+            job_id = await local.submit(agents(tmp_path, script, "9"))
+            lines = await local.lines(job_id, 8)
+            port = next(int(line.split()[1]) for line in lines if line.startswith("endpoint"))
+            peer = {"id": "x", "node": "x", "address": "", "port": 1, "ranks": 2, "place": 1, "generation": 0}
+            join = {"type": "hello", "run": f"{job_id}.1", "peer": peer}
+            for order in ({"type": "close", "code": 0, "reason": ""}, join):
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as link:
+                    link.sendall(b"windlass-agent-1 " + b"0" * 64 + b"\n" + json.dumps(order).encode() + b"\n")
+                    answer = b"".join(iter(lambda: link.recv(65536), b""))
+                assert len(answer.splitlines()) == 1  # its challenge
+            first = {secret_of(pid_of(lines, rank)) for rank in range(4)}
+            assert [len(secret) for secret in first] == [64]
+            assert local.state(job_id).status.phase is Phase.RUNNING  # type: ignore[union-attr]
+            os.kill(local.backend.store.tasks(job_id)[1].pid or 0, signal.SIGKILL)
+            lines = await local.lines(job_id, 8, generation=2)
+            second = {secret_of(pid_of(lines, rank, 2)) for rank in range(4)}
+            assert len(first | second) == 2
+            assert not files_with(first | second, state)
+            await local.inject(job_id, Cancel("ada"))
+            await local.end(job_id)
 
     asyncio.run(scenario())
 

@@ -13,6 +13,7 @@ from windlass.agent.hang_detection import HangLimits
 from windlass.agent.torchrun_options import OPTIONS, Option, parser
 
 _DEFAULT_PORT = 29500
+_MIN_SECRET_LENGTH = 32
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 _RESERVE_S = 2.0
 """Part of the grace period that is left for killing ranks and reporting their ends."""
@@ -47,6 +48,8 @@ class RendezvousOptions(NamedTuple):
     last_call: float = 3.0
     interval: float = 1.0
     attempts: int = 3
+    secret: bytes = b""
+    """Secret by which the agents of the run prove themselves to each other; empty: they do not."""
 
 
 class Options(NamedTuple):
@@ -94,6 +97,8 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             "--logs-specs names a plugin of torchrun: leave it out and use --log-dir, --redirects, --tee"
         )
     rendezvous = _choose_rendezvous(parsed, nodes)
+    if rendezvous is not None:
+        rendezvous = rendezvous._replace(secret=_read_secret(environment))
     return Options(
         argv=(parsed.training_script, *parsed.training_script_args),
         how=_parse_how(parsed),
@@ -113,7 +118,7 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         shutdown_timeout=_shutdown_timeout(parsed.shutdown_timeout, environment),
         virtual_local_rank=parsed.virtual_local_rank,
         limits=_parse_limits(parsed.hang),
-        notes=tuple(_unused_options(parsed)),
+        notes=(*_unused_options(parsed), *_missing_secret(rendezvous, environment)),
     )
 
 
@@ -171,6 +176,24 @@ def _read_rendezvous(parsed: Any, *, static: bool) -> RendezvousOptions:
         interval=_get_number(conf, ("keep_alive_interval",), default.interval),
         attempts=int(_get_number(conf, ("keep_alive_max_attempt",), default.attempts)),
     )
+
+
+def _read_secret(environment: Mapping[str, str]) -> bytes:
+    secret = environment.get(wire.GANG_SECRET, "")
+    if 0 < len(secret) < _MIN_SECRET_LENGTH:
+        raise CommandLineError(
+            f"{wire.GANG_SECRET} has {len(secret)} characters: at least {_MIN_SECRET_LENGTH}, as from "
+            "`openssl rand -hex 32`, the same for all agents of the run"
+        )
+    return secret.encode(errors="surrogateescape")
+
+
+def _missing_secret(rendezvous: RendezvousOptions | None, environment: Mapping[str, str]) -> list[str]:
+    """A warning where agents meet without a secret; a controller has a way of its own to know them."""
+    if rendezvous is None or rendezvous.secret or environment.get(wire.CONTROLLER):
+        return []
+    risk = f"without {wire.GANG_SECRET} any process that reaches this agent's port can join or end the run"
+    return [f"{risk}: give all agents the same, as from `openssl rand -hex 32`"]
 
 
 def _parse_endpoint(endpoint: str) -> tuple[str, int]:

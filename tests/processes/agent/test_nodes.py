@@ -3,13 +3,8 @@
 import os
 import signal
 
-WAITS = """
-import os, sys, time
-rank, world, generation = (os.environ[name] for name in ("RANK", "WORLD_SIZE", "WINDLASS_GENERATION"))
-print(f"rank {rank} generation {generation} pid {os.getpid()} world {world}", flush=True)
-while not os.path.exists("enough"):
-    time.sleep(0.05)
-"""
+from elastic_run import WAITS, elastic, enough
+
 SAVES = """
 import os, signal, sys, time
 def save(*_):
@@ -18,18 +13,6 @@ def save(*_):
     sys.exit(83)
 signal.signal(signal.SIGTERM, save)
 """
-
-
-def elastic(port, nodes="1:3", **conf):
-    settings = {"last_call_timeout": 1, "keep_alive_interval": 0.2, "keep_alive_max_attempt": 10, **conf}
-    pairs = ",".join(f"{name}={value}" for name, value in settings.items())
-    meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=run", f"--rdzv-conf={pairs}"]
-    return [f"--nnodes={nodes}", "--nproc-per-node=2", "--max-restarts=2", *meeting, "SCRIPT"]
-
-
-def enough(tmp_path, *agents):
-    (tmp_path / "enough").touch()
-    assert [agent.ends() for agent in agents] == [0] * len(agents)
 
 
 def test_the_run_survives_the_loss_of_node_0_and_takes_its_replacement_in(bare, port, tmp_path):
@@ -120,7 +103,8 @@ def test_agents_of_another_run_are_turned_away(bare, port, tmp_path):
     words = [word.replace("--rdzv-id=run", "--rdzv-id=other") for word in elastic(port, "1:2")]
     stranger = bare(*words, script=WAITS)
     assert stranger.ends() == 1
-    assert "here is run run, not other (--rdzv-id)" in stranger.output
+    assert "the agents at this endpoint belong to another run" in stranger.output
+    assert "--rdzv-id=run" not in stranger.output
     enough(tmp_path, agent)
 
 

@@ -85,6 +85,7 @@ def test_a_spawn_message_has_commands_environments_and_the_log_folder(tmp_path):
         gang, nodes=nodes, logs=tmp_path, inherited={"PATH": "/bin"}, state_id="abc", owner="7:99:b"
     )
     ranks = message.pop("ranks")
+    assert len(message["env"].pop("WINDLASS_GANG_SECRET")) == 64
     assert message == {
         "do": "spawn",
         "job": "job-1",

@@ -1,4 +1,7 @@
-"""A connection between two agents: one JSON message a line over TCP. Neither side ever waits for the other."""
+"""A connection of an agent: one JSON message a line over TCP. Neither side ever waits for the other.
+
+Connections between two agents are authenticated (`authentication`); those to a controller are not.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,22 @@ import time
 from typing import Any, Callable
 
 from windlass.agent.event_loop import READ, WRITE, EventLoop
+from windlass.agent.rendezvous.authentication import Authentication
 
 _MAX_BYTES = 1 << 20
 """Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
+_PROOF_TIMEOUT_S = 5.0
+"""Time for the other side to prove the secret."""
+_MAX_UNPROVEN_BYTES = 1 << 14
+"""The same, while the other side has not proved the secret."""
 Message = dict[str, Any]
 
 
 class AgentConnection:
     """One connection. Calls `receive` with each message, and `on_lost` once when the other side is gone.
 
-    `on_lost` is also called if there never was another side.
+    `on_lost` is also called if there never was another side. With `authentication`, no message is sent before the other
+    side's challenge, and nothing that it sends is parsed before its HMAC is verified.
     """
 
     def __init__(
@@ -26,13 +35,30 @@ class AgentConnection:
         link: socket.socket,
         receive: Callable[[AgentConnection, Message], None],
         on_lost: Callable[[AgentConnection], None],
+        authentication: Authentication | None = None,
     ) -> None:
         self._loop, self._link, self._receive, self._on_lost = loop, link, receive, on_lost
+        self._authentication = authentication
         self._unread, self._unsent = b"", b""
+        self._unsigned: list[bytes] = []
+        """Messages that wait for the other side's challenge."""
         self._open = True
         self.last_received = time.monotonic()
         link.setblocking(False)
         loop.watch(link, self._on_event, READ)
+        if authentication is not None:
+            self._send_line(authentication.challenge)
+            loop.after(_PROOF_TIMEOUT_S, self._lose_if_unproven)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has closed it."""
+        return self._open
+
+    @property
+    def is_peer_proven(self) -> bool:
+        """Whether the other side has proved the secret, where one is asked for."""
+        return self._authentication is None or self._authentication.is_peer_proven
 
     @property
     def own_address(self) -> str:
@@ -46,9 +72,13 @@ class AgentConnection:
 
     def send(self, message: Message) -> None:
         """Sends a message now, or as soon as the other side takes it."""
-        if self._open:
-            self._unsent += json.dumps(message).encode() + b"\n"
-            self._write()
+        body = json.dumps(message).encode()
+        if self._authentication is None:
+            self._send_line(body)
+        elif self._authentication.is_challenged:
+            self._send_line(self._authentication.sign(body))
+        else:
+            self._unsigned.append(body)
 
     def close(self) -> None:
         """Closes the connection without a call of `on_lost`."""
@@ -62,6 +92,15 @@ class AgentConnection:
         if self._open:
             self.close()
             self._on_lost(self)
+
+    def _lose_if_unproven(self) -> None:
+        if not self.is_peer_proven:
+            self.lose()
+
+    def _send_line(self, line: bytes) -> None:
+        if self._open:
+            self._unsent += line + b"\n"
+            self._write()
 
     def _on_event(self) -> None:
         if self._unsent:
@@ -87,17 +126,35 @@ class AgentConnection:
             return
         except OSError:
             data = b""
-        self.last_received = time.monotonic()
         *lines, self._unread = (self._unread + data).split(b"\n")
-        is_sound = bool(data) and len(self._unread) <= _MAX_BYTES
         for line in lines:
-            message = _parse(line)
-            if message is None:
-                is_sound = False
-            elif self._open:
-                self._receive(self, message)
-        if not is_sound:
+            if self._open and not self._take_line(line):
+                self.lose()
+        if not data or len(self._unread) > (_MAX_BYTES if self.is_peer_proven else _MAX_UNPROVEN_BYTES):
             self.lose()
+        elif self.is_peer_proven:
+            self.last_received = time.monotonic()
+
+    def _take_line(self, line: bytes) -> bool:
+        """Takes one line. Returns False if it is no message of a peer that has proved the secret, and no challenge."""
+        body: bytes | None = line
+        if self._authentication is not None:
+            if not self._authentication.is_challenged:
+                return self._take_challenge(self._authentication, line)
+            body = self._authentication.verify(line)
+        message = None if body is None else _parse(body)
+        if message is None:
+            return False
+        self._receive(self, message)
+        return True
+
+    def _take_challenge(self, authentication: Authentication, line: bytes) -> bool:
+        if not authentication.take_challenge(line):
+            return False
+        waiting, self._unsigned = self._unsigned, []
+        for body in waiting:
+            self._send_line(authentication.sign(body))
+        return True
 
 
 def _parse(line: bytes) -> Message | None:

@@ -15,6 +15,7 @@ from windlass.agent.event_loop import EventLoop
 from windlass.agent.options import Options, RendezvousOptions
 from windlass.agent.rank_events import RankEvent, message_of
 from windlass.agent.ranks.node_ranks import NodeRanks
+from windlass.agent.rendezvous.authentication import Authentication
 from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.leader import dump_stacks
 from windlass.agent.rendezvous.leader_search import Endpoint, LeaderSearch
@@ -39,6 +40,7 @@ class Follower:
         self._roster, self._ranks, self._roles = roster, ranks, roles
         self._search: LeaderSearch | None = None
         self._connection: AgentConnection | None = None
+        self._has_warned = False
 
     @property
     def connections(self) -> list[AgentConnection]:
@@ -77,7 +79,8 @@ class Follower:
             lost = roster.peers[0].id if roster.peers else ""
             self._roles.lead(frozenset(peer.id for peer in roster.peers) - {lost})
             return
-        connection = AgentConnection(self._loop, link, self._receive, self._on_lost)
+        authentication = Authentication(self._rendezvous.secret, accepts=False)
+        connection = AgentConnection(self._loop, link, self._receive, self._on_lost, authentication)
         if not self._options.local_addr:
             roster.me = roster.me._replace(address=connection.own_address)
         self._connection = connection
@@ -92,6 +95,14 @@ class Follower:
         where, waited = f"{self._rendezvous.host}:{self._rendezvous.port}", self._rendezvous.join_timeout
         reason = f"no agent leads this run at {where} after {waited:.0f} s: is its agent there?"
         self._roles.close(EndRun(1, reason))
+
+    def _warn_of_secret(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            messages.print_message(
+                "no process that answers has proved the secret of this run yet: do all of its agents have the same "
+                f"{wire.GANG_SECRET}?"
+            )
 
     # --- messages of the leader ----------------------------------------------------------------------------
 
@@ -135,11 +146,15 @@ class Follower:
         elif leader is not None:  # a leader that yields to another one
             self._roles.search_when_stopped("another agent leads", [leader])
 
-    def _on_lost(self, _connection: AgentConnection) -> None:
+    def _on_lost(self, connection: AgentConnection) -> None:
         """Searches for the next leader: the agents before this one in the roster, then this one."""
         self._connection = None
         if self._search is not None:
-            self._search.redirect(None)
+            if connection.is_peer_proven:
+                self._search.redirect(None)
+            else:
+                self._warn_of_secret()
+                self._search.skip()
             return
         ids = [peer.id for peer in self._roster.peers]
         place = ids.index(self._roster.me.id) if self._roster.me.id in ids else len(ids)

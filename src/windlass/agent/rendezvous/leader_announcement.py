@@ -7,6 +7,7 @@ from typing import Callable
 
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.options import RendezvousOptions
+from windlass.agent.rendezvous.authentication import Authentication
 from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.endpoint import RendezvousEndpoint
 from windlass.agent.rendezvous.leader_search import Endpoint
@@ -49,7 +50,8 @@ class LeaderAnnouncement:
         self._attempt = None
         if link is None:
             return
-        connection = AgentConnection(self._loop, link, self._receive, lambda _lost: None)
+        authentication = Authentication(self._rendezvous.secret, accepts=False)
+        connection = AgentConnection(self._loop, link, self._receive, lambda _lost: None, authentication)
         if self._server.is_leading:
             connection.send(self._server.announcement(connection.own_address))
         self._loop.after(_INTERVAL_S, connection.close)

@@ -62,6 +62,10 @@ class LeaderSearch:
             self._endpoints.insert(self._next, endpoint)
         self._timer = self._loop.after(_RETRY_S, self._try)
 
+    def skip(self) -> None:
+        """Continues with the next endpoint because the process that answered has not proved to be an agent."""
+        self._on_answer(None)
+
     def _try(self) -> None:
         endpoint = self._endpoints[self._next]
         if not endpoint.host:

@@ -18,15 +18,18 @@ from windlass.agent.options import RendezvousOptions
 from windlass.agent.rank_events import EVENT_TYPES
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.rendezvous import state_machine
+from windlass.agent.rendezvous.authentication import Authentication
 from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.followers import FollowerConnections
 from windlass.agent.rendezvous.leader import Leader
 from windlass.agent.rendezvous.leader_search import Endpoint
 from windlass.agent.rendezvous.role_changes import RoleChanges
 from windlass.agent.rendezvous.roster import Roster
+from windlass.agent.rendezvous.unproven_connections import UnprovenConnections
 
 _CLOSE_TIMEOUT_S = 2.0
 """Time for followers to receive the end of the run."""
+_OTHER_RUN = "the agents at this endpoint belong to another run: give all agents of a run the same --rdzv-id"
 
 
 class LeaderServer:
@@ -47,6 +50,7 @@ class LeaderServer:
         self._find_leader, self._roles = find_leader, roles
         self.leader: Leader | None = None
         self.followers = FollowerConnections()
+        self._unproven = UnprovenConnections()
         self._ending: state_machine.EndRun | None = None
 
     @property
@@ -92,7 +96,8 @@ class LeaderServer:
         """Accepts one connection."""
         with contextlib.suppress(OSError):
             link, _ = listener.accept()
-            AgentConnection(self._loop, link, self._receive, self._on_lost)
+            authentication = Authentication(self._rendezvous.secret, accepts=True)
+            self._unproven.add(AgentConnection(self._loop, link, self._receive, self._on_lost, authentication))
 
     def _end_run(self, ending: state_machine.EndRun) -> None:
         """Ends the run: this agent closes once all followers have closed their connections."""
@@ -119,8 +124,7 @@ class LeaderServer:
     def _on_hello(self, connection: AgentConnection, message: Message) -> None:
         peer = state_machine.Peer(**message["peer"])
         if message["run"] != self._rendezvous.id:
-            reason = f"here is run {self._rendezvous.id}, not {message['run']} (--rdzv-id)"
-            connection.send({"type": "refused", "reason": reason})
+            connection.send({"type": "refused", "reason": _OTHER_RUN})
         elif self.leader is None or self._ending is not None or _is_place_taken(peer, self.leader.state.present):
             connection.send(self._redirection())
         else:

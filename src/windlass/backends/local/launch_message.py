@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import secrets
 import socket
 import sys
 import zlib
@@ -39,6 +40,8 @@ _KEEP_ALIVE_S = 1
 """Seconds between two heartbeats from agent to agent."""
 _MIN_SILENCES = 3
 """Missed heartbeats in the shortest grace: the agent's own default, below which a busy machine would lose agents."""
+_SECRET_BYTES = 32
+"""Bytes of the secret of one start of a gang; it is in the environment of its processes only, and stored nowhere."""
 _FIRST_PORT, _PORTS = 20_000, 12_000
 """Ports below the range of outgoing connections on Linux (from 32768): a port found free here stays free until rank 0,
 which may import for seconds first, listens on it.
@@ -94,7 +97,12 @@ def spawn_message(
         "logs": str(logs),
         "cwd": job.workdir or str(Path.home()),
         # below the job's own variables
-        "env": {wire.CHECKPOINTS: default_place(state_id, job_id), **inherited, wire.STATE_ID: state_id},
+        "env": {
+            wire.CHECKPOINTS: default_place(state_id, job_id),
+            **inherited,
+            wire.STATE_ID: state_id,
+            wire.GANG_SECRET: secrets.token_hex(_SECRET_BYTES),
+        },
         "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
         "ranks": programs,
     }
