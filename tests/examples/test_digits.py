@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from forked_ranks import ForkedScript
 
 SCRIPT = Path(__file__).parents[2] / "examples/digits/train.py"
 PYTHON = sys.executable
@@ -69,9 +70,8 @@ def pid_of_rank(rank, workdir):
 
 
 def test_one_process_without_a_launcher_is_a_world_of_one(tmp_path):
-    command = [PYTHON, SCRIPT, "--epochs", "8"]
-    ran = subprocess.run(command, env=ONE_THREAD, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert accuracy(ran.stdout) >= 0.97
+    output = ForkedScript(SCRIPT, "--epochs", 8, cwd=tmp_path).finish()
+    assert accuracy(output) >= 0.97
     assert not list(tmp_path.iterdir())
 
 
@@ -84,27 +84,22 @@ def test_no_thread_of_the_process_group_is_left_to_abort_at_the_end():
 
 
 def test_a_checkpoint_half_written_is_never_read(tmp_path):
-    command = [PYTHON, SCRIPT, "--epochs", "8", "--checkpoint-dir", tmp_path]
+    options = ("--epochs", 8, "--checkpoint-dir", tmp_path)
     for delay in (0.0, 0.05):  # somewhere in the first save, and somewhere after it
-        process = subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.PIPE, text=True)
-        next(line for line in process.stdout if line.startswith("epoch"))
+        run = ForkedScript(SCRIPT, *options)
+        next(line for line in run.output if line.startswith("epoch"))
         time.sleep(delay)
-        process.kill()
-        process.communicate()
-    ran = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True)
-    assert "8/8" in ran.stdout
-    assert accuracy(ran.stdout) >= 0.97
+        run.kill()
+    output = ForkedScript(SCRIPT, *options).finish()
+    assert "8/8" in output
+    assert accuracy(output) >= 0.97
 
 
 def test_with_the_training_library_it_learns_as_much_goes_on_and_keeps_its_checkpoints(tmp_path):
     script = SCRIPT.with_name("train_windlass.py")
     torchrun = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-
-    def learn(epochs, *launcher):
-        command = [*launcher, script, "--epochs", str(epochs), "--checkpoint-dir", tmp_path]
-        return subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True).stdout
-
-    learn(2, PYTHON)
-    output = learn(8, *torchrun)
+    ForkedScript(script, "--epochs", 2, "--checkpoint-dir", tmp_path).finish()
+    command = [*torchrun, script, "--epochs", "8", "--checkpoint-dir", tmp_path]
+    output = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True).stdout
     assert "resumed after step 44, saved on dp=1" in output
     assert accuracy(output) >= 0.97

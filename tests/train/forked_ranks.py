@@ -6,15 +6,19 @@ A test with eight ranks takes about a second.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import multiprocessing
 import os
+import runpy
 import signal
 import socket
+import sys
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 _TIMEOUT_S = 90.0
@@ -42,9 +46,17 @@ _PRELOAD = [
     "torch.distributed.fsdp",
     "torch.distributed.pipelining",
     "torch.distributed.tensor.parallel",
+    "torch.profiler._cupti_monitor",
+    "torch.utils.serialization",
+    "numpy.ma",
     "windlass.train.start",
+    "windlass.train.checkpoint.store.folder_storage",
 ]
 """Modules that ranks import sooner or later: imported once in the fork server, they cost no rank half a second."""
+
+
+AGENT_PRELOAD = "torch._dynamo,windlass.train.start,numpy.ma,torch.utils.serialization"
+"""Value of WINDLASS_PRELOAD for agents of tests: the same, without what only some ranks import."""
 
 
 class CrashedError(AssertionError):
@@ -116,11 +128,55 @@ def _run_rank(
     import torch  # noqa: PLC0415 - the process that collects tests need not
 
     faulthandler.enable()
+    gc.freeze()  # a full collection of all that torch has imported takes 0.3 s
     torch.set_num_threads(1)
     try:
         sending.send((True, work(*given)))
     except BaseException:  # noqa: BLE001 - reported to the test
         sending.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
+
+
+class ForkedScript:
+    """A Python script with options, in a process of its own with one thread.
+
+    `output` is its stdout, as a text file.
+    """
+
+    def __init__(self, script: Path, *options: object, cwd: Path | None = None) -> None:
+        context = _fork_context()
+        receiving, sending = context.Pipe(duplex=False)
+        words = [str(script), *map(str, options)]
+        self.process = context.Process(target=_run_script, args=(words, str(cwd or Path.cwd()), sending))
+        self.process.start()
+        sending.close()
+        self.output = os.fdopen(os.dup(receiving.fileno()))
+        receiving.close()
+
+    def finish(self) -> str:
+        """Waits for the end, and returns the rest of the output. Raises AssertionError if the script fails."""
+        with self.output:
+            rest = self.output.read()
+        self.process.join()
+        assert self.process.exitcode == 0, rest
+        return rest
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.output.close()
+
+
+def _run_script(words: list[str], cwd: str, output: Connection) -> None:
+    os.dup2(output.fileno(), 1)
+    output.close()
+    os.chdir(cwd)
+    gc.freeze()
+    import torch  # noqa: PLC0415 - the process that collects tests need not
+
+    torch.set_num_threads(1)
+    sys.argv = words
+    sys.path.insert(0, str(Path(words[0]).parent))
+    runpy.run_path(words[0], run_name="__main__")
 
 
 def free_port() -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked_ranks import AGENT_PRELOAD
 
 HERE = Path(__file__).parent
 STEPS, RANKS = 40, 3
@@ -25,7 +26,8 @@ class Training:
 
     def __init__(self, folder: Path, agents: list[list[str]], dropout: float) -> None:
         path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"}
+        variables = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "WINDLASS_PRELOAD": AGENT_PRELOAD}
+        env = {**os.environ, "PYTHONPATH": path, **variables}
         script = [str(HERE / "recovery_script.py"), str(folder), str(STEPS), "0.03", str(dropout)]
         self.folder = folder
         self.agents = []
@@ -52,7 +54,7 @@ class Training:
         until = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < until, self.output
-            time.sleep(0.005)
+            time.sleep(0.02)
 
     def ends(self, *codes: int) -> float:
         """The final loss."""

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from forked_ranks import free_port
+from forked_ranks import AGENT_PRELOAD, free_port
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "faulty_script.py"
 PATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH}
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH, "WINDLASS_PRELOAD": AGENT_PRELOAD}
 
 
 def trained(place: Path, faults: str = "", *options: str, copies: str = "", mesh: str = ""):

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from forked_ranks import AGENT_PRELOAD
+
 _SCRIPT = Path(__file__).with_name("gpt_script.py")
 _HANG = "factor=8,floor=2.5,initial=15"
 _STEP = re.compile(r"step (\d+): (-?0x\S+)")
@@ -31,7 +33,7 @@ class Agent:
 
     def __init__(self, mesh: str, ranks: int, place: str, steps: int, step_limit: Path) -> None:
         command = [sys.executable, "-m", "windlass.agent", f"--nproc-per-node={ranks}", "--max-restarts=1000"]
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "WINDLASS_PRELOAD": AGENT_PRELOAD}
         self.process = subprocess.Popen(
             [*command, f"--hang={_HANG}", _SCRIPT, mesh, place, str(steps), step_limit],
             env=env,
