@@ -24,31 +24,17 @@ _LAST_EVENT = 2**63 - 1
 """Highest event number in the database."""
 
 
-def application(service: Service, actions: Actions, more: Sequence[Route] = ()) -> Starlette:
-    """The ASGI application of the API. `more`: routes that take precedence."""
-    query, action = _Queries(service), _Actions(actions)
-    routes = [
-        *more,
-        Route("/v1/ping", query.ping, methods=["GET"]),
-        Route("/v1/jobs", query.jobs, methods=["GET"]),
-        Route("/v1/jobs", action.submit, methods=["POST"]),
-        Route("/v1/jobs/{name:path}/why", query.explain, methods=["GET"]),
-        Route("/v1/jobs/{name:path}", query.job, methods=["GET"]),  # ids of a cluster contain slashes
-        Route("/v1/jobs/{name:path}/{verb}", action.act, methods=["POST"]),
-        Route("/v1/prospects/{name:path}", query.prospect, methods=["GET"]),
-        Route("/v1/why", query.explain_all, methods=["GET"]),
-        Route("/v1/shares", query.shares, methods=["GET"]),
-        Route("/v1/snapshot", query.snapshot, methods=["GET"]),
-        Route("/v1/reservations", query.reservations, methods=["GET"]),
-        Route("/v1/reservations", action.reserve, methods=["POST"]),
-        Route("/v1/reservations/{name}", action.unreserve, methods=["DELETE"]),
-        *(Route(f"/v1/{verb}", action.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
-        Route("/v1/nodes", query.nodes, methods=["GET"]),
-        Route("/v1/queues", query.queues, methods=["GET"]),
-        Route("/v1/history", query.history, methods=["GET"]),
-        Route("/v1/events", query.events, methods=["GET"]),
-        Route("/v1/down", action.down, methods=["POST"]),
-    ]
+def application(service: Service, actions: Actions) -> Starlette:
+    """The ASGI application of the API."""
+    return _application([*_query_routes(service), *_action_routes(actions)])
+
+
+def query_application(service: Service, more: Sequence[Route] = ()) -> Starlette:
+    """The queries of the API, without its actions. `more`: routes that take precedence."""
+    return _application([*more, *_query_routes(service)])
+
+
+def _application(routes: Sequence[Route]) -> Starlette:
     handlers: dict[Any, Callable[..., Any]] = {
         ApiError: _refused,
         BackendError: _unusable,
@@ -56,6 +42,38 @@ def application(service: Service, actions: Actions, more: Sequence[Route] = ()) 
         Exception: _broken,
     }
     return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _query_routes(service: Service) -> list[Route]:
+    query = _Queries(service)
+    handlers = {
+        "/v1/ping": query.ping,
+        "/v1/jobs": query.jobs,
+        "/v1/jobs/{name:path}/why": query.explain,
+        "/v1/jobs/{name:path}": query.job,  # ids of a cluster contain slashes
+        "/v1/prospects/{name:path}": query.prospect,
+        "/v1/why": query.explain_all,
+        "/v1/shares": query.shares,
+        "/v1/snapshot": query.snapshot,
+        "/v1/reservations": query.reservations,
+        "/v1/nodes": query.nodes,
+        "/v1/queues": query.queues,
+        "/v1/history": query.history,
+        "/v1/events": query.events,
+    }
+    return [Route(path, handler, methods=["GET"]) for path, handler in handlers.items()]
+
+
+def _action_routes(actions: Actions) -> list[Route]:
+    action = _Actions(actions)
+    return [
+        Route("/v1/jobs", action.submit, methods=["POST"]),
+        Route("/v1/jobs/{name:path}/{verb}", action.act, methods=["POST"]),
+        Route("/v1/reservations", action.reserve, methods=["POST"]),
+        Route("/v1/reservations/{name}", action.unreserve, methods=["DELETE"]),
+        *(Route(f"/v1/{verb}", action.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
+        Route("/v1/down", action.down, methods=["POST"]),
+    ]
 
 
 class _Queries:

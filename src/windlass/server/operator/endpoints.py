@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -17,6 +14,7 @@ from windlass.controller.observer import Observer
 from windlass.core.model.status import JobState
 from windlass.server.feed import EventFeed
 from windlass.server.operator.app import cluster_api, operator_application
+from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bounded_server
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.history.recorder import HistoryRecorder
@@ -24,9 +22,6 @@ from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
 from windlass.server.operator.ongoing_commit import OngoingCommit
 from windlass.server.service import Service
-
-_SHUTDOWN_TIMEOUT_S = 1
-"""Seconds for requests that are under way when the operator stops."""
 
 
 class Endpoints:
@@ -74,7 +69,7 @@ class Endpoints:
             await self._recorder.close()
             self._recorder = None
 
-    async def serve(self, listener: socket.socket) -> None:
+    async def serve(self, listener: socket.socket, limits: HttpLimits = DEFAULT_LIMITS) -> None:
         """Serves on this socket until cancelled."""
         app = operator_application(
             metrics=lambda: render_metrics(self._metrics, self._controller, self._history),
@@ -82,23 +77,10 @@ class Endpoints:
             leader=self._find_leader,
             api=lambda: self._api,
         )
-        config = uvicorn.Config(
-            app,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
-        )
-        server = _Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            await asyncio.shield(serving)
-        except asyncio.CancelledError:
-            self._feed.close()
-            server.should_exit = True
-            await serving
-            raise
+        await bounded_server(app, limits).serve_until_cancelled(listener, self._close_feed)
+
+    def _close_feed(self) -> None:
+        self._feed.close()
 
     def _find_leader(self) -> str:
         return self.leader()
@@ -113,10 +95,3 @@ def listen(host: str, port: int) -> socket.socket:
         raise BackendError(
             f"cannot listen on {host} port {port}: {error}; choose another with --metrics-port"
         ) from error
-
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """The operator handles the signals."""
-        yield

@@ -1,0 +1,187 @@
+"""HTTP server of the operator's ports: GET and HEAD without bodies, and bounds on connections, headers and times.
+
+Anybody who reaches a port may send anything. A connection costs a bounded amount of memory, and ends by a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_METHODS = ("GET", "HEAD")
+_SHUTDOWN_TIMEOUT_S = 1
+"""Seconds for requests that are under way when the operator stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Limits of one port."""
+
+    connections: int = 256
+    """Maximum number of open connections; more are closed at once."""
+    per_peer: int = 32
+    """Maximum number of open connections of one address."""
+    header_bytes: int = 16 << 10
+    """Maximum size of a request's header."""
+    header_timeout_s: float = 5.0
+    """Seconds for the header of a request, and for the TLS handshake; also the idle time between two requests."""
+    request_timeout_s: float = 60.0
+    """Seconds for an answer and its transmission."""
+
+
+DEFAULT_LIMITS = HttpLimits()
+
+
+class BoundedListener(socket.socket):
+    """A listening socket that closes connections beyond its limits as soon as it has accepted them."""
+
+    limits: HttpLimits
+
+    @classmethod
+    def bound(cls, listener: socket.socket, limits: HttpLimits) -> BoundedListener:
+        """Takes over a listening socket."""
+        taken = cls(listener.family, listener.type, listener.proto, fileno=listener.detach())
+        taken.limits, taken._accepted = limits, {}
+        return taken
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accepts a connection. Raises BlockingIOError if none waits or if it is beyond the limits."""
+        connection, address = super().accept()
+        self._accepted = {each: peer for each, peer in self._accepted.items() if each.fileno() >= 0}
+        peer, peers = address[0], list(self._accepted.values())
+        if len(peers) >= self.limits.connections or peers.count(peer) >= self.limits.per_peer:
+            connection.close()
+            raise BlockingIOError(errno.EAGAIN, "too many connections")
+        self._accepted[connection] = peer
+        return connection, address
+
+    _accepted: dict[socket.socket, str]
+    """Open connections with the address of their peer."""
+
+
+def bounded_server(app: ASGIApp, limits: HttpLimits, tls: ssl.SSLContext | None = None) -> BoundedServer:
+    """A server of an application. The application gets only GET and HEAD requests, without bodies."""
+    config = uvicorn.Config(
+        _without_bodies(app),
+        http=_protocol(limits),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=limits.header_bytes,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+    )
+    return BoundedServer(config, limits, tls)
+
+
+class BoundedServer(uvicorn.Server):
+    """uvicorn's server with a limit for the TLS handshake. The operator handles the signals."""
+
+    def __init__(self, config: uvicorn.Config, limits: HttpLimits, tls: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self._limits, self._tls = limits, tls
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens on the sockets."""
+        loop = asyncio.get_running_loop()
+        protocol: Any = self.config.http_protocol_class
+
+        def connect() -> asyncio.Protocol:
+            connected: asyncio.Protocol = protocol(self.config, self.server_state, {}, loop)
+            return connected
+
+        timeout = None if self._tls is None else self._limits.header_timeout_s
+        listeners = [BoundedListener.bound(each, self._limits) for each in sockets or ()]
+        self.servers = [
+            await loop.create_server(connect, sock=each, ssl=self._tls, ssl_handshake_timeout=timeout)
+            for each in listeners
+        ]
+        self.started = True
+
+    async def serve_until_cancelled(self, listener: socket.socket, stop: Callable[[], None] = lambda: None) -> None:
+        """Serves on this socket. `stop` is called before the server waits for requests that are under way."""
+        serving = asyncio.create_task(self.serve(sockets=[listener]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            stop()
+            self.should_exit = True
+            await serving
+            raise
+
+
+def _protocol(limits: HttpLimits) -> type[H11Protocol]:
+    """A protocol that closes a connection when a header or an answer takes too long."""
+
+    class BoundedProtocol(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._limit_time()
+
+        def data_received(self, data: bytes) -> None:
+            was_answering = self._is_answering()
+            super().data_received(data)
+            if self._is_answering() and not was_answering:
+                self._limit_time()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._limit_time()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+        def _is_answering(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _limit_time(self) -> None:
+            """Starts the time limit of the answer that is under way, else that of the next header."""
+            if self._deadline is not None:
+                self._deadline.cancel()
+            limit = limits.request_timeout_s if self._is_answering() else limits.header_timeout_s
+            self._deadline = self.loop.call_later(limit, self.transport.abort)
+
+    return BoundedProtocol
+
+
+def _without_bodies(app: ASGIApp) -> ASGIApp:
+    """The application behind a check of methods and bodies; a refused request's body is not read."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if refusal := _refusal(scope):
+            await refusal(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
+
+
+def _refusal(scope: Scope) -> PlainTextResponse | None:
+    if scope["method"] not in _METHODS:
+        headers = {"Allow": ", ".join(_METHODS), "Connection": "close"}
+        return PlainTextResponse("this port answers GET and HEAD\n", 405, headers)
+    sent = dict(scope["headers"])
+    if b"transfer-encoding" in sent or sent.get(b"content-length", b"0") != b"0":
+        return PlainTextResponse("this port takes no body\n", 413, {"Connection": "close"})
+    return None
