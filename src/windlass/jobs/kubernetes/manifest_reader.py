@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 from windlass.jobs.errors import FieldPath
+from windlass.jobs.kubernetes.bounded_integers import MAX_INT32, parse_integer
 
 Manifest: TypeAlias = dict[str, Any]
 """An API object as JSON gives it."""
@@ -111,16 +112,14 @@ class ManifestField:
             self.refuse(f"expects {' or '.join(values)}, not {_shown(word)}")
         return word
 
-    def integer(self, least: int = 0, most: int = 2**31 - 1) -> int | None:
-        """A whole number between two, both included; None if absent."""
-        value = self.value
-        if value is None:
+    def integer(self, least: int = 0, most: int = MAX_INT32) -> int | None:
+        """A whole number between two, both included; None if absent. A text is none."""
+        if self.value is None:
             return None
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        number = None if isinstance(self.value, str) else parse_integer(self.value, least, most)
+        if number is None:
             self.refuse(f"expects a whole number from {least} to {most}, not {_shown(self.value)}")
-        return value
+        return number
 
     def flag(self, *, default: bool = False) -> bool:
         """True or false."""

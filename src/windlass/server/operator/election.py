@@ -19,9 +19,12 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.backends.port import BackendError
+from windlass.jobs.kubernetes.bounded_integers import parse_integer
 
 ADDRESS = "windlass.dev/address"
 """Annotation of the Lease: the leader's address, for a leader outside of a pod."""
+_MAX_DURATION_S = 3600
+"""Maximum duration of a Lease in seconds: a longer one in the Lease was not written by a replica."""
 _MARGIN = 0.2
 """Fraction of the duration by which the leader stops early, to leave time for requests in flight."""
 
@@ -139,7 +142,8 @@ class Election:
     def _is_free(self, lease: Mapping[str, Any]) -> bool:
         if self.holder in ("", self.settings.identity):
             return True
-        duration = (lease.get("spec") or {}).get("leaseDurationSeconds") or self.settings.duration
+        written = parse_integer((lease.get("spec") or {}).get("leaseDurationSeconds"), 1, _MAX_DURATION_S)
+        duration = self.settings.duration if written is None else written
         return self._clock() - self._observed.since >= duration
 
     def _remaining(self) -> float:

@@ -12,6 +12,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.core.model.status import JobState
 from windlass.jobs.kubernetes import labels
+from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.pods import pod_assembly
 from windlass.server.operator.pod_tasks import PodTask, pod_task
 
@@ -60,4 +61,5 @@ def _of_external_gang(backend: KubernetesBackend, gang: ExternalGang) -> Iterato
 
 
 def _index(labels: Mapping[str, str]) -> int:
-    return next((int(text) for name in _INDEXES if (text := labels.get(name, "")).isdecimal()), 0)
+    indexes = (parse_integer(labels.get(name)) for name in _INDEXES)
+    return next((index for index in indexes if index is not None), 0)

@@ -212,7 +212,7 @@ def test_jobs_of_a_jobset_that_wait_for_each_other_do_not_start_together():
         (
             of_group(1),
             "spec: {minMember: many}",
-            "spec.minMember: expects a whole number from 0 to 2147483647, not 'many'",
+            "spec.minMember: expects a whole number from 0 to 1000000, not 'many'",
         ),
         (
             [pod("a", labels=GANG)],

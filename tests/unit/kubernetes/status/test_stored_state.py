@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,12 +14,12 @@ from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.stored_state import Stored, UnreadableError
 from windlass.backends.kubernetes.status.state_writes import merge_patch
 from windlass.core.model.status import Failure, FailureClass, Phase, Placement, Status, Target
+from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, MAX_JOB_NUMBER, MAX_TIME_MS
 
+TIMES = st.integers(0, MAX_TIME_MS)
 names = st.text("abc-9", min_size=1, max_size=5)
 placements = st.builds(Placement, st.dictionaries(names, st.lists(names, max_size=3).map(tuple), max_size=2))
-failures = st.builds(
-    Failure, st.sampled_from(FailureClass), names, st.text(max_size=20), st.integers(0, 2**53), st.none(), st.none()
-)
+failures = st.builds(Failure, st.sampled_from(FailureClass), names, st.text(max_size=20), TIMES, st.none(), st.none())
 statuses = st.builds(
     Status,
     phase=st.sampled_from(Phase),
@@ -30,7 +31,7 @@ statuses = st.builds(
     succeeded_members=st.integers(0, 2**200) | st.just(2**20_000 + 1),
     resize_to=st.none() | placements,
     last_failure=st.none() | failures,
-    queued_at=st.none() | st.integers(0, 2**53),
+    queued_at=st.none() | TIMES,
     waits_for=st.lists(names, max_size=2).map(tuple),
 )
 
@@ -119,3 +120,24 @@ def merged(target: object, patch: object) -> object:
 def test_a_difference_leads_from_one_object_to_the_other(before: dict[str, object], wanted: dict[str, object]) -> None:
     after = merged(before, merge_patch(before, wanted))
     assert after == {**before, **wanted}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"number": MAX_JOB_NUMBER + 1},
+        {"revision": MAX_COUNT + 1},
+        {"revision": -1},
+        *({"state": f'{{"{name}": {10**19}}}'} for name in ("generation", "queued_at", "service")),
+        {"state": '{"generation": -1}'},
+        {"state": '{"queued_at": ' + "9" * 4_301 + "}"},
+        {"state": '{"succeeded_members": "-1"}'},
+        {"state": '{"succeeded_members": "' + "f" * 300_000 + '"}'},
+        {"state": "[" * 100_000},
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_a_state_with_a_number_that_no_controller_writes_is_unreadable(changes: dict[str, Any]) -> None:
+    written = stored_state.to_patch(Stored(1, 1, Status())) | changes
+    with pytest.raises(UnreadableError):
+        stored_state.read(written)

@@ -13,6 +13,7 @@ import orjson
 from windlass.backends.kubernetes.client.object_cache import Change, Key, ObjectCache, ObjectRevision, object_revision
 from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.watch import Event
+from windlass.jobs.kubernetes.bounded_integers import require_integer
 
 T = TypeVar("T")
 _NO_OBJECT = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError)
@@ -51,7 +52,7 @@ class Mirror(Generic[T]):
 
     def apply_list(self, listed: ObjectList[T]) -> list[Change[T]]:
         """Returns the changes of a list. A list older than the known version belongs to a restored cluster."""
-        version = int(listed.resource_version)
+        version = require_integer(listed.resource_version)
         changes = self.cache.replace(listed, kept=self._malformed_keys | self.kept, reset=version < self.position)
         self._malformed_keys = set()
         self.position, self.must_list = version, False
@@ -95,6 +96,6 @@ def _lenient_revision(body: bytes) -> ObjectRevision | None:
 def _version(body: bytes) -> int:
     """Returns the version of a bookmark, or of an object without a name; 0 without one."""
     try:
-        return int(orjson.loads(body)["metadata"]["resourceVersion"])
+        return require_integer(orjson.loads(body)["metadata"]["resourceVersion"])
     except _NO_OBJECT:
         return 0

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from windlass.backends.kubernetes.client.paging import ObjectList
+from windlass.jobs.kubernetes.bounded_integers import require_integer
 
 T = TypeVar("T")
 Key: TypeAlias = tuple[str, str]
@@ -51,10 +52,10 @@ def object_revision(object: Any) -> ObjectRevision:
     """Returns the revision of a struct or a dict. Raises KeyError, TypeError or ValueError for other data."""
     if isinstance(object, dict):
         metadata = object["metadata"]
-        version = int(metadata["resourceVersion"])
+        version = require_integer(metadata["resourceVersion"])
         return ObjectRevision(metadata.get("namespace", ""), metadata["name"], metadata["uid"], version)
     metadata = cast("_HasMetadata", object).metadata
-    return ObjectRevision(metadata.namespace, metadata.name, metadata.uid, int(metadata.resource_version))
+    return ObjectRevision(metadata.namespace, metadata.name, metadata.uid, require_integer(metadata.resource_version))
 
 
 class ObjectCache(Generic[T]):
@@ -100,7 +101,7 @@ class ObjectCache(Generic[T]):
         there = [(object_revision(object), object) for object in listed.objects]
         changes = [change for of, object in there for change in self._put(of, object, trusted=reset)]
         present = kept | {of.key for of, _ in there}
-        as_of = int(listed.resource_version)
+        as_of = require_integer(listed.resource_version)
         for key in [key for key in self.objects if key not in present]:
             held = self.objects[key]
             of = object_revision(held)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.backends.kubernetes.client.resources import Resource
+from windlass.jobs.kubernetes.bounded_integers import require_integer
 
 OWN_KIND = "TrainingJob"
 
@@ -44,4 +45,4 @@ def reference_to(resource: Resource, manifest: Mapping[str, Any]) -> ObjectRefer
 
 def version_of(manifest: Mapping[str, Any]) -> int:
     """Returns the resource version of an object; comparable since KEP-5504: the larger is the later."""
-    return int(manifest["metadata"]["resourceVersion"])
+    return require_integer(manifest["metadata"]["resourceVersion"])

@@ -14,6 +14,8 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEPLOYMENTS, LEASES
+from windlass.jobs.kubernetes.bounded_integers import parse_integer
+from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 _NOT_OF_NODES = "metadata.namespace!=kube-node-lease"
 _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
@@ -82,7 +84,8 @@ def rivals_among(
 def age_of(lease: Mapping[str, Any], now: float) -> float:
     """Returns the seconds since a lease was renewed; infinite if it never was."""
     renewed = lease.get("spec", {}).get("renewTime")
-    return now - parse_time(renewed) if renewed else float("inf")
+    at = milliseconds(renewed)
+    return float("inf") if at is None else now - at / 1000
 
 
 def parse_time(moment: str) -> float:
@@ -106,4 +109,4 @@ def _place(thing: Mapping[str, Any]) -> str:
 
 def _lasts(lease: Mapping[str, Any]) -> float:
     """Returns twice the lease's duration: one renewal may be late."""
-    return 2.0 * float(lease.get("spec", {}).get("leaseDurationSeconds") or 0)
+    return 2.0 * (parse_integer(lease.get("spec", {}).get("leaseDurationSeconds")) or 0)

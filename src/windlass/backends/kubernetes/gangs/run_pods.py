@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, parse_integer
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 
@@ -134,5 +135,4 @@ def _restarts(pod: Pod | None) -> int:
 
 def generation_of(pod: Pod) -> int:
     """Returns the generation of a pod; 0 if it has none."""
-    written = pod.metadata.labels.get(GENERATION, "")
-    return int(written) if written.isdecimal() else 0
+    return parse_integer(pod.metadata.labels.get(GENERATION), 0, MAX_COUNT) or 0

@@ -9,13 +9,22 @@ spec.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
 
-from windlass.backends.status_fields import PLACEMENTS, from_fields, to_fields
+from windlass.backends.status_fields import BIT_SETS, PLACEMENTS, from_fields, to_fields
 from windlass.core.model.status import Placement, Status
+from windlass.jobs.kubernetes.bounded_integers import (
+    MAX_AMOUNT_MS,
+    MAX_COUNT,
+    MAX_GANG_SIZE,
+    MAX_JOB_NUMBER,
+    MAX_TIME_MS,
+    parse_integer,
+    require_integer,
+)
 
 FIELD = "windlass"
 """Below `status`."""
@@ -42,6 +51,11 @@ class Stored:
         same = all(getattr(self.status, each) == getattr(status, each) for each in PLACEMENTS)
         placed = self.revision if self.placed is None else self.placed
         return Stored(self.number, self.revision + 1, status, placed if same else None)
+
+
+_TIMES = ("_at", "_since", "_until")
+_MAXIMA = {"not_before": MAX_TIME_MS, "run_time": MAX_TIME_MS, "service": MAX_AMOUNT_MS}
+_NUMBERS = tuple(each.name for each in fields(Status) if each.name not in BIT_SETS)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -95,9 +109,26 @@ def read(found: Any) -> Stored | None:
         status = from_fields(state)
         if placed:
             status = _with_placements(status, _decode_placements(written.placements or "{}"), placed)
+        _check_bounds(written, status)
         return Stored(written.number, written.revision, status, placed)
-    except (msgspec.DecodeError, TypeError, ValueError) as error:  # a ValidationError is a DecodeError
+    except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:  # a ValidationError is a DecodeError
         raise UnreadableError(str(error)) from None
+
+
+def _check_bounds(written: _Written, status: Status) -> None:
+    """Raises ValueError for numbers that no controller writes: times, arrays and later states could not hold them."""
+    require_integer(written.number, 0, MAX_JOB_NUMBER)
+    require_integer(written.revision, 0, MAX_COUNT)
+    for name in _NUMBERS:
+        number = getattr(status, name)
+        if type(number) is int:
+            require_integer(number, 0, _MAXIMA.get(name, MAX_TIME_MS if name.endswith(_TIMES) else MAX_COUNT))
+    for name in BIT_SETS:
+        members = getattr(status, name)
+        if members < 0 or members.bit_length() > MAX_GANG_SIZE:
+            raise ValueError(f"{name} names more than {MAX_GANG_SIZE} members")
+    if status.last_failure is not None:
+        require_integer(status.last_failure.at, 0, MAX_TIME_MS)
 
 
 def _with_placements(status: Status, placements: _Placements, placed: int) -> Status:
@@ -110,4 +141,4 @@ def revision_of(manifest: Mapping[str, Any]) -> int:
     """Returns the revision of an object's state; 0 if there is none that can be read."""
     found = (manifest.get("status") or {}).get(FIELD)
     revision = found.get("revision") if isinstance(found, Mapping) else None
-    return revision if isinstance(revision, int) else 0
+    return parse_integer(revision, 0, MAX_COUNT) or 0

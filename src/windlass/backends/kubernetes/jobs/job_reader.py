@@ -66,7 +66,7 @@ class JobReader:
         gangs = sorted(self._store, key=lambda gang: gang.number or 2**63)
         known = [gang for gang in gangs if gang.stored is not None]
         numbers = [gang.number for gang in known] + [stored.number for stored in self._states_aside.values()]
-        self._store.resume_numbering(max(numbers, default=0))
+        self._store.resume_numbering(numbers)
         for gang in sorted((g for g in gangs if g.stored is None), key=_creation_order):
             self._reports.report_arrival(gang)
         for gang in known:

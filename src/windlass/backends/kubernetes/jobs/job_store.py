@@ -5,9 +5,13 @@ Filled by `job_reader`, which reads job objects; read by the gang controller, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.jobs.kubernetes.bounded_integers import MAX_JOB_NUMBER
+
+_MAX_RESUMED = MAX_JOB_NUMBER // 1000
+"""Maximum number from which numbering continues."""
 
 
 class JobStore:
@@ -43,6 +47,9 @@ class JobStore:
         self._next_number += 1
         return self._next_number - 1
 
-    def resume_numbering(self, latest: int) -> None:
-        """Continues the numbers of jobs after the latest one that an earlier controller allocated."""
-        self._next_number = latest + 1
+    def resume_numbering(self, allocated: Iterable[int]) -> None:
+        """Continues after the latest of the numbers that earlier controllers allocated.
+
+        A number above `_MAX_RESUMED` was written by someone else: the numbers after it would soon be unreadable.
+        """
+        self._next_number = max((each for each in allocated if each <= _MAX_RESUMED), default=0) + 1

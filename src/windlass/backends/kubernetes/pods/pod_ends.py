@@ -9,12 +9,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 
 from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED
+from windlass.jobs.kubernetes.status.status_times import milliseconds
 from windlass.wire import classify_end
 
 _ENDED = ("Succeeded", "Failed")
@@ -200,7 +200,7 @@ def _finished(pod: Pod) -> int | None:
 
 
 def _time(written: str | None) -> int:
-    return int(datetime.fromisoformat(written).timestamp() * 1000) if written else 0
+    return milliseconds(written) or 0
 
 
 def _started(pod: Pod) -> int:

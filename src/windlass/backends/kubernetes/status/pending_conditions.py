@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Condition, Pod
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS
+from windlass.jobs.kubernetes.bounded_integers import MAX_INT64, parse_integer
 
 REWRITES_PER_S = 8.0
 _DELAY_S, _INTERVAL_S = 1.0, 10.0
@@ -31,7 +32,7 @@ _MATERIAL = 2
 """Factor by which a count changes materially."""
 _QUIET_S = 3.0
 """Seconds that a write waits at most while gangs are being started."""
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"[0-9]+")
 _TYPE, _REASON = "PodScheduled", "Unschedulable"
 _ENDED = ("Succeeded", "Failed")
 
@@ -48,8 +49,14 @@ def changes_materially(before: str, after: str) -> bool:
         return False
     if _NUMBER.sub("", before) != _NUMBER.sub("", after):
         return True
-    numbers = zip(map(int, _NUMBER.findall(before)), map(int, _NUMBER.findall(after)), strict=True)
-    return any(max(pair) >= _MATERIAL * min(pair) for pair in numbers if pair[0] != pair[1])
+    pairs = zip(map(_number, _NUMBER.findall(before)), map(_number, _NUMBER.findall(after)), strict=True)
+    return any(max(pair) >= _MATERIAL * min(pair) for pair in pairs if pair[0] != pair[1])
+
+
+def _number(digits: str) -> int:
+    """Returns the number in a sentence, at most MAX_INT64: another writer's condition may hold any."""
+    number = parse_integer(digits, 0, MAX_INT64)
+    return MAX_INT64 if number is None else number
 
 
 class PendingConditions:

@@ -11,12 +11,16 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.cluster.cluster_state import QUEUES, Manifests
+from windlass.core.model.resources import MAX_AMOUNT
 from windlass.core.model.snapshot import PastUsage
+from windlass.jobs.kubernetes.bounded_integers import MAX_TIME_MS, require_integer
 
 FIELD = "pastUse"
 """Field below `status`; its value is one text."""
 _INTERVAL_S = 30.0
 """Seconds between two writes of a queue: half-lives are hours and days."""
+_MAX_PAST_AMOUNT = MAX_AMOUNT * 1_000_000 << 40
+"""Maximum of one amount, in 2^-40 of its unit: the largest amount on a million nodes."""
 _decode = msgspec.json.Decoder(PastUsage).decode
 
 
@@ -25,12 +29,21 @@ def read_past_usage(queues: Manifests) -> dict[str, PastUsage]:
     found = {}
     for name, manifest in queues.items():
         written = (manifest.get("status") or {}).get(FIELD)
-        try:
-            if isinstance(written, str):
-                found[name] = _decode(written)
-        except msgspec.DecodeError:
-            continue
+        if isinstance(written, str) and (usage := _read(written)) is not None:
+            found[name] = usage
     return found
+
+
+def _read(written: str) -> PastUsage | None:
+    """Reads past usage; None if it cannot be read, or holds numbers that no controller writes."""
+    try:
+        usage = _decode(written)
+        require_integer(usage.at, 0, MAX_TIME_MS)
+        for amount in usage.amounts.values():
+            require_integer(amount, 0, _MAX_PAST_AMOUNT)
+    except ValueError:  # a DecodeError is one
+        return None
+    return usage
 
 
 class QueueUsageWriter:

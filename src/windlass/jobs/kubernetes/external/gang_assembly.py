@@ -5,13 +5,13 @@ All counts are read from the pods as they are, so a scheduler that takes over as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
 from windlass.core.model.resources import Resources
+from windlass.jobs.kubernetes.bounded_integers import MAX_INT32, natural_key, parse_integer
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.external.pod_demands import GroupDemands, demands_of_group, role_name
@@ -105,10 +105,8 @@ def _counts(pod: Pod) -> bool:
 
 def _rank(pod: Pod) -> tuple[str, int, list[tuple[int, str]]]:
     """Sorts by role in the gang, by index, else by name with its numbers as numbers."""
-    index = pod.metadata.labels.get(_INDEX, "")
-    parts = re.findall(r"\d+|\D+", pod.metadata.name)
-    name = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-    return role_name(pod), int(index) if index.isdecimal() else -1, name
+    index = parse_integer(pod.metadata.labels.get(_INDEX, ""))
+    return role_name(pod), -1 if index is None else index, natural_key(pod.metadata.name)
 
 
 def _name(member: GangKey, part: Sequence[Pod], *, first: bool) -> str:
@@ -139,4 +137,4 @@ def gang_of(
 
 def _grace(pod: Pod) -> int:
     seconds = pod.spec.termination_grace_period_seconds
-    return _DEFAULT_GRACE_S if seconds is None else seconds
+    return _DEFAULT_GRACE_S if seconds is None else max(0, min(seconds, MAX_INT32))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.core.model.job import TopologyRequest
+from windlass.jobs.kubernetes.bounded_integers import MAX_GANG_SIZE, parse_integer
 from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, Dialect, GangKey, object_of
 from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.labels import GANG, GANG_SIZE
@@ -49,7 +50,9 @@ def _of_object(dialect: Dialect, spec: ManifestField, pods: Sequence[Pod]) -> Gr
             return GroupDemands(_of_job(spec))
         case Dialect.JOB_SET:
             return GroupDemands(_of_job_set(spec, pods))
-    return GroupDemands(spec["minMember"].integer() or 1, spec["queue"].text(), spec["priorityClassName"].text())
+    return GroupDemands(
+        spec["minMember"].integer(0, MAX_GANG_SIZE) or 1, spec["queue"].text(), spec["priorityClassName"].text()
+    )
 
 
 def role_name(pod: Pod) -> str:
@@ -60,19 +63,20 @@ def role_name(pod: Pod) -> str:
 
 def _by_annotation(pods: Sequence[Pod]) -> GroupDemands | str:
     sizes = {pod.metadata.annotations.get(GANG_SIZE, "") for pod in pods}
-    invalid = next(
-        (size for size in sizes if not (size.isascii() and size.isdigit() and 0 < int(size[:9]) <= 10**6)), ""
-    )
     if "" in sizes:
         return f"the number of the gang's pods is unknown; give each the annotation {GANG_SIZE} beside the label {GANG}"
-    if invalid or len(sizes) > 1:
-        return f"the annotation {GANG_SIZE} must be one and the same number on all pods of the gang"
-    return GroupDemands(int(sizes.pop()))
+    size = parse_integer(sizes.pop(), 1, MAX_GANG_SIZE) if len(sizes) == 1 else None
+    if size is None:
+        return (
+            f"the annotation {GANG_SIZE} must be one and the same number from 1 to {MAX_GANG_SIZE} "
+            "on all pods of the gang"
+        )
+    return GroupDemands(size)
 
 
 def _native(spec: ManifestField) -> GroupDemands:
     """Under the policy basic every pod is a gang of its own."""
-    least = spec["schedulingPolicy"]["gang"]["minCount"].integer(1) or 1
+    least = spec["schedulingPolicy"]["gang"]["minCount"].integer(1, MAX_GANG_SIZE) or 1
     keys = [constraint["key"].text() for constraint in spec["schedulingConstraints"]["topology"].items()]
     topology = TopologyRequest(keys[0]) if keys and keys[0] else None
     priority = spec["priority"].integer(-(2**31))
@@ -81,7 +85,7 @@ def _native(spec: ManifestField) -> GroupDemands:
 
 def _of_job(spec: ManifestField) -> int:
     """The pods of a batch Job that run at a time."""
-    parallelism, completions = spec["parallelism"].integer(), spec["completions"].integer()
+    parallelism, completions = spec["parallelism"].integer(0, MAX_GANG_SIZE), spec["completions"].integer()
     parallelism = 1 if parallelism is None else parallelism
     return parallelism if completions is None else min(parallelism, completions)
 
@@ -93,7 +97,10 @@ def _of_job_set(spec: ManifestField, pods: Sequence[Pod]) -> int:
     if in_order or any(job["dependsOn"].items() for job in jobs):
         begun = {pod.metadata.labels.get(REPLICATED_JOB) for pod in pods}
         jobs = [job for job in jobs if job["name"].text() in begun]
-    return sum(_replicas(job) * _of_job(job["template"]["spec"]) for job in jobs)
+    together = sum(_replicas(job) * _of_job(job["template"]["spec"]) for job in jobs)
+    if together > MAX_GANG_SIZE:
+        spec["replicatedJobs"].refuse(f"has {together} pods together; at most {MAX_GANG_SIZE} can start together")
+    return together
 
 
 def _replicas(job: ManifestField) -> int:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.model.resources import GPU
+from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.kinds.run_policy import restart_policy
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas, RunPolicy
@@ -138,7 +139,8 @@ def _role(replicas: Replicas, spec: ManifestField, nproc_per_node: str) -> Role:
 
 def _procs(nproc_per_node: str, gpus: int) -> int:
     """Returns the ranks of a pod: for "auto" and "gpu" its number of GPUs, for "cpu" at least one."""
-    return int(nproc_per_node) if nproc_per_node.isdigit() else max(1, 0 if nproc_per_node == "cpu" else gpus)
+    number = parse_integer(nproc_per_node)
+    return max(1, 0 if nproc_per_node == "cpu" else gpus) if number is None else number
 
 
 def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: ManifestField) -> dict[str, tuple[int, int]]:

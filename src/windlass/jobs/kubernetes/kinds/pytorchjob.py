@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windlass.core.model.job import SuccessRule
+from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
@@ -122,7 +123,7 @@ def _nproc_per_node(spec: ManifestField) -> str | None:
     if entry.value is None:
         return None
     word = entry.text()
-    if word not in _PROCS and not (word.isascii() and word.isdigit() and len(word) < 6 and int(word) > 0):
+    if word not in _PROCS and parse_integer(word, 1, 99_999) is None:
         entry.refuse(f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}")
     return word
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.model.job import RestartPolicy
+from windlass.jobs.kubernetes.bounded_integers import MAX_INT64
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import Replicas, RunPolicy
@@ -73,7 +74,7 @@ def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPo
 
 def seconds_as_ms(field: ManifestField) -> int | None:
     """Seconds as milliseconds; None if absent. Raises ManifestError."""
-    number = field.integer(0, 2**63 - 1)
+    number = field.integer(0, MAX_INT64)
     return None if number is None else min(number * 1000, MAX_DURATION)
 
 

@@ -14,6 +14,7 @@ from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, R
 from windlass.core.model.resources import GPU_MILLI
 from windlass.jobs.description.fields import JOB
 from windlass.jobs.description.resolution import check, resolve
+from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, parse_integer
 from windlass.jobs.kubernetes.kinds.newer_version_fields import drop_unknown_fields
 from windlass.jobs.kubernetes.kinds.parsed_gang import grace_of, warnings_of_templates
 from windlass.jobs.kubernetes.kinds.plain_fields import plain_fields
@@ -164,10 +165,10 @@ def _array(labels: ManifestField) -> ArrayMember | None:
 
 
 def _number(entry: ManifestField) -> int:
-    text = entry.text("0")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        entry.refuse("expects a number")
-    return int(text)
+    number = parse_integer(entry.text("0"), 0, MAX_COUNT)
+    if number is None:
+        entry.refuse(f"expects a number from 0 to {MAX_COUNT}")
+    return number
 
 
 def _path(manifest: ManifestField, role: str, field: str) -> tuple[str, ...]:

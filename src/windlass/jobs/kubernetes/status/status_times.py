@@ -10,22 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from windlass.jobs.kubernetes.bounded_integers import MAX_TIME_MS, parse_integer
+
 Condition = Mapping[str, Any]
 _MATTER = ("status", "reason", "message")
 
 
 def rfc3339(ms: int) -> str:
-    """Milliseconds since the epoch as the API writes times: whole seconds, in UTC."""
+    """Milliseconds since the epoch as the API writes times: whole seconds, in UTC. A time out of range is cut."""
+    ms = max(0, min(ms, MAX_TIME_MS))
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def milliseconds(text: Any) -> int | None:
-    """Milliseconds from a time of the API; None if it is malformed."""
+    """Milliseconds from a time of the API; None if it is malformed, or earlier than 1970."""
     try:
         at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        return parse_integer(round(at.timestamp() * 1000), 0, MAX_TIME_MS) if at.tzinfo else None
+    except (TypeError, ValueError, OverflowError):
         return None
-    return round(at.timestamp() * 1000) if at.tzinfo else None
 
 
 def with_times(
