@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 from weakref import WeakKeyDictionary
@@ -43,16 +43,8 @@ from windlass.train.run_reports import RunReports
 from windlass.train.step.backward import BackwardPass, LossFunction, mean_loss
 from windlass.train.step.bad_steps import BadSteps
 from windlass.train.step.consensus import StepConsensus, StepReport
-from windlass.train.step.finite_check import FiniteCheck
-from windlass.train.step.optimizer import (
-    NO_SCALING,
-    GroupBuilder,
-    LossScale,
-    build_optimizer,
-    clip_and_step,
-    parameters_of,
-    reduce_gradients_and_norm,
-)
+from windlass.train.step.optimizer import GroupBuilder, LossScale, build_optimizer
+from windlass.train.step.optimizer_step import OptimizerStep
 from windlass.train.telemetry.heartbeat import HeartbeatSender
 from windlass.train.telemetry.phase_timers import Phase, PhaseTimers
 from windlass.train.training_state import Stateful, TrainingState
@@ -78,7 +70,6 @@ class Run:
         self.steps_done = 0
         self._precision, self._options = precision, options
         self.bad_steps = BadSteps(options, needs_scaling=precision.needs_scaling)
-        self._scale = LossScale() if precision.needs_scaling else NO_SCALING
         self._heartbeat = HeartbeatSender(world.rank)
         self._heartbeat.on_membership(connections.shut_down)
         self._requests = StopRequests()
@@ -86,6 +77,14 @@ class Run:
         self._recovery = InPlaceRecovery(self, self._heartbeat, self._peer_loss, connections)
         self._timers = PhaseTimers(world.device, self._heartbeat.beat)
         self._backward = BackwardPass(self._timers)
+        self._optimizer_step = OptimizerStep(
+            precision,
+            self.bad_steps,
+            self._requests,
+            self._timers,
+            world.device,
+            functools.partial(self.print, stream="stderr"),
+        )
         self._reports = RunReports(options, world, self._timers, self._heartbeat)
         self._mesh: Mesh | None = None
         self._set_mesh(degrees)
@@ -94,9 +93,6 @@ class Run:
         """The loader whose batch the next step uses."""
         self._outcome = StepReport()
         self._step_listeners: list[Callable[[StepReport], None]] = []
-        self._wants_save: Callable[[], bool] = bool
-        self._save_duration: Callable[[], float] = float
-        self._before_update: Callable[[], None] = _no_wait
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +234,7 @@ class Run:
         """
         if not self._peer_loss.is_aborted:
             with self._peer_loss.catch():
-                return self._backward(model, batch, loss_fn, self._scale.factor)
+                return self._backward(model, batch, loss_fn, self._optimizer_step.scale.factor)
         return torch.full((), torch.nan, device=model.device)
 
     def step(self, optimizer: torch.optim.Optimizer, *, clip: float | None = None, loss: Tensor | None = None) -> None:
@@ -248,44 +244,13 @@ class Run:
                 self._step(optimizer, clip, loss)
 
     def _step(self, optimizer: torch.optim.Optimizer, clip: float | None, loss: Tensor | None) -> None:
-        # 1. send the report of this rank while partial gradients are reduced
-        left = self._requests.time_left_ms()
-        measures = clip is not None or self._precision.needs_scaling
-        check = FiniteCheck(loss, () if measures else parameters_of(optimizer), self.world.device)
-        takes = int(self._save_duration() * 1000)
-        report = StepReport(
-            bool(self._requests.signal_name), self._wants_save(), not_finite=check.local_result, save_duration_ms=takes
+        self._outcome = self._optimizer_step.take(
+            optimizer, self.mesh, self._consensus, self.steps_done, clip=clip, loss=loss
         )
-        share = float(loss) if loss is not None and self.bad_steps.detects_spikes else 0.0
-        self._consensus.begin(report if left is None else replace(report, time_left_ms=left), share)
-        with self._timers.during("optimizer"):
-            check.start_all_reduce()
-            norm = reduce_gradients_and_norm(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
-        # 2. receive the reports of all ranks
-        with self._timers.during("agree"):
-            outcome = self._consensus.end()
-        is_bad = outcome.not_finite or check.device_result() or (norm is not None and not bool(torch.isfinite(norm)))
-        self._outcome, finite = replace(outcome, not_finite=is_bad), not is_bad
-        checks_spike = finite and loss is not None
-        spike = self.bad_steps.find_spike(self._consensus.shares, self.mesh.degrees) if checks_spike else None
-        # 3. update the parameters, or skip the step
-        with self.during("save"):
-            self._before_update()
-        with self._timers.during("optimizer"):
-            if finite and spike is None:
-                clip_and_step(optimizer, norm, clip, self._scale.factor)
-                self.bad_steps.skipped = 0
-            else:
-                message = self.bad_steps.react(self.steps_done, norm, spike)
-                if message:
-                    self.print(message, stream="stderr")
-            optimizer.zero_grad(set_to_none=True)
-        self._scale = self._scale.after(finite=finite) if self._precision.needs_scaling else self._scale
         self.steps_done += 1
         if self._pending_loader is not None:  # before the next batch, because a script may save now
             self._pending_loader.advance()
             self._pending_loader = None
-        # 4. report
         line = self._reports.report(loss, self.steps_done, self.mesh.degrees)
         if line:
             self.print(line)
@@ -368,16 +333,18 @@ class Run:
     ) -> None:
         """Register callbacks of each step: one after it, two for its report, and one before parameters change."""
         self._step_listeners.append(on_step)
-        self._wants_save, self._save_duration, self._before_update = wants_save, save_duration, before_update
+        step = self._optimizer_step
+        step.wants_save, step.save_duration, step.before_update = wants_save, save_duration, before_update
 
     def state_dict(self) -> dict[str, Any]:
         """Return the progress of this run."""
-        return {"steps_done": self.steps_done, "scale": self._scale.factor, "scale_steps": self._scale.steps}
+        scale = self._optimizer_step.scale
+        return {"steps_done": self.steps_done, "scale": scale.factor, "scale_steps": scale.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the progress."""
         self._heartbeat.step = self.steps_done = int(state["steps_done"])
-        self._scale = LossScale(float(state["scale"]), int(state["scale_steps"]))
+        self._optimizer_step.scale = LossScale(float(state["scale"]), int(state["scale_steps"]))
 
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
         """Return the mean loss of the global batch from every rank's share. A collective: all ranks call it.
@@ -437,7 +404,3 @@ class Run:
         """Print a line, on the first rank alone."""
         if self.world.is_first:
             print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
-
-
-def _no_wait() -> None:
-    """Default callback without effect."""
