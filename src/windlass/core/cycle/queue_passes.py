@@ -44,7 +44,7 @@ def start_by_turn(
             return []  # no later gang can start
         if not (cycle.has_limits or searches_by_turn) and not any(map(cycle.profile.contention.can_reserve, firsts)):
             return classes  # later gangs can fill gaps at most
-        if obstacle not in LACKS_NODES or not cycle.profile.allows_backfill:
+        if obstacle not in LACKS_NODES or not cycle.profile.contention.allows_backfill:
             queue_order.drop()
     return gaps
 

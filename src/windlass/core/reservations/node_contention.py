@@ -52,6 +52,11 @@ class NodeContention:
         return self._contended.of(self._table, gang) if self._contended else None
 
     @property
+    def allows_backfill(self) -> bool:
+        """Whether a gang may pass a blocked one."""
+        return self._limit != 0
+
+    @property
     def is_closed(self) -> bool:
         """Whether no gang may start any more, on any node."""
         return self.closed_nodes is not None and bool(self.closed_nodes.all())

@@ -55,11 +55,6 @@ class ReservationProfile:
         self._free_beside: dict[int, Amounts] = {}
         """By number of a reservation: free now and beside it; valid until a gang starts or is reserved."""
 
-    @property
-    def allows_backfill(self) -> bool:
-        """Whether a gang may pass a blocked one."""
-        return self._limit != 0
-
     # --- changes ----------------------------------------------------------------------------------------
 
     def add_start(self, gang: PendingGang, grant: Grant) -> None:
@@ -183,7 +178,8 @@ class ReservationProfile:
         soonest = timeline.forecast.first_fit(demands, contended)
         for at, free in timeline.possible_starts(gang, soonest) if soonest else ():
             until = walltime_end(gang, at)
-            found = place(free, table, demands, unite_masks(self._reserved_by_others(gang, at, until), contended))
+            reserved = nodes_closed_to(table, self._snapshot.reservations, gang, at, until)
+            found = place(free, table, demands, unite_masks(reserved, contended))
             if found is None:
                 continue
             beside = (timeline.free_at(at) if at < NEVER else free).copy(order="F")
@@ -199,7 +195,7 @@ class ReservationProfile:
         """Returns the nodes guarded for it; None if it may have to wait for a reservation made by people."""
         if not has_waited_long(self._snapshot.policy, gang, self._now):
             return None
-        reserved = self._reserved_by_others(gang, self._now, at)
+        reserved = nodes_closed_to(self._snapshot.table, self._snapshot.reservations, gang, self._now, at)
         mine = usable_nodes(self._snapshot.table, gang.demands)
         if reserved is not None and (mine & reserved).any():
             return None
@@ -220,12 +216,8 @@ class ReservationProfile:
 
     def _closed_to(self, gang: PendingGang, end: int) -> Mask | None:
         """Returns bool[N]: nodes closed to a gang that runs from now to `end`, for any reason; None: no node."""
-        reserved = self._reserved_by_others(gang, self._now, end)
+        reserved = nodes_closed_to(self._snapshot.table, self._snapshot.reservations, gang, self._now, end)
         return unite_masks(unite_masks(reserved, self._guarded_against(gang)), self.contention.closed_nodes)
-
-    def _reserved_by_others(self, gang: PendingGang, start: int, end: int) -> Mask | None:
-        """Returns the nodes that people have reserved for others at any time from `start` to `end`; None: no node."""
-        return nodes_closed_to(self._snapshot.table, self._snapshot.reservations, gang, start, end)
 
 
 def _reduces_room(snapshot: Snapshot, free: Amounts, gang: PendingGang, room: Amounts, closed: Mask | None) -> bool:
