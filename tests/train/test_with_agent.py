@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from forked_ranks import AGENT_PRELOAD, free_port
 
+from windlass import wire
+
 HERE = Path(__file__).parent
 SCRIPT = HERE / "faulty_script.py"
 PATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH, "WINDLASS_PRELOAD": AGENT_PRELOAD}
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH}
+ENV |= {"WINDLASS_PRELOAD": AGENT_PRELOAD, wire.GANG_SECRET: "5f" * 32}
 
 
 def trained(place: Path, faults: str = "", *options: str, copies: str = "", mesh: str = ""):

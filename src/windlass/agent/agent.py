@@ -30,6 +30,7 @@ from windlass.agent.rendezvous.state_machine import EndRun, Peer, RendezvousRule
 
 _LONGEST_FOLDER = 80
 """The kernel takes 107 bytes for a socket's path; this many may be the folder's."""
+_SECRET_BYTES = 32
 MembershipSource = Union[SingleNode, MultiNode, ControllerClient]
 """The part that decides when this node's ranks start and stop."""
 
@@ -42,6 +43,7 @@ def run(options: Options) -> int:
         settings = take_settings(os.environ)
     except ValueError as error:
         raise CommandLineError(str(error)) from None
+    _make_secret(options)
     folder = _create_folder()
     if len(str(folder)) > _LONGEST_FOLDER:
         folder.rmdir()
@@ -51,6 +53,12 @@ def run(options: Options) -> int:
             return _Agent(options, folder, settings, replica_memory_dir).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_secret(options: Options) -> None:
+    """Makes the secret of a gang that has no other agent, unless the parent process or the user has made one."""
+    if options.rendezvous is None and not os.environ.get(wire.CONTROLLER):
+        os.environ.setdefault(wire.GANG_SECRET, os.urandom(_SECRET_BYTES).hex())
 
 
 def _create_folder() -> Path:

@@ -19,6 +19,7 @@ import torch.distributed.nn
 from torch._C._distributed_c10d import HashStore
 
 from windlass import wire
+from windlass.train import authentication
 from windlass.train.device import describe_shared_gpus, gpu_uuid, select_device
 
 _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
@@ -53,6 +54,7 @@ def join(environment: Mapping[str, str] | None = None) -> World:
     local_rank, local_size = int(env.get("LOCAL_RANK", "0")), int(env.get("LOCAL_WORLD_SIZE", str(size)))
     device = select_device(local_rank, local_size)
     backend = "nccl" if device.type == "cuda" else "gloo"
+    authentication.authenticate_collectives()
     if not dist.is_initialized():
         if "MASTER_ADDR" in env:
             dist.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)

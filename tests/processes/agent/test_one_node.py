@@ -23,6 +23,14 @@ while generation == "1":
 LEAVES_A_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WAITS
 
 
+def test_the_ranks_of_one_agent_share_a_secret_that_no_other_run_has(bare):
+    script = "import os\nprint('secret', os.environ['WINDLASS_GANG_SECRET'])"
+    agents = [bare("--nproc-per-node=2", "SCRIPT", script=script) for _ in range(2)]
+    assert [agent.ends() for agent in agents] == [0, 0]
+    first, second = (re.findall(r"secret ([0-9a-f]{64})\n", agent.output) for agent in agents)
+    assert first[0] == first[1] != second[0] == second[1]
+
+
 # --- ends -----------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
+from windlass.train import authentication
+
 _KEY = "windlass/failure report"
 _REPORT_TIMEOUT_S = 0.5
 """Seconds to wait for reports of other ranks: an error of all ranks occurs on all of them at once."""
@@ -51,7 +53,7 @@ def publish(mine: FailureReport) -> bool:
     with contextlib.suppress(RuntimeError):
         if mine.rank and _wait_for_keys(store, by_rank[:1]):  # else the first rank did not have this error
             prints = store.get(by_rank[0]).decode() != mine.why
-        store.set(_KEY, json.dumps(mine))
+        store.set(_KEY, authentication.sign(json.dumps(mine).encode()))  # type: ignore[arg-type] # torch takes bytes
         store.set(by_rank[mine.rank], mine.why)
         if not mine.rank and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
             _wait_for_keys(store, by_rank)  # the store ends with this process
@@ -69,10 +71,10 @@ def _wait_for_keys(store: Store, keys: list[str]) -> bool:
 
 
 def read_peer_report() -> FailureReport | None:
-    """Return the report that another rank published before it ended, if any."""
+    """Return the report that another rank published before it ended, if any. Ignores one of a stranger."""
     try:
         store = _get_default_store()
-        return FailureReport(*json.loads(store.get(_KEY))) if store.check([_KEY]) else None
+        return FailureReport(*json.loads(authentication.verify(store.get(_KEY)))) if store.check([_KEY]) else None
     except (RuntimeError, ValueError):
         return None
 

@@ -1,12 +1,12 @@
 """Reads and writes a replica as a file in memory: pickled values, raw tensors, and a CRC-32 of everything at its end.
 
-A killed writer leaves a file with another suffix. Nothing is unpickled before its checksum is verified.
+A killed writer leaves a file with another suffix. Nothing is unpickled before the checksum is verified, and the proof
+that a rank of this gang has pickled it (`authentication`). The tensors have the checksum alone.
 """
 
 from __future__ import annotations
 
 import io
-import pickle
 import struct
 import zlib
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import torch
 
+from windlass.train import authentication
 from windlass.train.checkpoint.staging import StateDict, local_part
 from windlass.train.checkpoint.store.errors import DamagedError
 
@@ -31,7 +32,7 @@ def write_replica(path: Path, state: StateDict, extra: dict[str, Any]) -> int:
     tensors = {name: local_part(value) for name, value in state.items() if isinstance(value, torch.Tensor)}
     others = {name: value for name, value in state.items() if name not in tensors}
     facts = [(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)) for name, tensor in tensors.items()]
-    head = pickle.dumps((extra, others, facts))
+    head = authentication.dumps((extra, others, facts))
 
     def fill(put: Callable[[Any], None]) -> None:
         put(_HEADER.pack(_MAGIC, len(head)) + head)
@@ -68,10 +69,9 @@ def unpack(data: torch.Tensor) -> tuple[dict[str, Any], StateDict]:
 
     Tensors share the memory of `data`.
     """
-    whole = bytes_view(data)
-    _, size = _HEADER.unpack_from(whole)
-    extra, state, facts = pickle.loads(whole[_HEADER.size : _HEADER.size + size])  # noqa: S301 - written by this job
-    at = _HEADER.size + size
+    head = _pickled_part(bytes_view(data))
+    extra, state, facts = authentication.loads(head)
+    at = _HEADER.size + len(head)
     for name, kind, shape in facts:
         dtype = getattr(torch, kind)
         count = dtype.itemsize * torch.Size(shape).numel()
@@ -82,12 +82,21 @@ def unpack(data: torch.Tensor) -> tuple[dict[str, Any], StateDict]:
 
 
 def verify(data: memoryview, name: str) -> None:
-    """Raise DamagedError unless length, magic bytes and checksum are right."""
+    """Raise DamagedError unless length, magic bytes and checksum are right, and a rank of this gang has written it."""
     if len(data) < _HEADER.size + _TRAILER.size:
         raise DamagedError(f"{name} is too short")
     crc32, magic = _TRAILER.unpack(data[-_TRAILER.size :])
     if magic != _MAGIC or zlib.crc32(data[: -_TRAILER.size]) != crc32:
         raise DamagedError(f"{name} was changed after it was written")
+    try:
+        authentication.verify(_pickled_part(data))
+    except authentication.ForgedError as error:
+        raise DamagedError(f"{name} was not written by a rank of this gang") from error
+
+
+def _pickled_part(data: memoryview) -> bytes:
+    _, size = _HEADER.unpack_from(data)
+    return bytes(data[_HEADER.size : _HEADER.size + size])
 
 
 def bytes_view(data: torch.Tensor) -> memoryview:
