@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 
 from windlass.backends.simulator.errors import RowError, TraceError
 from windlass.backends.simulator.traces import cells as c
-from windlass.backends.simulator.traces.file import Lines
+from windlass.backends.simulator.traces.file import Lines, csv_rows
 from windlass.core.model.devices import MILLI
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.node import Node, Topology
@@ -32,11 +31,11 @@ def read_nodes(path: str) -> Cluster:
     """
     lines = Lines(path)
     try:
-        rows = csv.reader(line for line in lines if line.strip())
-        header = [name.strip() for name in next(rows, [])]
+        rows = csv_rows((line for line in lines if line.strip()), path)
+        header = [name.strip() for name in next(rows, (0, []))[1]]
         for columns, nodes_of in _LISTS.items():
             if set(columns) <= set(header):
-                rows_by_name = [dict(zip(header, cells, strict=False)) for cells in rows if cells]
+                rows_by_name = [dict(zip(header, cells, strict=False)) for _, cells in rows]
                 return _cluster(_nodes(path, rows_by_name, nodes_of), ())
     except (EOFError, zlib.error):
         raise TraceError(path, lines.number + 1, "the gzip file is cut off here; fetch it again") from None
@@ -55,6 +54,8 @@ def _nodes(path: str, rows: list[dict[str, str]], nodes_of: Callable[[Mapping[st
             nodes += nodes_of(cells)
         except RowError as error:
             raise TraceError(path, row, f"{error}; correct the row") from None
+        if len(nodes) > _MAX_NODES:
+            raise TraceError(path, row, f"more than {_MAX_NODES:,} nodes; leave some out")
     return nodes
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from windlass.backends.simulator.errors import RowError, TraceError
 from windlass.backends.simulator.traces import cells, jsonl, swf
-from windlass.backends.simulator.traces.file import Lines
+from windlass.backends.simulator.traces.file import Lines, csv_rows
 from windlass.backends.simulator.traces.helios import HELIOS
 from windlass.backends.simulator.traces.job import Trace, TraceJob
 from windlass.backends.simulator.traces.muri import MURI
@@ -123,19 +123,18 @@ def _names(line: str, table: Columns) -> list[str]:
 
 def _of_table(lines: Iterable[str], table: Columns, path: str) -> Iterator[Row]:
     quoted = table.delimiter == ","  # sacct quotes nothing
-    rows = csv.reader(lines, delimiter=table.delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
-    header = next(row for row in rows if row)
+    rows = csv_rows(lines, path, delimiter=table.delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
+    number, header = next(rows)
     at = {name.strip(): column for column, name in enumerate(header) if name.strip()}
     if missing := [column for column in table.required if column not in at]:
         text = f"{table.title} needs the columns {', '.join(table.required)}; missing: {', '.join(missing)}"
-        raise TraceError(path, rows.line_num, text)
+        raise TraceError(path, number, text)
     parse = table.parser(at)
-    for row in rows:
-        if row:
-            try:
-                yield rows.line_num, parse(row, rows.line_num)
-            except RowError as error:
-                yield rows.line_num, error
+    for number, row in rows:
+        try:
+            yield number, parse(row, number)
+        except RowError as error:
+            yield number, error
 
 
 def _of_lines(lines: Iterable[str]) -> Iterator[Row]:
