@@ -124,6 +124,23 @@ def test_a_stranger_that_answers_in_the_place_of_the_leader_ends_no_agent(bare, 
     enough(tmp_path, *agents)
 
 
+def test_silent_strangers_keep_no_agent_out_and_are_closed(bare, port, tmp_path):
+    first = bare(*elastic(port, "1:2"), script=WAITS, WINDLASS_GANG_SECRET=SECRET)
+    first.until("generation 1 pid", times=2)
+    with contextlib.ExitStack() as links:
+        silent = [links.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(100)]
+        second = bare(*elastic(port, "1:2"), script=WAITS, WINDLASS_GANG_SECRET=SECRET)
+        second.until("world 4", times=2)
+        for link in silent:
+            with contextlib.suppress(ConnectionResetError):
+                assert b"\n" in b"".join(iter(lambda: link.recv(65536), b""))  # noqa: B023 - called in this iteration
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as link, contextlib.suppress(ConnectionError):
+            link.sendall(b"x" * 100_000)  # one line without an end
+            assert link.recv(65536).count(b"\n") == 1
+            assert not link.recv(65536)
+    enough(tmp_path, first, second)
+
+
 def test_an_agent_with_another_secret_does_not_join(bare, port, tmp_path):
     agent = bare(*elastic(port, "1:2"), script=WAITS, WINDLASS_GANG_SECRET=SECRET)
     agent.until("generation 1 pid", times=2)
