@@ -43,6 +43,10 @@ class Executor:
     def deletion(self):
         return self
 
+    @property
+    def upkeep(self):
+        return self
+
     def delete(self, pods, _grace) -> None:
         self.deleted += [pod.metadata.name for pod in pods if pod.metadata.name not in self.deleted]
 
@@ -51,7 +55,7 @@ class Executor:
 
     def bind(self, *_) -> None: ...
 
-    def accompany(self, *_) -> None: ...
+    def update(self, *_) -> None: ...
 
     def end_jobs(self, jobs) -> None:
         for job in list(jobs):

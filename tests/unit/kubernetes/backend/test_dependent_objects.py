@@ -76,7 +76,7 @@ def executor_of(api: RecordedApi, grace: int = 300_000) -> PodExecutor:
 
 async def finish(executor: PodExecutor, stage: Stage) -> None:
     for _ in range(200):
-        if not (stage.run.busy or stage.run.accompanying):
+        if not (stage.run.busy or stage.run.updating_dependents):
             return
         await asyncio.sleep(0.01)
     raise AssertionError("requests are still under way")
@@ -88,14 +88,14 @@ def test_a_restarted_worker_leaves_the_hosts_of_the_others_in_the_script(known: 
         api, stage = ObjectApi(), Stage(mpi_job("v1"))
         executor = executor_of(api)
         stage.run.pods.running = {"pi-worker-0", "pi-worker-1"}
-        executor.accompany(stage.gang, stage.run)
+        executor.upkeep.update(stage.gang, stage.run)
         await finish(executor, stage)
         if not known:  # the operator was restarted
             stage.gang.dependents.made.clear()
         stage.run.pods.running, stage.run.pods.revision = {"pi-worker-0"}, stage.run.pods.revision + 1
         executor.make_anew(stage.gang, stage.run, ["pi-worker-1"])
         await finish(executor, stage)
-        executor.accompany(stage.gang, stage.run)
+        executor.upkeep.update(stage.gang, stage.run)
         await finish(executor, stage)
         assert api.hosts == ["echo pi-worker-0:1\necho pi-worker-1:1\n", "echo pi-worker-0:1\n"]
         await executor.close()
@@ -124,7 +124,7 @@ def test_a_new_generation_begins_with_a_script_of_its_own() -> None:
         api, stage = ObjectApi(), Stage(mpi_job("v1"))
         executor = executor_of(api)
         stage.run.pods.running = {"pi-worker-0", "pi-worker-1"}
-        executor.accompany(stage.gang, stage.run)
+        executor.upkeep.update(stage.gang, stage.run)
         await finish(executor, stage)
         stage.run.pods.running = set()
         executor.launch(stage.gang, stage.run)
@@ -139,7 +139,7 @@ def test_the_pods_of_a_launchers_job_tolerate_unreachable_nodes_for_the_grace() 
     async def story() -> None:
         api, stage = ObjectApi(), Stage(mpi_job("v2beta1"))
         executor = executor_of(api, grace=600_000)
-        executor.accompany(stage.gang, stage.run)
+        executor.upkeep.update(stage.gang, stage.run)
         await finish(executor, stage)
         template = api.objects["Job", "pi-launcher"]["spec"]["template"]
         assert [each["tolerationSeconds"] for each in template["spec"]["tolerations"]] == [660, 660]

@@ -70,7 +70,7 @@ class Run:
     """Whether its pods were left to end by themselves, when all of them were last considered for deletion."""
     busy: bool = False
     """Whether requests are under way that could still create one of its pods."""
-    accompanying: bool = False
+    updating_dependents: bool = False
     """Whether dependent objects are being created: a launcher's Job would create more pods."""
     pods: RunPods = field(init=False)
     tracker: MemberTracker = field(init=False)

@@ -117,7 +117,7 @@ class GangController:
         phases = {pod.metadata.name: pod.status.phase for pod in pods}
         gone = set(pods_to_delete(gang.parsed, gang.status, phases))
         self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)
-        self._executor.remove_services(gang, gone)
+        self._executor.upkeep.remove_services(gang, gone)
         return pods
 
     def delete_pods(self, gang: Gang) -> None:

@@ -108,7 +108,7 @@ class RunControl:
         ends = run.stopping and not run.busy
         makers = self._stop(gang, run, changed) if ends else ()
         self.report(gang)
-        more = run.busy or run.accompanying or bool(makers)
+        more = run.busy or run.updating_dependents or bool(makers)
         for event in run.tracker.take_events(now, more_may_come=more):
             self.parts.inject(JobEvent(gang.id, event))
         self._set_alarm(gang, run, changed, now)
@@ -121,7 +121,7 @@ class RunControl:
             self.executor.deletion.delete(run.strays.values(), run.grace)
             run.strays.clear()
         if run.launched:
-            self.executor.accompany(gang, run)
+            self.executor.upkeep.update(gang, run)
         if run.launched and run.alone:
             self._restart_members(gang, run)
         for number, exit in run.failed.items():
@@ -174,7 +174,7 @@ class RunControl:
         if succeeds or (is_left and run.made_by_others.isdisjoint(living)):
             return ()
         makers = self.parts.gang_pods.launchers.unended(gang.reference.uid)
-        self.executor.end_jobs(makers)
+        self.executor.upkeep.end_jobs(makers)
         return makers
 
     def _is_left_to_end(self, gang: Gang, run: Run) -> bool:

@@ -20,7 +20,8 @@ from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
-from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
+from windlass.backends.kubernetes.pods.dependent_objects import DependentObjects
+from windlass.backends.kubernetes.pods.dependent_upkeep import DependentUpkeep
 from windlass.backends.kubernetes.pods.gang_binder import GangBinder, MemberStep, PlacedGang
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding, end_of_refused
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
@@ -30,11 +31,6 @@ from windlass.core.nodes.node_health import UNREACHABLE_GRACE_MS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import Member
 from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
-
-_MAX_DELAY_S = 3.0
-"""Seconds that dependent objects may be delayed after pods while other gangs start."""
-_RETRY_S = 30.0
-"""Seconds before the creation of dependent objects that the API server has refused is repeated."""
 
 
 class PodExecutor:
@@ -57,16 +53,12 @@ class PodExecutor:
         self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, monitor.is_dead)
         self.deletion = PodDeletion(self.binding, on_trouble)
         self.dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
+        self.upkeep = DependentUpkeep(self.dependents, self.binding, monitor.state.node_grace, concern, on_trouble)
         self.binder = GangBinder(self.binding, monitor.placements)
         """Used for external gangs as well, as is `deletion`. Standby pods use `binding` and `dependents` too."""
         self._node_grace = monitor.state.node_grace
-        self._mark, self._on_trouble = concern, on_trouble
+        self._mark = concern
         self._tasks = BackgroundTasks(on_trouble)
-        self._leaving = self.binding.leaving
-
-    def wanted(self, gang: Gang, generation: int, sizes: Mapping[str, int], is_wanted: Callable[[], bool]) -> Wanted:
-        """Returns a generation for which dependent objects are created."""
-        return Wanted(generation, sizes, self._node_grace(gang.job), is_wanted)
 
     def members(self, gang: Gang, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
         """Returns the pods to create for a generation: they stay on unreachable nodes for the grace of their gang."""
@@ -93,33 +85,10 @@ class PodExecutor:
                 run.bound.add(pod.metadata.uid)
                 self._tasks.start(self._bind(gang, run, pod, slot))
 
-    def accompany(self, gang: Gang, run: Run) -> None:
-        """Creates dependent objects; those of some kinds depend on which pods run."""
-        now = run.generation, run.pods.revision if gang.parsed.kind in ASK_WHO_RUNS else 0
-        if gang.dependents.made_for != now and not run.accompanying:
-            gang.dependents.made_for, run.accompanying = now, True
-            running = frozenset(run.pods.running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
-            self._tasks.start(self._accompany(gang, run, running))
-
-    def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
-        """Deletes launchers' Jobs, with their pods; repeated calls have no effect."""
-        for job in jobs:
-            about = job["metadata"]
-            if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
-                self._leaving.add(about["uid"])
-                self._tasks.start(request_until_answered(partial(self.dependents.end_job, about)))
-
-    def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
-        """Deletes the services of pods that were removed."""
-        names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
-        if names:
-            self._tasks.start(
-                request_until_answered(partial(self.dependents.remove_services, gang.reference.namespace, names))
-            )
-
     async def close(self) -> None:
         """Stops all work in the background; the cluster stays as it is."""
         await self._tasks.close()
+        await self.upkeep.close()
         await self.deletion.close()
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
@@ -127,8 +96,8 @@ class PodExecutor:
             members, numbers = self.members(gang, run.generation, run.sizes), gang.pod_names(run)
             wanted = members.keys() if names is None else members.keys() & names
             places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
-            # a pod that restarts alone leaves the list of running pods to `accompany`, which knows them
-            required = replace(self._wanted_by(gang, run), updates=names is None)
+            # a pod that restarts alone leaves the list of running pods to `upkeep`, which knows them
+            required = replace(self.upkeep.wanted_by(gang, run), updates=names is None)
             await request_until_answered(partial(self.dependents.make_required, gang, required))
             if self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
@@ -166,39 +135,11 @@ class PodExecutor:
 
         return MemberStep(slot.number, f"{member.name} could not be created", create_and_bind)
 
-    async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
-        try:
-            await self.binding.at_once.wait_until_idle(_MAX_DELAY_S)
-            await request_until_answered(lambda: self.dependents.make(gang, self._wanted_by(gang, run), running))
-        except ApiError as error:
-            gang.notes.creation_error, gang.notes.needs_write = (
-                f"its dependent objects cannot be created: {error}",
-                True,
-            )
-            self._on_trouble(f"{gang.id}: {gang.notes.creation_error}")
-            self._tasks.start(self._accompany_later(gang))
-        else:
-            gang.notes.needs_write |= bool(gang.notes.creation_error)
-            gang.notes.creation_error = ""
-        finally:
-            run.accompanying = False
-            self._mark(gang)
-
-    async def _accompany_later(self, gang: Gang) -> None:
-        failed = gang.dependents.made_for
-        await asyncio.sleep(_RETRY_S)
-        if gang.dependents.made_for == failed:
-            gang.dependents.made_for = (0, 0)  # the next look creates them again
-            self._mark(gang)
-
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
         if not self._is_stale(gang, run, [slot]):
             bind = partial(self.binding.bind, pod, slot.node)
             await self.binder.bind(run, [MemberStep(slot.number, f"{pod.metadata.name} could not be bound", bind)])
         self._mark(gang)
-
-    def _wanted_by(self, gang: Gang, run: Run) -> Wanted:
-        return self.wanted(gang, run.generation, run.sizes, lambda: not run.stopping)
 
 
 def _tolerant(pod: Manifest, grace: int) -> Manifest:

@@ -75,7 +75,7 @@ class StandbyPods:
 
     async def _create_pods(self, gang: Gang, generation: int, discards: int) -> Sequence[BaseException]:
         """Creates the objects that pods refer to, then the pods. Returns the errors."""
-        wanted = self._executor.wanted(gang, generation, gang.sizes, lambda: gang.standby.discards == discards)
+        wanted = self._executor.upkeep.wanted(gang, generation, gang.sizes, lambda: gang.standby.discards == discards)
         try:
             await request_until_answered(partial(self._dependents.make_required, gang, wanted))
         except ApiError as error:
