@@ -76,6 +76,7 @@ class LocalDataSource:
 
     def __init__(self, backend: LocalBackend) -> None:
         self._backend = backend
+        self._cluster_since = backend.now()
         self.records = LocalJobRecords(backend)
 
     def now(self) -> int:
@@ -104,7 +105,7 @@ class LocalDataSource:
 
     def rank_resources(self, state: JobState, tasks: Sequence[Task]) -> list[str]:
         """Lines on threads and devices."""
-        return describe_rank_resources(state, tasks, self._backend.cluster)
+        return describe_rank_resources(state, tasks, self._backend.cluster, self._cluster_since)
 
     def without_others(self) -> SnapshotFilter:
         """The snapshot itself: only our jobs use declared nodes."""

@@ -9,19 +9,23 @@ from windlass.backends.local.nodes import LocalCluster
 from windlass.backends.local.state_reader import Task
 from windlass.core.model.job import Job, Role
 from windlass.core.model.resources import GPU, GPU_MILLI
-from windlass.core.model.status import HOLDING, JobState
+from windlass.core.model.status import JobState
 from windlass.launch.threads import threads_of
 
 
-def describe_rank_resources(state: JobState, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
+def describe_rank_resources(
+    state: JobState, tasks: Sequence[Task], cluster: LocalCluster, cluster_since: int
+) -> list[str]:
     """A line on threads (for each role if they differ) and one on devices, for the latest start. Empty before it.
 
-    A job that holds no nodes has no line on threads: their number depends on the nodes, which may have changed since.
+    A job that ended before `cluster_since` (ms) has no line on threads: their number depends on the nodes, and those
+    of the time of the job may have been others.
     """
     latest = [task for task in tasks if task.generation == tasks[-1].generation]
     if not latest:
         return []
-    threads = _describe_threads(state.job, latest, cluster) if state.status.phase in HOLDING else []
+    ended = state.status.finished_at
+    threads = _describe_threads(state.job, latest, cluster) if ended is None or ended >= cluster_since else []
     return [*threads, *_devices(state.job, latest)]
 
 

@@ -13,6 +13,7 @@ from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited,
 from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.description.submission import Submission
 from windlass.server import views
+from windlass.server.local_data_source import LocalDataSource
 
 
 @pytest.fixture
@@ -147,13 +148,16 @@ def test_job_details_contain_spec_ranks_transitions_and_rank_resources(daemon, j
     assert story["status"]["last_failure"]["exit_code"] == story["exit_code"] == 3
 
 
-def test_the_share_of_cores_is_shown_while_a_job_holds_its_node(daemon, job):
+def test_the_share_of_cores_is_shown_of_the_cluster_that_the_job_ran_on(daemon, job):
     daemon.submit(job(gpu=2))
     daemon.backend.store.note(Notes(tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")]))
     lines = daemon.get("/v1/jobs/digits").json["rank_resources"]
     assert [line.partition("=")[0] for line in lines] == ["OMP_NUM_THREADS", "2 CPU slots stand in for GPUs"]
     daemon.end("digits-1", Exit(0))
-    assert daemon.get("/v1/jobs/digits").json["rank_resources"] == ["2 CPU slots stand in for GPUs"]
+    assert daemon.get("/v1/jobs/digits").json["rank_resources"] == lines
+    daemon.backend.clock += 1
+    later, store = LocalDataSource(daemon.backend), daemon.backend.store
+    assert later.rank_resources(store.job("digits-1"), store.tasks("digits-1")) == ["2 CPU slots stand in for GPUs"]
 
 
 def test_an_array_is_listed_by_its_members(daemon, job):
