@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from windlass import wire
 from windlass.cli.errors import UsageError
 from windlass.core.model.job import Launcher
 from windlass.jobs.description.options import RunOptions, from_options
@@ -143,8 +144,9 @@ def submission_context() -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the variables of this process that are valid text."""
-    return {name: value for name, value in os.environ.items() if name.isprintable() and _is_text(value)}
+    """Returns the variables of this process that are valid text, except the secret of a gang: it is stored nowhere."""
+    names = [name for name in os.environ if name.isprintable() and name != wire.GANG_SECRET]
+    return {name: os.environ[name] for name in names if _is_text(os.environ[name])}
 
 
 def _is_text(value: str) -> bool:
