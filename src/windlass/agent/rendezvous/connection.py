@@ -15,8 +15,6 @@ from windlass.agent.rendezvous.authentication import Authentication
 
 _MAX_BYTES = 1 << 20
 """Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
-_PROOF_TIMEOUT_S = 5.0
-"""Time for the other side to prove the secret."""
 _MAX_UNPROVEN_BYTES = 1 << 14
 """The same, while the other side has not proved the secret."""
 Message = dict[str, Any]
@@ -48,7 +46,6 @@ class AgentConnection:
         loop.watch(link, self._on_event, READ)
         if authentication is not None:
             self._send_line(authentication.challenge)
-            loop.after(_PROOF_TIMEOUT_S, self._lose_if_unproven)
 
     @property
     def is_open(self) -> bool:
@@ -92,10 +89,6 @@ class AgentConnection:
         if self._open:
             self.close()
             self._on_lost(self)
-
-    def _lose_if_unproven(self) -> None:
-        if not self.is_peer_proven:
-            self.lose()
 
     def _send_line(self, line: bytes) -> None:
         if self._open:

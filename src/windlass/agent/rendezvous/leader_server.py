@@ -50,7 +50,7 @@ class LeaderServer:
         self._find_leader, self._roles = find_leader, roles
         self.leader: Leader | None = None
         self.followers = FollowerConnections()
-        self._unproven = UnprovenConnections()
+        self._unproven = UnprovenConnections(loop)
         self._ending: state_machine.EndRun | None = None
 
     @property

@@ -1,16 +1,19 @@
-"""Bounds the number of accepted connections whose other side has not proved the secret (`connection`: their time)."""
+"""Bounds the accepted connections whose other side has not proved the secret: their number and their time."""
 
 from __future__ import annotations
 
+from windlass.agent.event_loop import EventLoop
 from windlass.agent.rendezvous.connection import AgentConnection
 
 _MAX_CONNECTIONS = 64
+_PROOF_TIMEOUT_S = 5.0
 
 
 class UnprovenConnections:
     """Accepted connections in the order of arrival, until they are proven or closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
         self._connections: list[AgentConnection] = []
 
     def add(self, connection: AgentConnection) -> None:
@@ -19,3 +22,4 @@ class UnprovenConnections:
         self._connections.append(connection)
         if len(self._connections) > _MAX_CONNECTIONS:
             self._connections.pop(0).lose()
+        self._loop.after(_PROOF_TIMEOUT_S, lambda: None if connection.is_peer_proven else connection.lose())
