@@ -1,4 +1,4 @@
-"""What is sent with a submission."""
+"""The content of a submission."""
 
 from windlass.cli.job_submission import submission_context
 
