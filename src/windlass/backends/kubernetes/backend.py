@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from windlass.backends.inbox import Inbox
@@ -16,9 +17,11 @@ from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
 from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.resources import JOBS, Resource
+from windlass.backends.kubernetes.client.resources import JOBS, PODS, Resource
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
 from windlass.backends.kubernetes.external.gang_control import BackendCallbacks
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
@@ -37,7 +40,7 @@ from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.events import EventRecorder
+from windlass.backends.kubernetes.status.events import OBJECT_FAULT, EventRecord, EventRecorder
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
@@ -45,6 +48,7 @@ from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
 from windlass.core.lifecycle.commands import Command, Launch, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 _DEFAULTS = BackendSettings()
 
@@ -70,7 +74,7 @@ class KubernetesBackend:
         self._woken = self._leads = False
         # 1. what is known of the cluster
         self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self.inbox.wake, self.inbox.put)
-        self.cluster = self.monitor.state
+        self.cluster, self.faults = self.monitor.state, self.monitor.faults
         self.pods = PodStore(self.see_pod)
         self.launchers = LauncherJobs(self.pods)
         self.job_objects: defaultdict[Resource, ObjectCache[dict[str, Any]]] = defaultdict(ObjectCache)
@@ -91,6 +95,7 @@ class KubernetesBackend:
         deletion.eviction_timeout_s = settings.eviction_timeout_s
         urgent = self._executor.binding.at_once
         self._events = EventRecorder(connection, urgent, on_trouble)
+        self.faults.report = self._report_fault
         self._refusals = Refusals(connection, self.now, on_trouble)
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
         self.pending = PendingConditions(connection, on_trouble, urgent)
@@ -101,7 +106,7 @@ class KubernetesBackend:
         self.job_specs = JobSpecs(
             self.jobs,
             reports,
-            lambda parsed: fit_job(parsed, self.monitor.lookups.of(parsed.namespace)),
+            self._fit,
             self.inbox.put,
             lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
         )
@@ -136,6 +141,7 @@ class KubernetesBackend:
             around=self.monitor.lookups.of,
             now=self.now,
             on_trouble=self.on_trouble,
+            faults=self.faults,
         )
         return ExternalGangs(self._executor.binder, self._executor.deletion, self.pending, callbacks)
 
@@ -164,6 +170,9 @@ class KubernetesBackend:
     async def wait(self, until: int | None) -> Sequence[BackendEvent]:
         """Returns the events that follow from what the watches have seen."""
         while True:
+            if self.faults.retry_due(self.now()):
+                self.cluster.has_news = True
+                self.monitor.check()
             if self._leads:
                 self._process_changes()
             events, _ = self.inbox.take()
@@ -171,7 +180,7 @@ class KubernetesBackend:
             if events or self._woken or (until is not None and now >= until):
                 self._woken = False
                 return events
-            dues = [at for at in (until, self.monitor.due, self.changed.due) if at is not None]
+            dues = [at for at in (until, self.monitor.due, self.changed.due, self.faults.due) if at is not None]
             await self.inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
@@ -188,14 +197,17 @@ class KubernetesBackend:
     def perform(self, commands: Sequence[Command]) -> None:
         """Binds or deletes pods in the background. A `Forget` needs nothing: its object was deleted by the commit."""
         for command in commands:
-            gangs = self.gangs if self.external.get(command.job_id) is None else self.external.control
-            match command:
-                case Launch(job_id, generation, placement):
-                    gangs.launch(job_id, generation, placement)
-                case Stop(job_id, generation, grace):
-                    gangs.stop(job_id, generation, grace)
-                case RestartMember(job_id, generation, member):
-                    self.gangs.restart_member(job_id, generation, member)
+            external = self.external.get(command.job_id)
+            gang, gangs = external or self.jobs.get(command.job_id), self.external.control if external else self.gangs
+            about = gang.reference if gang is not None else ObjectReference(JOBS, "", command.job_id, "")
+            with self.faults.contain(about, "perform", partial(self.perform, [command])):
+                match command:
+                    case Launch(job_id, generation, placement):
+                        gangs.launch(job_id, generation, placement)
+                    case Stop(job_id, generation, grace):
+                        gangs.stop(job_id, generation, grace)
+                    case RestartMember(job_id, generation, member):
+                        self.gangs.restart_member(job_id, generation, member)
 
     # --- what watches and endpoints call -------------------------------------------------------------
 
@@ -204,27 +216,29 @@ class KubernetesBackend:
 
         Our own gangs and the resources of pods are followed only while this process leads.
         """
-        gang = self.gangs.owner(pod)
-        if gang is None:
-            self.external.see_pod(pod, there=there)
-        if not self._leads:
-            return
-        if there:
-            self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
-        else:
-            self.cluster.lose_pod(pod)
-            self._executor.deletion.forget(pod)
-        if gang is not None:
-            if gang.run is not None:
-                self._gang_pods.see(gang, gang.run, pod, there=there)
-            self.changed.mark(gang)
-        self.monitor.check()
+        with self.faults.contain(_reference(pod), "read", partial(self.see_pod, pod, there)):
+            gang = self.gangs.owner(pod)
+            if gang is None:
+                self.external.see_pod(pod, there=there)
+            if not self._leads:
+                return
+            if there:
+                self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
+            else:
+                self.cluster.lose_pod(pod)
+                self._executor.deletion.forget(pod)
+            if gang is not None:
+                if gang.run is not None:
+                    self._gang_pods.see(gang, gang.run, pod, there=there)
+                self.changed.mark(gang)
+            self.monitor.check()
 
     def recount(self, pod: Pod) -> None:
         """Counts a pod's resources again after the controller has begun, or ceased, to account for them."""
-        gang = self.gangs.owner(pod)
-        self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
-        self.monitor.check()
+        with self.faults.contain(_reference(pod), "count", partial(self.recount, pod)):
+            gang = self.gangs.owner(pod)
+            self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
+            self.monitor.check()
 
     def see_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
         """Records changes of batch Jobs, which may be launchers or groups of external pods."""
@@ -249,6 +263,20 @@ class KubernetesBackend:
 
     # --- connections between the parts ---------------------------------------------------------------
 
+    def _fit(self, parsed: ParsedJob) -> ResolvedJob:
+        """Resolves a job in the cluster; a job for which that raises waits."""
+        try:
+            return fit_job(parsed, self.monitor.lookups.of(parsed.namespace))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's
+            self.faults.counts[str(parsed.manifest.get("kind"))] += 1
+            text = f"it cannot be resolved in this cluster: {type(error).__name__}: {error}"
+            return ResolvedJob(parsed.job, trouble=text)
+
+    def _report_fault(self, about: ObjectReference, sentence: str) -> None:
+        self.on_trouble(f"{about.resource.kind} {about.namespace}/{about.name} {sentence}")
+        if self._leads:
+            self._events.record(EventRecord(about, OBJECT_FAULT, "Read", sentence, self.now()))
+
     def _process_changes(self) -> None:
         settled = self.monitor.take(self.now())
         self.gangs.see_dead_nodes(self.cluster.take_dead_nodes())
@@ -270,3 +298,8 @@ class KubernetesBackend:
             self.recount(pod)
         if is_kept(gang.state):
             self.inbox.put(JobRecovered(gang.state))
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    about = pod.metadata
+    return ObjectReference(PODS, about.namespace, about.name, about.uid)

@@ -15,7 +15,8 @@ from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
-from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
+from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache, object_revision
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
@@ -71,7 +72,7 @@ async def _pods(backend: KubernetesBackend) -> None:
         r.PODS, mirror.decode_listed, fields=f"spec.schedulerName={SCHEDULER}"
     )
     mirror.kept = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
-    backend.pods.apply(mirror.apply_list(listed))
+    contained(backend, r.PODS, backend.pods.apply)(mirror.apply_list(listed))
 
 
 async def _jobs(backend: KubernetesBackend, kind: Resource) -> None:
@@ -83,7 +84,7 @@ async def _jobs(backend: KubernetesBackend, kind: Resource) -> None:
         if not error.is_missing:
             raise
         return  # the kind is no longer served
-    apply(mirror.apply_list(listed))
+    contained(backend, kind, apply)(mirror.apply_list(listed))
 
 
 def _reported_by_the_watch(_: Malformed) -> None:
@@ -101,6 +102,24 @@ def jobs(backend: KubernetesBackend, resource: Resource) -> Callable[[Sequence[C
                 backend.job_reader.update(resource, change.object)
 
     return apply
+
+
+def contained(
+    backend: KubernetesBackend, resource: Resource, apply: Callable[[Sequence[Change[T]]], None]
+) -> Callable[[Sequence[Change[T]]], None]:
+    """Returns a function that applies changes one by one: what one object raises ends with that object."""
+
+    def apply_one(change: Change[T]) -> None:
+        of = object_revision(change.object)
+        about = ObjectReference(resource, of.namespace, of.name, of.uid)
+        with backend.faults.contain(about, "apply", partial(apply_one, change)):
+            apply([change])
+
+    def apply_each(changes: Sequence[Change[T]]) -> None:
+        for change in changes:
+            apply_one(change)
+
+    return apply_each
 
 
 class Watches:
@@ -123,7 +142,7 @@ class Watches:
             self._backend.connection,
             resource,
             decode=decode,
-            apply=apply,
+            apply=contained(self._backend, resource, apply),
             synced=self._synced,
             cache=fresh,
             malformed=partial(self._malformed, resource),
@@ -177,8 +196,12 @@ class Watches:
             self._ready()
 
     def _malformed(self, resource: Resource, found: Malformed) -> None:
-        name = f"{found.revision.namespace}/{found.revision.name}" if found.revision else "without a name"
-        self._backend.on_trouble(f"{resource.kind} {name} cannot be read and is ignored: {found.why}")
+        if (of := found.revision) is None:
+            self._backend.faults.counts[resource.kind] += 1
+            self._backend.on_trouble(f"{resource.kind} without a name cannot be read and is ignored: {found.why}")
+            return
+        about = ObjectReference(resource, of.namespace, of.name, of.uid)
+        self._backend.faults.note(about, f"cannot be read and is ignored: {found.why}")
 
     def _trouble(self, error: BackendError | None) -> None:
         if error is not None:

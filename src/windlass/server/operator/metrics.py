@@ -44,6 +44,10 @@ class OperatorMetrics:
     """Time from a gang's admission until all of its pods run."""
     ended: Counter[str] = field(default_factory=Counter)
     """Ended jobs by phase."""
+    object_faults: Counter[str] = field(default_factory=Counter)
+    """Objects that could not be used, each attempt counted, by kind."""
+    unforeseen_ends: int = 0
+    """Leadership terms that ended by an error that nothing foresees."""
     leading: bool = False
     """Whether this replica is the leader."""
     sizes: dict[str, Callable[[], int]] = field(default_factory=dict)
@@ -129,6 +133,10 @@ def _counters(metrics: OperatorMetrics) -> Iterator[Any]:
     bound = sum(tally.bindings.counts)
     yield CounterMetricFamily("windlass_pods_bound", "Pods bound to nodes.", value=bound)
     yield _labelled(CounterMetricFamily, "windlass_jobs_ended", "Ended jobs by phase.", ("phase",), metrics.ended)
+    help = "Objects that could not be used, each attempt counted, by kind."
+    yield _labelled(CounterMetricFamily, "windlass_object_faults", help, ("kind",), metrics.object_faults)
+    help = "Leadership terms of this replica that ended by an unforeseen error."
+    yield CounterMetricFamily("windlass_unforeseen_ends", help, value=metrics.unforeseen_ends)
     help = "Requests to the API server, each attempt counted."
     yield _labelled(CounterMetricFamily, "windlass_api_requests", help, ("verb", "code"), tally.requests)
     help = "Watches started, by resource."

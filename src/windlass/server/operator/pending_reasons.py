@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -47,8 +48,10 @@ async def _write_all(controller: Controller, backend: KubernetesBackend, states:
         if count % _BATCH == _BATCH - 1:
             await asyncio.sleep(0)
         verdict = controller.plan.verdicts.get(state.id)
-        if verdict is not None:
-            write_reason(backend, state.id, verdict)
+        gang = backend.jobs.get(state.id) or backend.external.get(state.id)
+        if verdict is not None and gang is not None:
+            with backend.faults.contain(gang.reference, "explain", partial(write_reason, backend, state.id, verdict)):
+                write_reason(backend, state.id, verdict)
 
 
 def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.client.access import Access
+from windlass.backends.kubernetes.client.access import Access, AccessError
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
@@ -32,11 +33,17 @@ from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import Endpoints, listen
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
+from windlass.wire import exponential_backoff
 
 _DISCOVERY_INTERVAL_S = 5.0
 """Time between two requests for the kinds that the API server serves."""
 _ROUNDS_PER_OPERATOR_CHECK = 12
 """Every so many of these rounds look for other operators of the same kinds."""
+_BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
+"""Milliseconds before a replica follows again after an unforeseen error; doubled each time up to the longest."""
+_LONG_TERM_S = 600.0
+"""Seconds after which the errors of earlier terms no longer lengthen the wait."""
+_SHOWN_PLACES = 4
 _CONTAINER = "operator"
 """Name of the operator's container in its pod."""
 UNREADY = "the watches have not listed everything yet"
@@ -57,18 +64,56 @@ class ReplicaContext:
 
 
 async def run_replica(context: ReplicaContext) -> None:
-    """Runs leadership terms until cancelled. Raises AccessError, ApiError, Unreachable."""
+    """Runs leadership terms until cancelled.
+
+    Raises AccessError, ApiError, Unreachable if the cluster cannot be used at the start. An error later, whatever it
+    is, ends the term and not the process: the replica releases the Lease and follows again after a growing wait.
+    """
     async with Connection(context.access, counters=context.metrics.tally) as unfenced:
         election = Election(unfenced, context.lease, context.say)
         context.endpoints.leader = lambda: election.holder
+        failures = 0
         try:
             while True:
-                try:
-                    await _run_term(context, election)
-                except* (LostError, DeposedError) as reasons:
-                    context.say(f"no longer the leader: {_first(reasons)}")
+                began = time.monotonic()
+                if not await _run_whole_term(context, election):
+                    failures = 0
+                    continue
+                failures = 0 if time.monotonic() - began > _LONG_TERM_S else failures
+                wait = exponential_backoff(failures, _BACKOFF_MS, _MAX_BACKOFF_MS) / 1000
+                failures += 1
+                context.say(f"follows again in {wait:.0f} s")
+                await election.resign()
+                await asyncio.sleep(wait)
         finally:
             await election.resign()
+
+
+async def _run_whole_term(context: ReplicaContext, election: Election) -> bool:
+    """Runs one term. Returns whether it ended by an error other than the loss of the Lease.
+
+    Raises AccessError, ApiError, Unreachable before this replica has ever read the Lease.
+    """
+    unforeseen = False
+    try:
+        await _run_term(context, election)
+    except* (LostError, DeposedError) as reasons:
+        context.say(f"no longer the leader: {_first(reasons)}")
+    except* Exception as reasons:
+        error = _first(reasons)
+        if not election.holder and isinstance(error, AccessError | BackendError):
+            raise
+        unforeseen = True
+        context.metrics.unforeseen_ends += 1
+        context.say(f"steps down after an error that nothing foresees: {type(error).__name__}: {error}")
+        context.say(_place_of(error))
+    return unforeseen
+
+
+def _place_of(error: BaseException) -> str:
+    """The innermost places of an error in the code, for a report of the fault."""
+    places = traceback.extract_tb(error.__traceback__)[-_SHOWN_PLACES:]
+    return "; ".join(f"{place.filename.rpartition('/')[2]}:{place.lineno} {place.name}" for place in places)
 
 
 async def _run_term(context: ReplicaContext, election: Election) -> None:
@@ -77,6 +122,7 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
     async with fenced as connection, asyncio.TaskGroup() as group:
         settings = await with_operator_image(context.settings, connection, context.lease.namespace)
         backend = KubernetesBackend(connection, epoch_ms, settings, context.say)
+        backend.faults.counts = context.metrics.object_faults
         # 1. list and watch the cluster
         context.endpoints.unready = UNREADY
         known = asyncio.Event()

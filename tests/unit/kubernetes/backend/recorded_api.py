@@ -27,6 +27,8 @@ class RecordedApi:
     def __init__(self) -> None:
         self.bound: dict[str, str] = {}
         self.deleted: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        """Events with the reason ObjectFault."""
         self.versions = 100
         self.counters = SimpleNamespace(bindings=SimpleNamespace(observe=lambda _seconds: None))
 
@@ -40,6 +42,8 @@ class RecordedApi:
         self.bound[name] = node
 
     async def create(self, _resource: object, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("reason") == "ObjectFault":
+            self.events.append(body)
         return body | {"metadata": body["metadata"] | {"uid": "made"} | self._version()}
 
     async def patch(self, _resource: object, namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:

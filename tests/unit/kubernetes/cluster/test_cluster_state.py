@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
+from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.topology_levels import Level
 
 DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
@@ -16,7 +17,7 @@ def gpus(picture):
 
 
 def test_foreign_pods_take_their_requests():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     assert picture.put_node(node("n1", DGX))
     assert picture.put_pod(pod("web", ON_N1), ours=False)
     assert gpus(picture) == {"n1": 6}
@@ -25,7 +26,7 @@ def test_foreign_pods_take_their_requests():
 
 
 def test_our_own_gangs_are_not_counted_as_occupancy():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
     assert not picture.put_pod(pod("digits-0", ON_N1), ours=True)
     assert gpus(picture) == {"n1": 8}
@@ -34,7 +35,7 @@ def test_our_own_gangs_are_not_counted_as_occupancy():
 
 
 def test_pending_and_ended_pods_change_nothing():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
     assert not picture.put_pod(pod("web", "{containers: [{name: a}]}", "Pending"), ours=False)
     assert not picture.put_pod(pod("job", ON_N1, "Succeeded"), ours=False)
@@ -44,7 +45,7 @@ def test_pending_and_ended_pods_change_nothing():
 
 
 def test_a_pod_may_be_seen_before_its_node():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     assert not picture.put_pod(pod("web", ON_N1), ours=False)
     picture.put_node(node("n1", DGX))
     assert gpus(picture) == {"n1": 6}
@@ -53,7 +54,7 @@ def test_a_pod_may_be_seen_before_its_node():
 
 
 def test_only_changed_nodes_are_built_again():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
     picture.put_node(node("n2", DGX))
     before = {each.name: each for each in picture.nodes()}
@@ -64,7 +65,7 @@ def test_only_changed_nodes_are_built_again():
 
 
 def test_a_new_label_adds_a_level():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
     assert picture.topology.levels == ("host",)
     picture.put_node(node("n2", DGX, "{topology.windlass.dev/rack: r1}"))
@@ -76,7 +77,7 @@ def test_a_new_label_adds_a_level():
 
 
 def test_declared_levels_override_those_of_labels():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX, "{topology.windlass.dev/rack: r1, hall: h1}"))
     assert picture.list_levels([Level("hall", ("hall",))])
     assert not picture.list_levels([Level("hall", ("hall",))])
@@ -96,7 +97,7 @@ EVENT = st.one_of(
 
 @given(st.lists(EVENT, max_size=25))
 def test_events_lead_to_the_same_state_as_a_new_list(events):
-    picture, nodes, pods = ClusterView(), {}, {}
+    picture, nodes, pods = ClusterView(ObjectFaults(lambda: 0)), {}, {}
     for what, *about in events:
         match what, about:
             case "node", (name, labels):
@@ -114,7 +115,7 @@ def test_events_lead_to_the_same_state_as_a_new_list(events):
                 picture.drop_pod(pod(name, "{containers: []}"))
             case "look", _:
                 picture.nodes()
-    fresh = ClusterView()
+    fresh = ClusterView(ObjectFaults(lambda: 0))
     for seen in nodes.values():
         fresh.put_node(seen)
     for seen, ours in pods.values():

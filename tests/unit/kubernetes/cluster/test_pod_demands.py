@@ -5,6 +5,7 @@ from cluster_objects import pod
 
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.job_resolution import requests_of
+from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 
 NVIDIA = "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: '2', cpu: '1'}}}]}"
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
@@ -22,6 +23,6 @@ def test_a_pod_with_anti_affinity_to_equal_pods_excludes_them_from_its_node():
 
 
 def test_a_pod_of_another_scheduler_excludes_equal_pods_from_its_node():
-    picture = ClusterView()
+    picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_pod(pod("web-1", ONE_A_NODE, labels={"app": "web"}), ours=False)
     assert picture.others.taken("n1")["apart/default/app=web"] == 1

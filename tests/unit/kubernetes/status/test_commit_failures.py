@@ -44,6 +44,12 @@ def test_a_refused_object_fails_its_own_job(error: ApiError) -> None:
     assert server.asked == [], "the server has answered"
 
 
+def test_an_unforeseen_error_fails_its_own_job() -> None:
+    server = Server()
+    assert failures([("a", None), ("b", OSError("odd"))], server) == {"b": "OSError: odd"}
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("error", [Unreachable("no connection"), ApiError(503), ApiError(429)], ids=str)
 def test_a_server_that_does_not_answer_concerns_every_job(error: Exception) -> None:
     with pytest.raises(type(error)):
@@ -63,9 +69,7 @@ def test_a_write_without_an_answer_fails_its_own_job_if_the_server_answers_a_rea
     assert within <= 2
 
 
-@pytest.mark.parametrize(
-    "error", [ApiError(401), NotLeader("lost the lease"), DeposedError("another"), OSError()], ids=str
-)
+@pytest.mark.parametrize("error", [ApiError(401), NotLeader("lost the lease"), DeposedError("another")], ids=str)
 def test_a_controller_that_may_not_write_commits_nothing(error: Exception) -> None:
     with pytest.raises(type(error)):
         failures([("a", None), ("b", error)], Server())

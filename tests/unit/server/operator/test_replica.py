@@ -1,44 +1,102 @@
-"""Detection of the operator's own image."""
+"""An error that nothing foresees ends the leadership term of a replica, and not its process."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
 
-from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
-from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings
-from windlass.server.operator.replica import with_operator_image
+from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.server.operator import replica
+from windlass.server.operator.election import LeaseSettings, LostError
+from windlass.server.operator.metrics import OperatorMetrics
 
 
-class Api:
-    """Returns or raises the same answer for every request."""
+class Terms:
+    """Leadership terms that end with these errors, one after the other; the one after them does not end."""
 
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
+    def __init__(self, *errors: Exception, leads: bool = True) -> None:
+        self.errors, self.leads, self.began = list(errors), leads, 0
+        self.last = asyncio.Event()
 
-    async def get(self, *_: Any) -> Any:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-def image(answer: Any) -> str:
-    api: Any = Api(answer)
-    return asyncio.run(
-        with_operator_image(BackendSettings(Settings(agent_image="")), api, "windlass-system")
-    ).kinds.agent_image
-
-
-def test_a_pod_uses_its_own_image_and_a_process_outside_of_pods_the_released_one() -> None:
-    containers = [{"name": "proxy", "image": "proxy:1"}, {"name": "operator", "image": "windlass:7"}]
-    assert image({"spec": {"containers": containers}}) == "windlass:7"
-    assert image(ApiError(404, "NotFound")) == AGENT_IMAGE
+    async def run(self, _context: object, election: Any) -> None:
+        self.began += 1
+        if self.leads:
+            election.holder = "a"
+        if self.errors:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_fail(self.errors.pop(0)))
+        self.last.set()
+        await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("trouble", [Unreachable("no connection"), ApiError(503), ApiError(403)], ids=str)
-def test_an_unreachable_cluster_raises_and_selects_no_image(trouble: Exception) -> None:
-    with pytest.raises(type(trouble)):
-        image(trouble)
+async def _fail(error: Exception) -> None:
+    raise error
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *errors: Exception, leads: bool = True) -> tuple[list[float], Any, list[str]]:
+    """Runs a replica through these terms; returns the waits between them, its metrics, and what it said."""
+    waits, said, metrics = list[float](), list[str](), OperatorMetrics()
+    sleep = asyncio.sleep
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    async def whole() -> None:
+        terms = Terms(*errors, leads=leads)
+        monkeypatch.setattr(replica, "_run_term", terms.run)
+        monkeypatch.setattr(replica, "Connection", lambda *_, **__: _Context())
+        context = SimpleNamespace(
+            access=None,
+            metrics=metrics,
+            lease=LeaseSettings("ns", "l", "a"),
+            say=said.append,
+            endpoints=SimpleNamespace(),
+        )
+        running = asyncio.create_task(replica.run_replica(context))  # type: ignore[arg-type]
+        ended = asyncio.create_task(terms.last.wait())
+        await asyncio.wait([running, ended], return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if running.done():
+            running.result()
+        running.cancel()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replica.asyncio, "sleep", wait)
+        asyncio.run(whole())
+    return waits, metrics, said
+
+
+class _Context:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_replica_follows_again_after_a_growing_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, metrics, said = run(monkeypatch, *(ValueError("odd") for _ in range(8)))
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert metrics.unforeseen_ends == 8
+    assert "steps down after an error that nothing foresees: ValueError: odd" in said
+
+
+def test_the_loss_of_the_lease_is_followed_by_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, metrics, said = run(monkeypatch, LostError("another replica may lead now"), LostError("again"))
+    assert (waits, metrics.unforeseen_ends) == ([], 0)
+    assert said == ["no longer the leader: another replica may lead now", "no longer the leader: again"]
+
+
+def test_a_replica_that_could_never_use_the_cluster_ends_with_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExceptionGroup) as raised:
+        run(monkeypatch, Unreachable("no connection"), leads=False)
+    assert raised.group_contains(Unreachable, match="no connection")
+
+
+def test_a_cluster_that_cannot_be_reached_later_ends_the_term_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, _, _ = run(monkeypatch, Unreachable("no connection"))
+    assert waits == [1]

@@ -8,6 +8,7 @@ from enum import Enum
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
 from windlass.backends.kubernetes.cluster.nodes import is_dead, is_ready
+from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.port import BackendEvent
 
@@ -31,7 +32,8 @@ class ClusterMonitor:
     def __init__(
         self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[BackendEvent], None]
     ) -> None:
-        self.state = ClusterState()
+        self.faults = ObjectFaults(now)
+        self.state = ClusterState(self.faults)
         self.placements = PlacementCheck(self.state, self.report)
         self.lookups = ClusterLookups(self._mark_lookups, lambda: self.state.picture.view.levels)
         self._settle, self._now, self._wake, self._inject = settle, now, wake, inject

@@ -34,6 +34,7 @@ from windlass.jobs.syntax.yaml_tree import compose
 THE_POLICY = "default"
 """Name of the only SchedulingPolicy in effect."""
 _TOPOLOGY = "topology"
+_MAX_FAULT_CHARS = 300
 
 
 class ObjectKey(NamedTuple):
@@ -82,8 +83,11 @@ def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Obj
     """Returns the readable objects, oldest first."""
     found = []
     for each in sorted(objects, key=_age):
-        name = each["metadata"]["name"]
-        values = _values({"name": name, **_spec(each)}, table, ObjectKey(kind, name), faults)
+        key = ObjectKey(kind, each["metadata"]["name"])
+        try:
+            values = _values({"name": key.name, **_spec(each)}, table, key, faults)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's
+            values, faults[key] = None, _unforeseen(error)
         if values is not None:
             found.append(values)
     return found
@@ -96,13 +100,21 @@ def _policy(objects: Iterable[Manifest], faults: dict[ObjectKey, str]) -> tuple[
         if key.name != THE_POLICY:
             faults[key] = f"has no effect: the one that counts is called {THE_POLICY}"
             continue
-        spec = _spec(each)
-        levels = _levels(spec, key, faults)
-        values = _values({name: value for name, value in spec.items() if name != _TOPOLOGY}, POLICY, key, faults)
-        if wrong := check_policy(values or {}):
-            faults.setdefault(key, wrong)
-        return policy_of(values or {}), levels
+        try:
+            return _read_policy(_spec(each), key, faults)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's
+            faults[key] = _unforeseen(error)
     return Policy(), ()
+
+
+def _read_policy(
+    spec: Mapping[str, Any], key: ObjectKey, faults: dict[ObjectKey, str]
+) -> tuple[Policy, tuple[Level, ...]]:
+    levels = _levels(spec, key, faults)
+    values = _values({name: value for name, value in spec.items() if name != _TOPOLOGY}, POLICY, key, faults)
+    if wrong := check_policy(values or {}):
+        faults.setdefault(key, wrong)
+    return policy_of(values or {}), levels
 
 
 def _levels(spec: Mapping[str, Any], key: ObjectKey, faults: dict[ObjectKey, str]) -> tuple[Level, ...]:
@@ -160,6 +172,11 @@ def _parsed(spec: Mapping[str, Any], table: Table, key: ObjectKey) -> dict[str, 
     if reader.problems:
         raise InputError(reader.problems)
     return values
+
+
+def _unforeseen(error: Exception) -> str:
+    """Returns the fault of an object whose reading has raised what no check foresees."""
+    return f"cannot be read: {type(error).__name__}: {error}"[:_MAX_FAULT_CHARS]
 
 
 def _said(error: InputError) -> str:

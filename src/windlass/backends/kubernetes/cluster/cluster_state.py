@@ -11,6 +11,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_settings import ClusterSettings, ObjectKey, read_settings
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.nodes import is_dead
+from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.port import ClusterChanged
 from windlass.core.model.job import Job
 from windlass.core.model.queue import Queue
@@ -29,8 +30,9 @@ class ClusterState:
     `changed` returns the event for the controller, if the cluster may have changed.
     """
 
-    def __init__(self) -> None:
-        self.picture = ClusterView()
+    def __init__(self, faults: ObjectFaults) -> None:
+        self.picture = ClusterView(faults)
+        self._faults = faults
         self.queues: Manifests = {}
         self.policies: Manifests = {}
         self.reservations: Manifests = {}

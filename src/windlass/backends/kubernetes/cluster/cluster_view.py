@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Node as NodeObject
 from windlass.backends.kubernetes.client.objects import Pod, StringMap
+from windlass.backends.kubernetes.client.resources import NODES
 from windlass.backends.kubernetes.cluster.nodes import NodeConversion, is_same_to_core, node
+from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
 from windlass.backends.kubernetes.cluster.pods import pod_usage
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_labels, levels_of, topology
@@ -17,7 +21,8 @@ from windlass.core.model.node import Node, Topology
 class ClusterView:
     """Nodes and their use by others. Every `put` and `drop` returns whether the view has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: ObjectFaults) -> None:
+        self._faults = faults
         self.others = Occupancy()
         self.view = NodeConversion(levels_of(()))
         self._seen: dict[str, NodeObject] = {}
@@ -79,14 +84,23 @@ class ClusterView:
     @property
     def by_name(self) -> Mapping[str, Node]:
         """All nodes by name; unchanged nodes are the same objects as before."""
-        for name in self._stale:
-            self._nodes[name] = node(self._seen[name], self.others.taken(name), self.view)
-        self._stale.clear()
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            seen = self._seen[name]
+            about = ObjectReference(NODES, "", name, seen.metadata.uid)
+            with self._faults.contain(about, "read", partial(self._convert_again, name)):
+                self._nodes.pop(name, None)
+                self._nodes[name] = node(seen, self.others.taken(name), self.view)
         return self._nodes
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, as `by_name` has them."""
         return tuple(self.by_name.values())
+
+    def _convert_again(self, name: str) -> None:
+        """Marks a node that could not be converted."""
+        if name in self._seen:
+            self._stale[name] = None
 
     def _taken(self, names: Iterable[str]) -> bool:
         """Marks nodes whose use has changed; pods may be seen before their nodes."""

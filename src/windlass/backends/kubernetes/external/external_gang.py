@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import PODS
 from windlass.backends.members import MemberTracker
 from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone
 from windlass.core.model.job import Job
@@ -189,6 +191,12 @@ class ExternalGang:
         if self.allocation is None:
             return self.cancelled or bool(self._not_waiting)
         return self.allocation.stopping or bool(self.allocation.failed)
+
+    @property
+    def reference(self) -> ObjectReference:
+        """Its first pod, as the object that its faults are reported on."""
+        about = self.pods[0].metadata
+        return ObjectReference(PODS, about.namespace, about.name, about.uid)
 
     @property
     def state(self) -> JobState:

@@ -100,10 +100,16 @@ class ExternalGangs:
         """Resolves the names in waiting gangs again, and reports jobs that have changed."""
         for gang in self._index:
             if gang.allocation is None and gang.gathered is not None and changed.concern(gang.member.namespace):
-                job = fitted_job(gang.gathered, self._callbacks.around(gang.member.namespace))
-                if job != gang.job:
-                    gang.job = job
-                    self._callbacks.inject(JobChanged(gang.id, job))
+                self._resolve(gang)
+
+    def _resolve(self, gang: ExternalGang) -> None:
+        if gang.allocation is not None or gang.gathered is None:
+            return
+        with self._callbacks.faults.contain(gang.reference, "resolve", partial(self._resolve, gang)):
+            job = fitted_job(gang.gathered, self._callbacks.around(gang.member.namespace))
+            if job != gang.job:
+                gang.job = job
+                self._callbacks.inject(JobChanged(gang.id, job))
 
     def say(self, job_id: str, sentence: str) -> bool:
         """Sets the reason for which a gang waits. Returns False if it is no external gang."""
@@ -126,29 +132,36 @@ class ExternalGangs:
         recovering = GangRecovery(
             self._groups, self._callbacks.around, self._callbacks.is_usable, self._callbacks.now()
         )
-        for gang in recovering.placed():
-            self._admit(gang)
+        contain = self._callbacks.faults.contain
+        for group in list(self._groups):
+            with contain(group.reference, "recover", partial(self._groups.touch, group.member)):
+                for gang in recovering.placed(group):
+                    self._admit(gang)
         self._deletion.delete(pod for pod in recovering.to_unwind if not pod.metadata.deletion_timestamp)
         for group in list(self._groups):
-            for waiting in () if group.is_unwound else self._gathering.gather(group):
-                waiting.status = recovering.queued(waiting)
-                self._admit(waiting)
+            with contain(group.reference, "gather", partial(self._groups.touch, group.member)):
+                for waiting in () if group.is_unwound else self._gathering.gather(group):
+                    waiting.status = recovering.queued(waiting)
+                    self._admit(waiting)
         for gang in sorted(self._index, key=lambda gang: (gang.status.queued_at or 0, gang.id)):
             gang.number = self._callbacks.allocate_number()
         return [gang.state for gang in self._index]
 
     def process_changed(self) -> None:
         """Reports what has happened since the last call."""
+        contain = self._callbacks.faults.contain
         for group in self._groups.changed():
-            for gang in self._gathering.new_gangs(group):
-                gang.number = self._callbacks.allocate_number()
-                self._admit(gang)
-                self._callbacks.inject(JobArrived(gang.id, gang.number, gang.job))
-            self._group_status.mark(group.member)
+            with contain(group.reference, "gather", partial(self._groups.touch, group.member)):
+                for gang in self._gathering.new_gangs(group):
+                    gang.number = self._callbacks.allocate_number()
+                    self._admit(gang)
+                    self._callbacks.inject(JobArrived(gang.id, gang.number, gang.job))
+                self._group_status.mark(group.member)
         changed, self._changed = self._changed, {}
         for gang in changed.values():
             if self._index.get(gang.id) is gang:
-                self.control.process(gang)
+                with contain(gang.reference, "run", partial(self._mark, gang)):
+                    self.control.process(gang)
 
     def commit(self, state: JobState) -> None:
         """Stores the controller's state of a gang; a gang that has ended is forgotten."""
@@ -157,9 +170,10 @@ class ExternalGangs:
             return
         gang.status = state.status
         if state.status.phase in TERMINAL:
-            self._changed.pop(gang.id, None)
-            self._gathering.forget(gang)
-            self._callbacks.wake()
+            with self._callbacks.faults.contain(gang.reference, "forget", partial(self.commit, state)):
+                self._changed.pop(gang.id, None)
+                self._gathering.forget(gang)
+                self._callbacks.wake()
 
     def _admit(self, gang: ExternalGang) -> None:
         self._index.add(gang)

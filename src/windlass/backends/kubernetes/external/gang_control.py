@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
+from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.external.external_binder import ExternalBinder
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, nodes_of, placement_of
@@ -42,6 +43,7 @@ class BackendCallbacks:
     """Returns the lookups for a pod of this namespace."""
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
+    faults: ObjectFaults
 
 
 class ExternalGangControl:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.client.resources import PODS, Resource
 from windlass.backends.kubernetes.external.dialects import RESOURCES
 from windlass.backends.kubernetes.external.external_gang import waits
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership
@@ -39,6 +40,15 @@ class Group:
     """Number of times in a row that a gang of it could not be bound."""
     not_before: int = 0
     """Time in ms before which its pods are not gathered again after such a failure."""
+
+    @property
+    def reference(self) -> ObjectReference:
+        """The object that describes it, or one of its pods: its faults are reported there."""
+        resource = RESOURCES.get(self.member.dialect)
+        if resource is not None:
+            return ObjectReference(resource, self.member.namespace, self.member.name, "")
+        about = next(iter(self.pods.values())).metadata
+        return ObjectReference(PODS, about.namespace, about.name, about.uid)
 
     @property
     def is_unwound(self) -> bool:

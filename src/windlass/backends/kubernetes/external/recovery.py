@@ -23,7 +23,7 @@ from windlass.jobs.kubernetes.status.status_times import milliseconds
 class GangRecovery:
     """External gangs of an earlier controller, read from the pods of their groups.
 
-    `to_unwind` holds, once `placed` is exhausted, the pods of gangs that can no longer become whole.
+    `to_unwind` holds, once `placed` is exhausted for every group, the pods of gangs that can no longer become whole.
     """
 
     def __init__(
@@ -31,20 +31,20 @@ class GangRecovery:
     ) -> None:
         self._groups, self._around, self._usable, self._now = groups, around, usable, now
         self.to_unwind: list[Pod] = []
+        self._taken: set[str] = set()
+        """Ids of the gangs so far."""
 
-    def placed(self) -> Iterator[ExternalGang]:
-        """Yields gangs that run, or of which some pods are bound and all others can be."""
-        taken: set[str] = set()
-        for group in self._groups:
-            for each in find_bound_gangs(group.pods, self._usable):
-                if not each.possible:
-                    bound = [pod for pod in each.pods.values() if pod.spec.node_name]
-                    group.unwinding.update(pod.metadata.uid for pod in bound)
-                    self.to_unwind += bound
-                    continue
-                gang = self._gang(group, each, taken)
-                taken.add(gang.id)
-                yield gang
+    def placed(self, group: Group) -> Iterator[ExternalGang]:
+        """Yields gangs of a group that run, or of which some pods are bound and all others can be."""
+        for each in find_bound_gangs(group.pods, self._usable):
+            if not each.possible:
+                bound = [pod for pod in each.pods.values() if pod.spec.node_name]
+                group.unwinding.update(pod.metadata.uid for pod in bound)
+                self.to_unwind += bound
+                continue
+            gang = self._gang(group, each, self._taken)
+            self._taken.add(gang.id)
+            yield gang
 
     def queued(self, gang: ExternalGang) -> Status:
         """Returns the status of a gang that waits: it keeps its age."""

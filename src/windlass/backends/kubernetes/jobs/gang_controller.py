@@ -6,6 +6,7 @@ Changed gangs are marked; `run_control.RunControl.process_due` acts on them.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -36,15 +37,17 @@ class GangController:
 
     def adopt(self, gang: Gang) -> None:
         """Takes over the run of one gang, if it has one."""
-        if gang.stored is not None and not gang.status.is_gone:
-            gang.run = self._recovered(gang)
-        self._changed.mark(gang)
+        with self._parts.monitor.faults.contain(gang.reference, "recover", partial(self.adopt, gang)):
+            if gang.stored is not None and not gang.status.is_gone and gang.run is None:
+                gang.run = self._recovered(gang)
+            self._changed.mark(gang)
 
     def see_dead_nodes(self, nodes: Collection[str]) -> None:
         """Records that nothing can run on these nodes any more."""
         for gang in self._store if nodes else ():
             if gang.run is not None and any(slot.node in nodes for slot in gang.run.slots):
-                self._parts.gang_pods.see_all(gang, gang.run)
+                with self._parts.monitor.faults.contain(gang.reference, "follow", partial(self._changed.mark, gang)):
+                    self._parts.gang_pods.see_all(gang, gang.run)
                 self._changed.mark(gang)
 
     def see_launcher(self, gang: Gang) -> None:

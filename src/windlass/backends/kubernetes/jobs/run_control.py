@@ -89,11 +89,12 @@ class RunControl:
         for gang in self.changed.take(now):
             if self.store.get(gang.id) is not gang:  # its object is gone, and another one may have its name
                 continue
-            if gang.run is None:
-                self.standby.prepare(gang)
-                self.report(gang)
-            else:
-                self.process(gang, gang.run, now)
+            with self.parts.monitor.faults.contain(gang.reference, "run", partial(self.changed.mark, gang)):
+                if gang.run is None:
+                    self.standby.prepare(gang)
+                    self.report(gang)
+                else:
+                    self.process(gang, gang.run, now)
 
     def process(self, gang: Gang, run: Run, now: int) -> None:
         """Acts on the pods that have changed, and reports the events that follow."""

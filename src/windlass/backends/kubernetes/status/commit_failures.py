@@ -1,8 +1,9 @@
 """Separates failed writes of single jobs from failures of the whole API server.
 
 A webhook or policy that refuses one object, an internal error for it, or a webhook that is too slow, concerns that job:
-it is deferred, and all others continue. A server that does not answer concerns every job: the turn is repeated. A write
-without an answer can be either; a read that no webhook takes part in tells which.
+it is deferred, and all others continue. So is a job whose write raises an error that nothing foresees. A server that
+does not answer concerns every job: the turn is repeated. A write without an answer can be either; a read that no
+webhook takes part in tells which.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from windlass.backends.kubernetes.client.api_errors import INTERNAL_ERROR, ApiError, NotLeader, Outcome
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import NODES, path
+from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.port import BackendError
 
 _PROBE_TIMEOUT_S = 2.0
@@ -25,13 +27,18 @@ async def failures_of_jobs(
     Raises the first error that concerns every job.
     """
     errors = {job_id: error for job_id, error in outcomes if error is not None}
-    unanswered = [error for error in errors.values() if not _is_answer(error)]
-    for error in unanswered:
-        if not isinstance(error, BackendError) or isinstance(error, NotLeader) or _is_unauthorized(error):
+    unanswered = [error for error in errors.values() if isinstance(error, BackendError) and not _is_answer(error)]
+    for error in errors.values():
+        if isinstance(error, NotLeader | DeposedError) or not isinstance(error, Exception) or _is_unauthorized(error):
             raise error
     if unanswered and not await _is_answering(connection):
         raise unanswered[0]
-    return {job_id: str(error) for job_id, error in errors.items()}
+    return {job_id: _text_of(error) for job_id, error in errors.items()}
+
+
+def _text_of(error: BaseException) -> str:
+    """Returns the reason for people; the class of an error that no part of the backend foresees tells more."""
+    return str(error) if isinstance(error, BackendError) else f"{type(error).__name__}: {error}"
 
 
 async def _is_answering(connection: Connection) -> bool:

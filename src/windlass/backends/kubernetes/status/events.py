@@ -22,8 +22,13 @@ _MAX_DELAY_S = 0.5
 """Seconds that an Event may wait while gangs are being started."""
 _MAX_NOTE_BYTES = 1_024
 """Maximum length of a note in bytes, set by the API."""
-RECOVERED, NOT_WRITTEN = "Recovered", "StateNotWritten"
-_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED, NOT_WRITTEN)
+_MAX_NAME_CHARS = 236
+"""Characters of an object's name in the name of its Event, which has at most 253."""
+RECOVERED, NOT_WRITTEN, OBJECT_FAULT = "Recovered", "StateNotWritten", "ObjectFault"
+_BAD = (
+    *("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp"),
+    *(RECOVERED, NOT_WRITTEN, OBJECT_FAULT),
+)
 REPORTER = "windlass.dev/operator"
 
 
@@ -72,6 +77,8 @@ class EventRecorder:
                     self._on_trouble(f"an event of {news.about.job_id} could not be recorded: {error}")
             except BackendError:
                 continue  # the API server is not reachable now
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this event's
+                self._on_trouble(f"an event of {news.about.job_id} could not be made: {type(error).__name__}: {error}")
 
 
 def event(news: EventRecord) -> dict[str, object]:
@@ -88,7 +95,10 @@ def event(news: EventRecord) -> dict[str, object]:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{reference.name}.{uuid.uuid4().hex[:16]}", "namespace": reference.namespace},
+        "metadata": {
+            "name": f"{reference.name[:_MAX_NAME_CHARS]}.{uuid.uuid4().hex[:16]}",
+            "namespace": reference.namespace or "default",  # as the API requires for objects of no namespace
+        },
         "eventTime": at,
         "reportingController": REPORTER,
         "reportingInstance": "windlass",
