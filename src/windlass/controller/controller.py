@@ -6,7 +6,7 @@ A turn reads no clock and does no I/O, so that a simulator and a cluster run the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from windlass.backends.port import (
     Recovery,
 )
 from windlass.controller.dependencies import Dependencies
+from windlass.controller.job_faults import JobBackendEvent, JobFaults, Report, find_unschedulable, job_of
 from windlass.controller.job_ledger import JobLedger
 from windlass.controller.job_timers import JobTimers, earliest
 from windlass.controller.node_losses import UnreachableNodes, closings_of, losses_of, nodes_of
@@ -54,10 +55,18 @@ class Controller:
     """All jobs that have not ended, the ledger of their nodes, and the last plan.
 
     `finished` looks up a job that the controller has forgotten, for dependencies on it. `refuses`: a job that could
-    never run on the present nodes fails at once; otherwise it waits, because nodes may be added.
+    never run on the present nodes fails at once; otherwise it waits, because nodes may be added. `report_fault`
+    receives jobs that made a turn raise and were set aside; None: the error ends the turn.
     """
 
-    def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None], *, refuses: bool = True) -> None:
+    def __init__(
+        self,
+        recovery: Recovery,
+        finished: Callable[[str], JobState | None],
+        *,
+        refuses: bool = True,
+        report_fault: Report | None = None,
+    ) -> None:
         self._refuses = refuses
         cluster = recovery.cluster
         self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
@@ -72,6 +81,7 @@ class Controller:
         self._dependencies = Dependencies(self.states)
         self._timers = JobTimers(self.states)
         self._gangs = JobLedger(self.ledger)
+        self._faults = JobFaults(report_fault)
         self._unreachable = UnreachableNodes()
         self._turn = Turn()
 
@@ -80,7 +90,9 @@ class Controller:
     def take_over(self, now: int) -> Changes:
         """The first turn on a backend: files every job, and repeats commands that may not have been performed."""
         self._turn = Turn()
-        self._file(self.states.values())
+        for state in self.states.values():
+            with self._faults.contain(state.id, now):
+                self._file([state])
         self.ledger.accrue_usage(now)
         self._unreachable.observe(self.ledger.snapshot().table.nodes, now)
         self._resume(list(self.states.values()), now)
@@ -100,10 +112,16 @@ class Controller:
                     event.nodes, event.queues, event.topology, event.policy, event.reservations
                 )
         for number, event in enumerate(events):
-            self._handle(event, lost.get(number, ()), now)
-        # 2. timers
+            if isinstance(event, ClusterChanged):
+                self._lose_nodes(lost[number], now)
+                continue
+            with self._faults.contain(job_of(event), now, [event]):
+                self._handle(event, now)
+        # 2. timers, and jobs that were set aside
         for job_id in self._timers.take_due(now):
-            self._apply(job_id, Timer(), now)
+            with self._faults.contain(job_id, now):
+                self._apply(job_id, Timer(), now)
+        self._repeat_failed(now)
         if self._unreachable.due is not None and self._unreachable.due <= now:
             self._lose_unreachable_nodes(now)
         # 3. a new plan
@@ -114,7 +132,7 @@ class Controller:
         """Time in ms of the next turn that is needed even without events."""
         if self.plan.version != self.ledger.version:
             return self.plan.now
-        return earliest(self._timers.next_due(), self.plan.due, self._unreachable.due)
+        return earliest(self._timers.next_due(), self.plan.due, self._unreachable.due, self._faults.next_due())
 
     def set_uncommitted(self, jobs: Collection[str], latest: Callable[[str], JobState | None]) -> None:
         """Excludes these jobs from admission, and no others: their last states could not be committed.
@@ -134,8 +152,8 @@ class Controller:
 
     # --- one turn ----------------------------------------------------------------------------------
 
-    def _handle(self, event: BackendEvent, lost: Sequence[str], now: int) -> None:
-        """Applies one event. `lost`: the nodes that it declares lost."""
+    def _handle(self, event: JobBackendEvent, now: int) -> None:
+        """Applies one event of a job."""
         match event:
             case JobEvent(job_id, inner):
                 self._apply(job_id, self._unreachable.blame(self.states.get(job_id), inner, now), now)
@@ -160,8 +178,15 @@ class Controller:
                     self._keep(after, "Changed", before, now)
                     self._timers.set(after)
                     self._gangs.update(after)
-            case ClusterChanged():
-                self._lose_nodes(lost, now)
+
+    def _repeat_failed(self, now: int) -> None:
+        """Repeats the events of jobs that were set aside, and lets them take part in the plan again."""
+        for job_id, events in self._faults.take_due(now):
+            with self._faults.contain(job_id, now, events):
+                if (state := self.states.get(job_id)) is not None:
+                    self._file([state])
+                for event in events:
+                    self._handle(event, now)
 
     def _file(self, states: Iterable[JobState]) -> None:
         """Sets the timers of recovered jobs and books their nodes."""
@@ -174,10 +199,11 @@ class Controller:
         living = {node.name for node in self.ledger.snapshot().table.nodes if not node.lost}
         lost = {node for state in states for node in nodes_of(state)} - living
         for state in states:
-            self._enter(state, now)
-            for event in losses_of(state, lost):
-                self._apply(state.id, event, now)
-            self._report_closed_nodes(state.id, now)
+            with self._faults.contain(state.id, now):
+                self._enter(state, now)
+                for event in losses_of(state, lost):
+                    self._apply(state.id, event, now)
+                self._report_closed_nodes(state.id, now)
         self._lose_unreachable_nodes(now)
         commanded = {command.job_id for command in self._turn.commands}
         for state in states:
@@ -197,9 +223,10 @@ class Controller:
         """Reports lost nodes to the gangs on them, and closed nodes to gangs that were to restart there."""
         nodes = frozenset(lost)
         for state in [state for state in self.states.values() if state.status.phase in HOLDING]:
-            for event in losses_of(state, nodes):
-                self._apply(state.id, event, now)
-            self._report_closed_nodes(state.id, now)
+            with self._faults.contain(state.id, now):
+                for event in losses_of(state, nodes):
+                    self._apply(state.id, event, now)
+                self._report_closed_nodes(state.id, now)
         self._lose_unreachable_nodes(now)
 
     def _lose_unreachable_nodes(self, now: int) -> None:
@@ -209,7 +236,8 @@ class Controller:
             return self.ledger.snapshot().queues.get(name)
 
         for job_id, event in self._unreachable.find_lost(self.states.values(), queue_of, now):
-            self._apply(job_id, event, now)
+            with self._faults.contain(job_id, now):
+                self._apply(job_id, event, now)
 
     def _report_closed_nodes(self, job_id: str, now: int) -> None:
         """Reports closed nodes to a gang that is to restart there."""
@@ -238,20 +266,38 @@ class Controller:
         at_once = True
         while at_once:
             self._gangs.update_late(self.states)
-            snapshot = self.ledger.snapshot()
-            self.plan = schedule(snapshot, now)
-            self.decision = PlanRecord(snapshot, self.plan)
-            for preemption in self.plan.preemptions:
-                self._apply(preemption.job_id, Preempt(_describe_preemption(preemption)), now)
-            for resize in self.plan.resizes:
-                self._apply(resize.job_id, Resized(resize.placement, resize.reason), now)
-            for admission in self.plan.admissions:
-                self._apply(admission.job_id, Admit(admission.placement), now)
+            self.decision = self._make_plan(now)
+            self.plan = self.decision.plan
+            for job_id, event in _decisions(self.plan):
+                self._decide_for(job_id, event, now)
             at_once = any(self.states[p.job_id].status.phase is Phase.QUEUED for p in self.plan.preemptions)
             # a gang that waits out its backoff has no processes: the nodes that it gave up are free now
             at_once |= any(self.states[r.job_id].status.placement == r.placement for r in self.plan.resizes)
         # the ledger has the admitted gangs by now: the verdicts hold for this version
         self.plan = replace(self.plan, version=self.ledger.version)
+
+    def _make_plan(self, now: int) -> PlanRecord:
+        """Plans. Waiting gangs that make the scheduler raise are left out; without any, the error is raised."""
+        snapshot = self.ledger.snapshot()
+        try:
+            return PlanRecord(snapshot, schedule(snapshot, now))
+        except Exception:
+            faulty = find_unschedulable(snapshot, now)
+            if not faulty:
+                raise
+            for job_id, error in faulty.items():
+                self._faults.add(job_id, now, error)
+                self.ledger.remove_pending(job_id)
+        snapshot = self.ledger.snapshot()
+        return PlanRecord(snapshot, schedule(snapshot, now))
+
+    def _decide_for(self, job_id: str, event: Event, now: int) -> None:
+        """Applies a decision of the plan. A gang that cannot take it leaves the plan for a while."""
+        try:
+            self._apply(job_id, event, now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this gang's
+            self._faults.add(job_id, now, error)
+            self.ledger.remove_pending(job_id)
 
     def _apply(self, job_id: str, event: Event, now: int) -> None:
         """Applies one event, and those that follow from it for dependent jobs."""
@@ -278,6 +324,16 @@ class Controller:
         self._timers.set(state, before)
         self._gangs.update(state, before)
         self._turn.add_state(state, before, cause, now)
+
+
+def _decisions(plan: Plan) -> Iterator[tuple[str, Event]]:
+    """Yields the decisions of a plan as events, in the order in which they are applied."""
+    for preemption in plan.preemptions:
+        yield preemption.job_id, Preempt(_describe_preemption(preemption))
+    for resize in plan.resizes:
+        yield resize.job_id, Resized(resize.placement, resize.reason)
+    for admission in plan.admissions:
+        yield admission.job_id, Admit(admission.placement)
 
 
 def _describe_preemption(preemption: Preemption) -> str:

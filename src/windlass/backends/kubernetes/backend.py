@@ -40,7 +40,7 @@ from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.events import OBJECT_FAULT, EventRecord, EventRecorder
+from windlass.backends.kubernetes.status.events import OBJECT_FAULT, STATE_REPLACED, EventRecord, EventRecorder
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
@@ -111,6 +111,7 @@ class KubernetesBackend:
             lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
         )
         self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds, self._adopt)
+        self.job_reader.on_foreign_state = self._replace_state
         self._gang_pods = GangPods(
             self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout
         )
@@ -249,6 +250,14 @@ class KubernetesBackend:
             if gang is not None and self._leads:
                 self.gangs.see_launcher(gang)
 
+    def report_job_fault(self, job_id: str, error: Exception) -> None:
+        """Reports a job that made a turn of the controller raise and was set aside for a while."""
+        gang = self.external.get(job_id) or self.jobs.get(job_id)
+        if gang is not None:
+            self.faults.note(
+                gang.reference, f"is left out of the plan for a while: {type(error).__name__}: {error}"[:300]
+            )
+
     def wake(self) -> None:
         """Makes `wait` return."""
         self._woken = True
@@ -276,6 +285,12 @@ class KubernetesBackend:
         self.on_trouble(f"{about.resource.kind} {about.namespace}/{about.name} {sentence}")
         if self._leads:
             self._events.record(EventRecord(about, OBJECT_FAULT, "Read", sentence, self.now()))
+
+    def _replace_state(self, gang: Gang) -> None:
+        """Writes the state of a gang again, which another writer has changed in its object."""
+        if gang.stored is not None:  # else the first commit writes it
+            self.faults.note(gang.reference, STATE_REPLACED)
+            self.changed.mark(gang)
 
     def _process_changes(self) -> None:
         settled = self.monitor.take(self.now())

@@ -22,7 +22,6 @@ from windlass.backends.kubernetes.client.resources import PODS, Resource
 from windlass.backends.kubernetes.cluster.other_operators import find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
@@ -97,7 +96,7 @@ async def _run_whole_term(context: ReplicaContext, election: Election) -> bool:
     unforeseen = False
     try:
         await _run_term(context, election)
-    except* (LostError, DeposedError) as reasons:
+    except* LostError as reasons:
         context.say(f"no longer the leader: {_first(reasons)}")
     except* Exception as reasons:
         error = _first(reasons)
@@ -105,8 +104,8 @@ async def _run_whole_term(context: ReplicaContext, election: Election) -> bool:
             raise
         unforeseen = True
         context.metrics.unforeseen_ends += 1
-        context.say(f"steps down after an error that nothing foresees: {type(error).__name__}: {error}")
-        context.say(_place_of(error))
+        text = f"{type(error).__name__}: {error}, at {_place_of(error)}"
+        context.say(f"no longer the leader, after an error that nothing foresees: {text}")
     return unforeseen
 
 
@@ -117,7 +116,7 @@ def _place_of(error: BaseException) -> str:
 
 
 async def _run_term(context: ReplicaContext, election: Election) -> None:
-    """One leadership term: follow until elected, then lead until the lease is lost. Raises LostError, DeposedError."""
+    """One leadership term: follow until elected, then lead until the lease is lost. Raises LostError."""
     fenced = Connection(context.access, may_write=election.may_lead, counters=context.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
         settings = await with_operator_image(context.settings, connection, context.lease.namespace)
@@ -189,7 +188,7 @@ async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None
 
 async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
     recovery = backend.recover()
-    controller = Controller(recovery, backend.finished, refuses=False)
+    controller = Controller(recovery, backend.finished, refuses=False, report_fault=backend.report_job_fault)
     observers = context.endpoints.lead(controller, backend, recovery.states)
     context.say(f"leading, with {len(controller.states)} jobs and {len(controller.snapshot().table.nodes)} nodes")
 

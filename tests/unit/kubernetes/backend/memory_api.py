@@ -18,7 +18,6 @@ from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.client.object_cache import ObjectRevision
 from windlass.backends.kubernetes.client.resources import PODS, Resource, named
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.controller import loop
 from windlass.controller.controller import Controller
 from windlass.jobs.kubernetes.labels import GENERATION
@@ -247,7 +246,7 @@ class FaultyConnection:
 
 
 class Leader:
-    """One leadership term. `run` returns when the leader is killed or deposed, or when the job has ended."""
+    """One leadership term. `run` returns when the leader is killed, or when the job has ended."""
 
     def __init__(self, api: MemoryApi, faults: Mapping[int, Fault]) -> None:
         self.api = api
@@ -282,8 +281,7 @@ class Leader:
             await asyncio.gather(*tasks, return_exceptions=True)
             await backend.close()
         for task in done:
-            if not isinstance(task.exception(), DeposedError):
-                task.result()
+            task.result()
 
     async def _lead(self, backend: KubernetesBackend) -> None:
         controller = Controller(backend.recover(), backend.finished, refuses=False)

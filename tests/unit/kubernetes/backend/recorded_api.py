@@ -29,6 +29,8 @@ class RecordedApi:
         self.deleted: list[str] = []
         self.events: list[dict[str, Any]] = []
         """Events with the reason ObjectFault."""
+        self.statuses: dict[str, dict[str, Any]] = {}
+        """By name of an object: its status."""
         self.versions = 100
         self.counters = SimpleNamespace(bindings=SimpleNamespace(observe=lambda _seconds: None))
 
@@ -48,7 +50,9 @@ class RecordedApi:
 
     async def patch(self, _resource: object, namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
         about = {"namespace": namespace, "name": name, **body["metadata"], **self._version()}
-        return {"metadata": about, "status": body["status"]}
+        before = self.statuses.get(name, {})
+        self.statuses[name] = {**before, **body["status"]}
+        return {"metadata": about, "status": self.statuses[name]}
 
     async def delete(self, _resource: object, _namespace: str, name: str, **_: Any) -> None:
         self.deleted.append(name)
@@ -97,7 +101,10 @@ class Cluster:
         self.backend.pods.apply(self.backend.pods.fresh.remove(revision))
 
     async def lead(self) -> None:
-        self.controller = Controller(self.backend.recover(), self.backend.finished, refuses=False)
+        backend = self.backend
+        self.controller = Controller(
+            backend.recover(), backend.finished, refuses=False, report_fault=backend.report_job_fault
+        )
         changes = self.controller.take_over(self.now)
         await self.backend.commit(changes)
         self.backend.perform(changes.commands)

@@ -18,7 +18,6 @@ from windlass.backends.kubernetes.jobs.job_reports import CANCEL, JobReports
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.status.refusals import Refusal
-from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
@@ -113,11 +112,40 @@ def test_a_job_that_has_ended_is_not_started_again() -> None:
     assert gang.state.status.phase is Phase.SUCCEEDED
 
 
-def test_a_state_written_after_the_recovery_ends_the_leadership_term() -> None:
+def test_a_job_whose_kind_is_served_only_since_the_term_began_is_taken_over_with_its_state() -> None:
     case = ReaderCase()
     case.reader.recover()
-    with pytest.raises(DeposedError, match="not known when this term began"):
-        case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
+    case.reader.update(TRAINING, with_state(training(), RUNNING))
+    (gang,) = case.adopted
+    assert (gang.state.status, case.take_events()) == (RUNNING, [])
+
+
+FOREIGN = [
+    {},
+    None,
+    "garbage",
+    {"revision": "?"},
+    {"revision": 2**62},
+    stored_state.to_patch(Stored(7, 9, Status(phase=Phase.SUCCEEDED))),
+    stored_state.to_patch(Stored(5, 3, Status(phase=Phase.SUCCEEDED))),
+]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=str)
+def test_a_state_that_another_writer_puts_into_the_object_of_a_job_changes_nothing_and_is_reported(
+    foreign: Any,
+) -> None:
+    case = ReaderCase()
+    replaced: list[Gang] = []
+    case.reader.on_foreign_state = replaced.append
+    case.reader.update(TRAINING, with_state(training(), RUNNING))
+    case.reader.recover()
+    (gang,) = case.store
+    case.reader.update(TRAINING, {**training(version=2), "status": {stored_state.FIELD: foreign}})
+    assert replaced == [gang]
+    assert (gang.state.status, gang.state.number, case.take_events()) == (RUNNING, 5, [])
+    case.reader.update(TRAINING, with_state(training(version=3), RUNNING))
+    assert replaced == [gang], "the state is as it was written"
 
 
 RUNNING = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Placement({"worker": ("a", "b")}))
@@ -185,12 +213,17 @@ def test_a_gang_that_no_leader_can_read_is_adopted_once_its_spec_is_repaired() -
     assert case.take_events() == []
 
 
-def test_a_state_that_another_controller_writes_meanwhile_still_ends_the_term() -> None:
+@pytest.mark.parametrize("foreign", FOREIGN, ids=str)
+def test_a_job_that_was_put_aside_continues_with_its_own_state_whatever_was_written_meanwhile(foreign: Any) -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(nodes=-1), RUNNING))
     case.reader.recover()
-    with pytest.raises(DeposedError, match="not known when this term began"):
-        case.reader.update(TRAINING, with_state(training(version=2, generation=2), replace(RUNNING, generation=2)))
+    written = {"status": {stored_state.FIELD: foreign}}
+    case.reader.update(TRAINING, {**training(version=2, generation=1, nodes=-1), **written})
+    case.reader.update(TRAINING, {**training(version=3, generation=2), **written})
+    (gang,) = case.adopted
+    assert (gang.state.status, gang.state.number) == (RUNNING, 5)
+    assert not gang.takes_known_state(), "the next write replaces it"
 
 
 def test_a_job_with_a_state_stays_ours_although_another_operator_was_installed() -> None:

@@ -22,7 +22,10 @@ from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.watches import contained
-from windlass.controller import loop
+from windlass.controller import controller as controller_module
+from windlass.controller import job_faults, loop
+from windlass.controller.job_ledger import JobLedger
+from windlass.core.lifecycle import state_machine
 
 GANG, SIZE = "windlass.dev/gang", "windlass.dev/gang-size"
 NUMBERS = [
@@ -227,3 +230,46 @@ def test_a_cancellation_is_not_contained() -> None:
     ):
         raise asyncio.CancelledError
     assert len(faults) == 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "is_odd"),
+    [
+        (controller_module, "schedule", lambda snapshot, _now: any("odd" in gang.id for gang in snapshot.pending)),
+        (state_machine, "step", lambda state, *_: "odd" in state.id),
+        (JobLedger, "update", lambda _self, state, *_: "odd" in state.id),
+        (controller_module, "create_state", lambda job_id, *_: "odd" in job_id),
+    ],
+    ids=["scheduling", "lifecycle", "ledger", "arrival"],
+)
+def test_a_job_that_makes_a_turn_raise_is_set_aside_and_takes_part_again_later(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_odd: Callable[..., bool]
+) -> None:
+    broken = break_for(monkeypatch, owner, name, is_odd)
+    if name == "schedule":
+        monkeypatch.setattr(job_faults, "schedule", getattr(owner, name))
+
+    async def story(on: Cluster) -> None:
+        on.put_pod("odd", 1, scheduler="windlass")
+        on.put_pod("healthy", 1, scheduler="windlass")
+        await on.run()
+        assert on.api.bound == {"healthy": "n1"}
+        assert on.backend.faults.counts["Pod"] >= 1
+        broken.clear()
+        await pass_time(on, 10)
+        assert on.api.bound == {"healthy": "n1", "odd": "n1"}
+
+    play(story)
+
+
+def test_an_error_that_no_job_causes_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise Broken
+
+    async def story(on: Cluster) -> None:
+        monkeypatch.setattr(controller_module, "schedule", fail)
+        on.put_pod("healthy", 1, scheduler="windlass")
+        with pytest.raises(Broken):
+            await on.run()
+
+    play(story)

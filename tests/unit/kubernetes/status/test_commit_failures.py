@@ -11,7 +11,6 @@ import pytest
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
-from windlass.backends.kubernetes.status.state_writes import DeposedError
 
 DENIED = ApiError(403, "Forbidden", "admission webhook says no")
 BROKEN = ApiError(500, "InternalError", "failed calling webhook")
@@ -69,7 +68,7 @@ def test_a_write_without_an_answer_fails_its_own_job_if_the_server_answers_a_rea
     assert within <= 2
 
 
-@pytest.mark.parametrize("error", [ApiError(401), NotLeader("lost the lease"), DeposedError("another")], ids=str)
+@pytest.mark.parametrize("error", [ApiError(401), NotLeader("lost the lease")], ids=str)
 def test_a_controller_that_may_not_write_commits_nothing(error: Exception) -> None:
     with pytest.raises(type(error)):
         failures([("a", None), ("b", error)], Server())

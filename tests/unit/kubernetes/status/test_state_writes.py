@@ -1,22 +1,22 @@
-"""States are written conditionally into their objects, and never over a state of another controller."""
+"""States are written conditionally into their objects; a state of another writer there is replaced."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import reference_to
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
-from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, to_patch
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, read, to_patch
 from windlass.backends.kubernetes.status import state_writes
-from windlass.backends.kubernetes.status.state_writes import DeposedError
-from windlass.core.model.status import JobState, Phase, Status
+from windlass.core.model.status import JobState, Phase, Placement, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
@@ -69,9 +69,9 @@ def gang_of(server: Server) -> Gang:
     return Gang(reference_to(TRAINING, server.object), parsed, parsed.job, 7, version=ObjectVersion(1))
 
 
-def write(server: Server, gang: Gang, status: Status, **status_fields: Any) -> None:
+def write(server: Server, gang: Gang, status: Status, **status_fields: Any) -> bool:
     state = JobState(gang.id, gang.number, gang.job, status)
-    asyncio.run(state_writes.write_state(cast("Connection", server), gang, state, status_fields))
+    return asyncio.run(state_writes.write_state(cast("Connection", server), gang, state, status_fields))
 
 
 def test_a_state_is_written_once() -> None:
@@ -92,26 +92,77 @@ def test_a_change_by_another_writer_does_not_prevent_the_write() -> None:
     assert server.object["status"]["replicas"] == 3
 
 
+PLACED = Status(phase=Phase.RUNNING, generation=1, placement=Placement({"worker": ("n1",)}))
+FOREIGN = [
+    to_patch(Stored(7, 2, RUNNING)),
+    to_patch(Stored(7, 1, RUNNING)),
+    to_patch(Stored(99, 10**9, Status(placement=Placement({"worker": ("n9",)})))),
+    {"revision": "?"},
+    {"revision": 2**63 - 1},
+    {"state": "["},
+    {"placements": "{}", "number": 8},
+    {"number": None, "state": None},
+]
+
+
 @pytest.mark.parametrize("watched", [False, True], ids=["unseen", "seen by the watch"])
-def test_a_state_of_another_controller_is_never_overwritten(watched: bool) -> None:
+@pytest.mark.parametrize("foreign", FOREIGN, ids=str)
+@pytest.mark.parametrize("first", [QUEUED, PLACED], ids=["without a placement", "placed"])
+def test_a_state_of_another_writer_is_replaced(watched: bool, foreign: dict[str, Any], first: Status) -> None:
+    server = Server()
+    gang = gang_of(server)
+    write(server, gang, first)
+    server.change(**{FIELD: foreign})
+    if watched:
+        gang.learn(server.object)
+    last = replace(first, message="later")
+    assert write(server, gang, last)
+    found = read(server.object["status"][FIELD])
+    assert found is not None
+    assert (found.number, found.status) == (7, last)
+    assert gang.takes_known_state()
+    assert not write(server, gang, QUEUED), "it is replaced once"
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=str)
+def test_a_state_of_another_writer_is_replaced_also_where_the_job_does_not_change(foreign: dict[str, Any]) -> None:
+    server = Server()
+    gang = gang_of(server)
+    write(server, gang, PLACED)
+    server.change(**{FIELD: foreign})
+    gang.learn(server.object)
+    asyncio.run(state_writes.write_status(cast("Connection", server), gang, {"replicas": 1}))
+    found = read(server.object["status"][FIELD])
+    assert found is not None
+    assert (found.number, found.status, server.object["status"]["replicas"]) == (7, PLACED, 1)
+
+
+def test_a_state_that_stands_in_a_new_object_is_replaced_by_the_first_one() -> None:
+    server = Server()
+    gang = gang_of(server)
+    server.change(**{FIELD: to_patch(Stored(1, 5, PLACED))})
+    assert write(server, gang, QUEUED)
+    assert read(server.object["status"][FIELD]) == Stored(7, 1, QUEUED)
+
+
+def test_a_writer_that_changes_the_state_again_and_again_fails_the_write_of_this_job_only() -> None:
     server = Server()
     gang = gang_of(server)
     write(server, gang, QUEUED)
-    theirs = to_patch(Stored(7, 2, RUNNING))
-    server.change(**{FIELD: theirs})
-    if watched:
-        gang.learn(server.object)
-    with pytest.raises(DeposedError):
-        write(server, gang, Status(phase=Phase.RUNNING, generation=1))
-    assert server.object["status"][FIELD] == theirs
+    read_object = server.get
 
+    async def changes(*about: Any, within: float) -> dict[str, Any]:
+        if within < 0.01:
+            raise Unreachable("no answer in time")
+        found = await read_object(*about)
+        server.change(**{FIELD: {"revision": 5}})
+        await asyncio.sleep(0.5)
+        return found
 
-def test_a_changed_state_ends_the_leadership_term_as_well() -> None:
-    server = Server()
-    gang = gang_of(server)
-    server.change(**{FIELD: {"revision": "?"}})
-    with pytest.raises(DeposedError, match="not as this controller wrote it"):
-        write(server, gang, QUEUED)
+    server.get = changes  # type: ignore[method-assign, assignment]
+    server.change(replicas=1)
+    with pytest.raises(Unreachable):
+        write(server, gang, RUNNING)
 
 
 def test_an_attempt_whose_answer_was_lost_counts() -> None:

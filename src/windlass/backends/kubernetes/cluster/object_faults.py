@@ -58,6 +58,8 @@ class ObjectFaults:
         self.report: Callable[[ObjectReference, str], None] = lambda _about, _sentence: None
         """Called with an object and a sentence for its owner."""
         self._faults: dict[_Key, _ObjectFault] = {}
+        self._noted: dict[tuple[Resource, str, str], int] = {}
+        """Time of the last report of `note` on an object."""
         self._reports: deque[int] = deque(maxlen=_MAX_REPORTS)
         self.counts: Counter[str] = Counter()
         """Faults so far by kind of object."""
@@ -81,7 +83,14 @@ class ObjectFaults:
     def note(self, about: ObjectReference, sentence: str) -> None:
         """Counts and reports a fault that only a change of the object can end."""
         self.counts[about.resource.kind] += 1
-        self._tell(about, sentence)
+        key, now = (about.resource, about.namespace, about.name), self._now()
+        last = self._noted.pop(key, None)
+        is_due = last is None or now - last >= _REPORT_INTERVAL_MS
+        self._noted[key] = now if is_due or last is None else last
+        if len(self._noted) > _MAX_FAULTS:
+            del self._noted[next(iter(self._noted))]
+        if is_due:
+            self._tell(about, sentence)
 
     def retry_due(self, now: int) -> bool:
         """Repeats the work that is due. Returns whether there was any."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, version_of
+from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.run import Run
-from windlass.backends.kubernetes.gangs.stored_state import Stored, revision_of
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.status import JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
@@ -35,6 +36,8 @@ class ObjectVersion:
     """Generation of the object at `read`: it changes with the spec only."""
     gone: bool = False
     """The object is deleted: it cannot be written."""
+    committed: Any = None
+    """`status.windlass` as this controller has read or written it last: anything else there is another writer's."""
     unconfirmed_writes: list[Stored] = field(default_factory=list)
     """States whose write has failed, and may have been carried out all the same."""
     write_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -168,17 +171,29 @@ class Gang:
         return any(role.elastic for role in self.job.roles)
 
     def learn(self, manifest: Mapping[str, Any]) -> bool:
-        """Stores the object as it is now; returns False if a newer version is known, or if it is another object.
-
-        An object with a state that was not committed here is ignored: the next write to it must be a conflict.
-        """
+        """Stores the object as it is now; returns False if a newer version is known, or if it is another object."""
         if manifest["metadata"]["uid"] != self.reference.uid or version_of(manifest) <= self.version.known:
-            return False
-        if revision_of(manifest) > (self.stored.revision if self.stored else 0):
             return False
         self.version.known = version_of(manifest)
         spec = self.parsed.manifest.get("spec")  # the requested spec takes effect later, by `requested_spec`
         self.parsed = replace(self.parsed, manifest={**manifest, "spec": spec})
+        return True
+
+    def takes_known_state(self) -> bool:
+        """Takes the state in the known object if this controller has written it; returns False if another writer has.
+
+        A write whose answer was lost may have been carried out: its state is taken as the one committed last.
+        """
+        found = (self.parsed.manifest.get("status") or {}).get(FIELD)
+        if found == self.version.committed:
+            return True
+        try:
+            there = stored_state.read(found)
+        except UnreadableError:
+            return False
+        if there != self.stored and (there is None or there not in self.version.unconfirmed_writes):
+            return False
+        self.stored, self.version.committed = there, found
         return True
 
     def respecify(self, parsed: ParsedJob, job: Job) -> None:

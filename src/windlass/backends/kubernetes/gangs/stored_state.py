@@ -8,7 +8,6 @@ spec.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -22,7 +21,6 @@ from windlass.jobs.kubernetes.bounded_integers import (
     MAX_GANG_SIZE,
     MAX_JOB_NUMBER,
     MAX_TIME_MS,
-    parse_integer,
     require_integer,
 )
 
@@ -38,7 +36,7 @@ ANNOTATION = "windlass.dev/state"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """State of a job as it was last committed. `revision` counts commits: a writer with another one is outdated."""
+    """State of a job as it was last committed. `revision` counts commits."""
 
     number: int
     revision: int
@@ -135,10 +133,3 @@ def _with_placements(status: Status, placements: _Placements, placed: int) -> St
     if placements.revision != placed:
         raise UnreadableError(f"its placements are of revision {placements.revision}, its state has {placed}")
     return replace(status, placement=placements.placement, resize_to=placements.resize_to)
-
-
-def revision_of(manifest: Mapping[str, Any]) -> int:
-    """Returns the revision of an object's state; 0 if there is none that can be read."""
-    found = (manifest.get("status") or {}).get(FIELD)
-    revision = found.get("revision") if isinstance(found, Mapping) else None
-    return parse_integer(revision, 0, MAX_COUNT) or 0

@@ -15,7 +15,13 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
-from windlass.backends.kubernetes.status.events import NOT_WRITTEN, RECOVERED, EventRecord, EventRecorder
+from windlass.backends.kubernetes.status.events import (
+    NOT_WRITTEN,
+    RECOVERED,
+    STATE_REPLACED,
+    EventRecord,
+    EventRecorder,
+)
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
@@ -45,7 +51,7 @@ class JobCommits:
     async def write_all(self, states: Iterable[JobState], forgotten: Sequence[str]) -> Mapping[str, str]:
         """Writes states and deletes forgotten jobs. Returns the jobs whose write failed, each with the reason.
 
-        Raises DeposedError, and BackendError if nothing could be written.
+        Raises BackendError if nothing could be written.
         """
         own = [(gang, state) for state in states if (gang := self.runs.store.get(state.id)) is not None]
         jobs = [gang.id for gang, _ in own] + list(forgotten)
@@ -55,10 +61,12 @@ class JobCommits:
         return await failures_of_jobs(self.connection, list(zip(jobs, errors, strict=True)))
 
     async def write(self, gang: Gang, state: JobState) -> None:
-        """Writes a state and the rest of the status. Raises DeposedError, ApiError, Unreachable."""
+        """Writes a state and the rest of the status. Raises ApiError, Unreachable."""
         phase = state.status.phase
         async with self._slots:
-            await state_writes.write_state(self.connection, gang, state, status_of(gang, state.status, self.now()))
+            fields = status_of(gang, state.status, self.now())
+            if await state_writes.write_state(self.connection, gang, state, fields):
+                self.runs.parts.monitor.faults.note(gang.reference, STATE_REPLACED)
         if gang.notes.not_written:
             gang.notes.not_written, gang.notes.needs_write = "", True
         self.specs.apply_requested(gang)

@@ -19,7 +19,6 @@ from windlass.backends.kubernetes.gangs.stored_state import TRAINING, Stored
 from windlass.backends.kubernetes.jobs.job_reports import JobReports, has_cancel_annotation
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
-from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR, is_ours
@@ -28,6 +27,8 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 
 Manifest = Mapping[str, Any]
+_NOT_KNOWN = object()
+"""In place of a state that is in no object: whatever is there is another writer's."""
 _CONTINUES = "; the job continues unchanged"
 
 
@@ -56,6 +57,8 @@ class JobReader:
         """By uid: objects that are left to other operators."""
         self._states_aside: dict[str, Stored] = {}
         """By uid: states of objects that are no jobs at present: faulty ones, and those left to other operators."""
+        self.on_foreign_state: Callable[[Gang], None] = lambda _gang: None
+        """Called with a gang of which another writer has changed the state in the object."""
         self._leads = False
 
     def recover(self) -> list[JobState]:
@@ -123,6 +126,8 @@ class JobReader:
     def _add(self, reference: ObjectReference, manifest: Manifest, before: Gang | None = None) -> None:
         """Makes an object a gang. `before`: the gang that a follower had made of an earlier version."""
         stored, unreadable = _state_of(manifest)
+        if self._leads and (known := self._states_aside.get(reference.uid)) is not None:
+            stored, unreadable = known, ""  # whatever another writer has put there since
         found = registry.read(manifest, self._settings)
         parsed = found if isinstance(found, ParsedJob) else None
         last_readable = ""
@@ -151,9 +156,7 @@ class JobReader:
             self._states_aside[reference.uid] = stored
 
     def _enter(self, gang: Gang) -> None:
-        """Adds a gang. Raises DeposedError if another controller has written its state during this term."""
-        if self._leads and gang.stored is not None and self._states_aside.get(gang.reference.uid) != gang.stored:
-            raise DeposedError(f"{gang.id} has a state that was not known when this term began")
+        """Adds a gang. One with a state is taken over as it is: its kind may be served only since this term began."""
         self._states_aside.pop(gang.reference.uid, None)
         self._store.add(gang)
         if not self._leads:  # `recover` resolves it: a follower reads a job again at each of its writes
@@ -177,7 +180,8 @@ class JobReader:
         if version_of(manifest) <= gang.version.read:
             return
         metadata = gang.parsed.manifest["metadata"]
-        gang.learn(manifest)
+        if gang.learn(manifest) and not (gang.version.write_lock.locked() or gang.takes_known_state()):
+            self.on_foreign_state(gang)
         before, gang.version.read_generation = gang.version.read_generation, manifest["metadata"].get("generation")
         gang.version.read = version_of(manifest)
         is_to_end = manifest["metadata"].get("deletionTimestamp") or has_cancel_annotation(manifest)
@@ -222,6 +226,9 @@ def _gang(reference: ObjectReference, manifest: Manifest, parsed: ParsedJob, sto
     gang.notes.training = (manifest.get("status") or {}).get(TRAINING) or {}
     version = version_of(manifest)
     gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))
+    written, unreadable = _state_of(manifest)
+    is_known = written == stored and not unreadable
+    gang.version.committed = (manifest.get("status") or {}).get(stored_state.FIELD) if is_known else _NOT_KNOWN
     return gang
 
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from windlass.backends.kubernetes.client.api_errors import INTERNAL_ERROR, ApiError, NotLeader, Outcome
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import NODES, path
-from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.port import BackendError
 
 _PROBE_TIMEOUT_S = 2.0
@@ -29,7 +28,7 @@ async def failures_of_jobs(
     errors = {job_id: error for job_id, error in outcomes if error is not None}
     unanswered = [error for error in errors.values() if isinstance(error, BackendError) and not _is_answer(error)]
     for error in errors.values():
-        if isinstance(error, NotLeader | DeposedError) or not isinstance(error, Exception) or _is_unauthorized(error):
+        if isinstance(error, NotLeader) or not isinstance(error, Exception) or _is_unauthorized(error):
             raise error
     if unanswered and not await _is_answering(connection):
         raise unanswered[0]

@@ -29,6 +29,8 @@ _BAD = (
     *("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp"),
     *(RECOVERED, NOT_WRITTEN, OBJECT_FAULT),
 )
+STATE_REPLACED = "had a state in status.windlass that another writer has put there; it is replaced by the job's own"
+"""Note of a fault of a job."""
 REPORTER = "windlass.dev/operator"
 
 

@@ -1,7 +1,8 @@
 """Writes the state of a job into its object, from which the next leader reads it.
 
-A write is conditional on the known resource version; after a conflict the object is read again. A field of another
-writer does no harm; a state that is not the one written last means that another controller has taken over.
+A write is conditional on the known resource version; after a conflict the object is read again. Only the Lease decides
+which replica leads: a connection without it sends no write. So a state in the object that this controller has not
+written is another writer's, a user's for example, and is replaced by the whole state of this controller.
 
 The controller waits for a write, and an object that cannot be written must not hold up others. So a write has
 `WRITE_TIMEOUT_S` in all, and status 500 is not retried: it is the answer for an object whose webhook is broken.
@@ -24,24 +25,31 @@ from windlass.core.model.status import JobState, Status
 WRITE_TIMEOUT_S = 3.0
 
 
-class DeposedError(Exception):
-    """Another controller has written the state of a job: this one must stop, without another attempt."""
+async def write_state(connection: Connection, gang: Gang, state: JobState, fields: Mapping[str, Any]) -> bool:
+    """Writes a state with the rest of the status. Returns whether it has replaced another writer's state.
 
-
-async def write_state(connection: Connection, gang: Gang, state: JobState, fields: Mapping[str, Any]) -> None:
-    """Writes a state with the rest of the status. Raises DeposedError, ApiError, Unreachable."""
+    Raises ApiError, Unreachable.
+    """
     async with gang.version.write_lock:
-        if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
-            await _write(connection, gang, state, fields)
+        is_known = gang.takes_known_state()
+        if gang.version.gone or (is_known and gang.stored is not None and gang.stored.status == state.status):
+            return False
+        return await _write(connection, gang, state, fields)
 
 
 async def write_status(connection: Connection, gang: Gang, fields: Mapping[str, Any]) -> None:
-    """Writes only the rest of the status. Raises ApiError, Unreachable."""
+    """Writes only the rest of the status, and the state if another writer has changed it.
+
+    Raises ApiError, Unreachable.
+    """
     async with gang.version.write_lock:
-        reference, about = gang.reference, {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid}
-        body = {"metadata": about, "status": _changes(gang, fields)}
         if gang.version.gone:
             return
+        if not gang.takes_known_state():
+            await _write(connection, gang, gang.state, fields)
+            return
+        reference, about = gang.reference, {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid}
+        body = {"metadata": about, "status": _changes(gang, fields)}
         deadline = _deadline()
         try:
             answer = await _patch(connection, gang, body, deadline)
@@ -106,11 +114,15 @@ async def _patch(connection: Connection, gang: Gang, body: Mapping[str, Any], de
     )
 
 
-async def _write(connection: Connection, gang: Gang, state: JobState, fields: Mapping[str, Any]) -> None:
-    deadline = _deadline()
+async def _write(connection: Connection, gang: Gang, state: JobState, fields: Mapping[str, Any]) -> bool:
+    """Writes until the server has taken the state or the time is over. Returns as `write_state` does."""
+    deadline, replaces = _deadline(), False
     while True:
+        is_known = gang.takes_known_state()
         before = gang.stored or Stored(state.number, 0, Status())
         new = replace(before.followed_by(state.status), number=state.number)
+        if not is_known:
+            new, replaces = replace(new, placed=None), True  # also the placements, which it may have changed
         body = {
             "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid},
             "status": {**_changes(gang, fields), FIELD: stored_state.to_patch(new)},
@@ -120,7 +132,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, fields: Ma
         except ApiError as error:
             if error.is_missing:
                 gang.version.gone = True
-                return
+                return False
             if error.is_invalid and fields:
                 fields = {}  # the rest of the status is written with the next state
                 continue
@@ -128,22 +140,25 @@ async def _write(connection: Connection, gang: Gang, state: JobState, fields: Ma
                 gang.version.unconfirmed_writes.append(new)
                 raise
             if await _look_again(connection, gang, new, deadline):
-                return
+                return replaces
             continue
         except Unreachable:
             gang.version.unconfirmed_writes.append(new)
             raise
         gang.version.unconfirmed_writes.clear()
-        gang.stored, gang.number = new, new.number
-        gang.learn(answer)
-        return
+        _take(gang, new, answer)
+        return replaces
+
+
+def _take(gang: Gang, new: Stored, answer: Mapping[str, Any]) -> None:
+    """Takes a state that is in the object as the one committed last."""
+    gang.stored, gang.number = new, new.number
+    gang.version.committed = (answer.get("status") or {}).get(FIELD)
+    gang.learn(answer)
 
 
 async def _look_again(connection: Connection, gang: Gang, new: Stored, deadline: float) -> bool:
-    """Reads the present object. Returns True if it contains `new`, written by an attempt whose answer was lost.
-
-    An earlier state of this controller, whose write has failed without a clear answer, may be there as well.
-    """
+    """Reads the present object. Returns True if it is gone, or contains `new` by an attempt whose answer was lost."""
     reference = gang.reference
     try:
         found = await connection.get(
@@ -157,18 +172,18 @@ async def _look_again(connection: Connection, gang: Gang, new: Stored, deadline:
     if found["metadata"]["uid"] != gang.reference.uid:
         gang.version.gone = True
         return True
-    try:
-        there = stored_state.read((found.get("status") or {}).get(FIELD))
-    except UnreadableError as error:
-        raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
-    is_ours = there == new
-    revision = gang.stored.revision if gang.stored else 0
-    if is_ours or (there is not None and there in gang.version.unconfirmed_writes):
-        gang.stored, gang.number = there, new.number
-    elif (there.revision if there else 0) != revision:
-        raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")
+    if _has_state(found, new):
+        _take(gang, new, found)
+        return True
     gang.learn(found)
-    return is_ours
+    return False
+
+
+def _has_state(manifest: Mapping[str, Any], state: Stored) -> bool:
+    try:
+        return stored_state.read((manifest.get("status") or {}).get(FIELD)) == state
+    except UnreadableError:
+        return False
 
 
 def merge_patch(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
