@@ -290,6 +290,7 @@ class KubernetesBackend:
         """Writes the state of a gang again, which another writer has changed in its object."""
         if gang.stored is not None:  # else the first commit writes it
             self.faults.note(gang.reference, STATE_REPLACED)
+            gang.notes.needs_write = True
             self.changed.mark(gang)
 
     def _process_changes(self) -> None:

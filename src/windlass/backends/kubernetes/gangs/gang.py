@@ -179,6 +179,14 @@ class Gang:
         self.parsed = replace(self.parsed, manifest={**manifest, "spec": spec})
         return True
 
+    @property
+    def has_foreign_state(self) -> bool:
+        """Whether another writer has changed the state in the object. A write under way finds that itself."""
+        if self.version.write_lock.locked():
+            return False
+        found = (self.parsed.manifest.get("status") or {}).get(FIELD)
+        return found != self.version.committed and not self.takes_known_state()
+
     def takes_known_state(self) -> bool:
         """Takes the state in the known object if this controller has written it; returns False if another writer has.
 

@@ -180,7 +180,7 @@ class JobReader:
         if version_of(manifest) <= gang.version.read:
             return
         metadata = gang.parsed.manifest["metadata"]
-        if gang.learn(manifest) and not (gang.version.write_lock.locked() or gang.takes_known_state()):
+        if gang.learn(manifest) and gang.has_foreign_state:
             self.on_foreign_state(gang)
         before, gang.version.read_generation = gang.version.read_generation, manifest["metadata"].get("generation")
         gang.version.read = version_of(manifest)

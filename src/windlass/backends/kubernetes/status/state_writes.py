@@ -17,6 +17,7 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.object_reference import version_of
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
@@ -154,7 +155,8 @@ def _take(gang: Gang, new: Stored, answer: Mapping[str, Any]) -> None:
     """Takes a state that is in the object as the one committed last."""
     gang.stored, gang.number = new, new.number
     gang.version.committed = (answer.get("status") or {}).get(FIELD)
-    gang.learn(answer)
+    if not gang.learn(answer) and version_of(answer) < gang.version.known:
+        gang.notes.needs_write = True  # another writer's change was seen before the answer
 
 
 async def _look_again(connection: Connection, gang: Gang, new: Stored, deadline: float) -> bool:

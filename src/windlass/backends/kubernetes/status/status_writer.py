@@ -87,9 +87,12 @@ class StatusWriter:
 
     def write_if_changed(self, gang: Gang) -> None:
         """Writes the gang's status if it has changed, now or soon. `gang.notes.needs_write`: it may have changed."""
-        if gang.stored is None or gang.reference.uid in self._under_way or not _is_writable(gang):
-            return
-        if not (gang.notes.needs_write or _has_foreign_state(gang)):
+        if (
+            not gang.notes.needs_write
+            or gang.stored is None
+            or gang.reference.uid in self._under_way
+            or not _is_writable(gang)
+        ):
             return
         gang.notes.needs_write = False
         if not self._is_news(gang):
@@ -106,7 +109,7 @@ class StatusWriter:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_news(self, gang: Gang) -> bool:
-        if _has_foreign_state(gang):
+        if gang.has_foreign_state:
             return True
         before = gang.parsed.manifest.get("status") or {}
         return any(before.get(name) != value for name, value in status_of(gang, gang.status, self._now()).items())
@@ -123,11 +126,6 @@ class StatusWriter:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause)
             gang.notes.needs_write = False
-
-
-def _has_foreign_state(gang: Gang) -> bool:
-    """Tells whether another writer has changed the state in the object. A write under way finds that itself."""
-    return not (gang.version.write_lock.locked() or gang.takes_known_state())
 
 
 def _is_writable(gang: Gang) -> bool:
