@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from . import jobs
 from .mutations import JUNK
 
@@ -272,6 +274,17 @@ def _batch_job(name: str, chance: random.Random) -> ForeignObject:
     )
 
 
+def _deep(name: str, chance: random.Random) -> ForeignObject:
+    """An object that is nested deeper than a JSON decoder reads."""
+    depth = chance.choice((200, 1_200, 5_000))
+    deep = orjson.Fragment(b'{"a":[' * depth + b"1" + b"]}" * depth)
+    made = jobs.training_job(name, 2, suspend=True, pod={"spec": {"aFieldOfALaterKubernetes": deep}})
+    if chance.random() < 0.7:
+        made = _object("jobset.x-k8s.io/v1alpha2", "JobSet", name, {"replicatedJobs": deep})
+        return ForeignObject("/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets", made)
+    return ForeignObject(jobs.path(made), made)
+
+
 def _lease(name: str, chance: random.Random) -> ForeignObject:
     name = chance.choice(("mpi-operator", "1ca428e5.training-operator.kubeflow.org", name))
     seconds, at = chance.choice((2**31 - 1, 1, -1)), chance.choice((*TIMES, "0000-01-01T00:00:00.000000Z"))
@@ -307,5 +320,6 @@ MAKERS: dict[str, Callable[[str, random.Random], ForeignObject]] = {
     "status of a job": _job,
     "Job": _batch_job,
     "Lease": _lease,
+    "deep object": _deep,
 }
 """By what each shows: the function that makes one from its name."""

@@ -127,6 +127,7 @@ class KubernetesBackend:
         access = BackendAccess(self.pods, self._events, self.inbox.put, self.changed.mark, self.now)
         self.agents = AgentRegistry(access, self.gangs.owner)
         """Agents in pods, which report to the leader."""
+        self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
 

@@ -28,6 +28,8 @@ class AgentRegistry:
 
     def __init__(self, backend: BackendAccess, gang_of: Callable[[Pod], Gang | None]) -> None:
         self._backend, self._gang_of = backend, gang_of
+        self.on_invalid_message: Callable[[Exception], None] = lambda _error: None
+        """Called with the error of each invalid message."""
         self._gangs: dict[str, GangAgents] = {}
         """By uid of the gang's object."""
         self._connections: dict[PodAgentConnection, tuple[Rendezvous, str]] = {}
@@ -54,6 +56,10 @@ class AgentRegistry:
         if (known := self._connections.pop(connection, None)) is not None:
             rendezvous, name = known
             rendezvous.agents.disconnect(name, connection)
+
+    def refuse(self, error: Exception) -> None:
+        """See `agent_server.MessageHandler`."""
+        self.on_invalid_message(error)
 
     def check_timeouts(self) -> None:
         """See `agent_server.MessageHandler`."""

@@ -31,8 +31,6 @@ _CLOSE_TIMEOUT_S = 1.0
 """Seconds in which the peer of a closed connection must accept the last messages."""
 _CHECK_INTERVAL_S = 1.0
 """Seconds between two calls of `MessageHandler.check_timeouts`."""
-_INVALID_MESSAGE_ERRORS = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
-"""Exceptions caused by invalid messages."""
 
 
 class PodAgentConnection:
@@ -58,13 +56,16 @@ class PodAgentConnection:
 
 
 class MessageHandler(Protocol):
-    """The consumer of agents' messages. Invalid messages raise one of `_INVALID_MESSAGE_ERRORS`."""
+    """The consumer of agents' messages. Whatever a message makes it raise ends the connection of that agent."""
 
     def connect(self, hello: Message, connection: PodAgentConnection) -> Callable[[Message], None] | None:
         """Called with the first message. Returns the receiver of the next ones; None: the connection is refused."""
 
     def disconnect(self, connection: PodAgentConnection) -> None:
         """Called when a connection has ended, identified or not."""
+
+    def refuse(self, error: Exception) -> None:
+        """Called with the error of an invalid message."""
 
     def check_timeouts(self) -> None:
         """Called about once a second."""
@@ -117,8 +118,10 @@ async def _serve_connection(
             receive(message)
             if message["type"] == "beat":
                 connection.send({"type": "beat"})
-    except (OSError, EOFError, *_INVALID_MESSAGE_ERRORS):  # the connection was lost, or the peer is no agent
+    except (OSError, EOFError):  # the connection was lost
         pass
+    except Exception as error:  # noqa: BLE001 - the peer is no agent, or its message makes its gang raise
+        handler.refuse(error)
     finally:
         unidentified.pop(connection, None)
         handler.disconnect(connection)

@@ -65,6 +65,8 @@ class CoalescingWriter(Generic[K]):
                 self.mark(key)
             except ApiError as error:
                 self._report_once(str(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this key's
+                self._report_once(f"{type(error).__name__}: {error}")
 
     def _report_once(self, text: str) -> None:
         """Reports an error once: a missing permission is missing for every gang."""

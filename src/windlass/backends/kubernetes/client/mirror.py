@@ -12,11 +12,12 @@ import orjson
 
 from windlass.backends.kubernetes.client.object_cache import Change, Key, ObjectCache, ObjectRevision, object_revision
 from windlass.backends.kubernetes.client.paging import ObjectList
+from windlass.backends.kubernetes.client.shallow_json import members
 from windlass.backends.kubernetes.client.watch import Event
 from windlass.jobs.kubernetes.bounded_integers import require_integer
 
 T = TypeVar("T")
-_NO_OBJECT = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError)
+_NO_OBJECT = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,11 @@ class Mirror(Generic[T]):
 
 
 def _lenient_revision(body: bytes) -> ObjectRevision | None:
+    """Returns the revision of an object of which only some metadata can be read."""
     try:
-        return object_revision(orjson.loads(body))
+        about = members(members(body)["metadata"])
+        names = ("namespace", "name", "uid", "resourceVersion")
+        return object_revision({"metadata": {name: orjson.loads(about[name]) for name in names if name in about}})
     except _NO_OBJECT:
         return None
 

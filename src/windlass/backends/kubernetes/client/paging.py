@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.backends.kubernetes.client.shallow_json import elements, members
 
 T = TypeVar("T")
 PAGE_SIZE = 500
@@ -52,6 +53,15 @@ def read_page(body: bytes) -> Page:
     """Parses a page. Raises Unreachable if it is no list: the peer is not an API server."""
     try:
         listed = _decoder.decode(body)
+    except RecursionError:
+        listed = _read_deep(body)
     except msgspec.DecodeError as error:
         raise Unreachable(f"the answer is no list of objects: {error}") from error
     return Page(listed.metadata.resource_version, listed.metadata.continuation, listed.items or [])
+
+
+def _read_deep(body: bytes) -> _List:
+    """Parses a page with an object that is nested too deep to be decoded; the object is one of the items."""
+    found = members(body)
+    metadata = msgspec.json.decode(found["metadata"], type=_Metadata)
+    return _List(metadata, [msgspec.Raw(item) for item in elements(found.get("items", b"[]"))])

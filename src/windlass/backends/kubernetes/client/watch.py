@@ -12,6 +12,7 @@ import orjson
 from windlass.backends.kubernetes.client.api_errors import Unreachable, error_of_status
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import Resource, path
+from windlass.backends.kubernetes.client.shallow_json import members
 
 SILENCE_TIMEOUT_S = 90.0
 """Seconds without a byte after which a watch may be dead. A bookmark comes about once a minute, but none where nothing
@@ -83,5 +84,8 @@ def read_event(line: bytes) -> Event:
     """Decodes an event. Raises Unreachable if it is none: the peer is not an API server."""
     try:
         return _decoder.decode(line)
+    except RecursionError:  # the object is nested too deep to be decoded
+        found = members(line)
+        return Event(str(orjson.loads(found["type"])), msgspec.Raw(found["object"]))
     except msgspec.DecodeError as error:
         raise Unreachable(f"the watch sent what is no event: {error}") from error
