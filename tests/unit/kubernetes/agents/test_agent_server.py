@@ -21,6 +21,7 @@ class Handler:
         self.connections: list[Any] = []
         self.connected, self.disconnected = asyncio.Event(), asyncio.Event()
         self.fault: Exception | None = None
+        self.refused: list[Exception] = []
 
     def connect(self, hello: Any, connection: Any) -> Callable[[Any], None] | None:
         self.connections.append(connection)
@@ -34,6 +35,9 @@ class Handler:
 
     def disconnect(self, _connection: Any) -> None:
         self.disconnected.set()
+
+    def refuse(self, error: Exception) -> None:
+        self.refused.append(error)
 
     def check_timeouts(self) -> None:
         pass
@@ -99,13 +103,16 @@ def test_the_oldest_of_too_many_unidentified_connections_is_aborted(monkeypatch:
     run_with_server(scenario)
 
 
-@pytest.mark.parametrize("fault", [AttributeError("x"), OverflowError("x"), RecursionError("x"), ValueError("x")])
+@pytest.mark.parametrize(
+    "fault", [AttributeError("x"), OverflowError("x"), RecursionError("x"), ValueError("x"), RuntimeError("x")]
+)
 def test_a_malformed_line_closes_the_connection(fault: Exception) -> None:
     async def scenario(handler: Handler, connect: Connect) -> None:
         handler.fault = fault
         reader, writer = await connect()
         writer.write(line(type="hello") + line(type="beat"))
         assert await is_closed(reader)
+        assert handler.refused == [fault]
         handler.fault = None
         other, other_writer = await connect()
         other_writer.write(line(type="hello") + line(type="beat"))

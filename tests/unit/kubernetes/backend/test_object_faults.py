@@ -15,11 +15,12 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.resources import CLAIMS, NAMESPACES, NODES, PODS, Resource
 from windlass.backends.kubernetes.cluster import cluster_view
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
-from windlass.backends.kubernetes.external import gang_gathering, groups
+from windlass.backends.kubernetes.external import external_binder, gang_gathering, groups
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
 from windlass.backends.kubernetes.external.gang_control import ExternalGangControl
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.run_control import RunControl
+from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.watches import contained
 from windlass.controller import controller as controller_module
@@ -271,5 +272,36 @@ def test_an_error_that_no_job_causes_is_raised(monkeypatch: pytest.MonkeyPatch) 
         on.put_pod("healthy", 1, scheduler="windlass")
         with pytest.raises(Broken):
             await on.run()
+
+    play(story)
+
+
+def test_an_unforeseen_error_while_a_gang_is_bound_frees_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = break_for(monkeypatch, external_binder, "_note", lambda gang, _allocation: gang.name == "odd")
+
+    async def story(on: Cluster) -> None:
+        labels, sizes = {GANG: "odd"}, {SIZE: "2"}
+        for name in ("odd-0", "odd-1"):
+            on.put_pod(name, 1, scheduler="windlass", labels=labels, annotations=sizes)
+        await on.run()
+        assert set(on.api.deleted) <= {"odd-0", "odd-1"}
+        on.put_pod("healthy", 1, scheduler="windlass")
+        await on.run()
+        assert on.api.bound["healthy"] == "n1"
+        assert broken
+
+    play(story)
+
+
+def test_an_unforeseen_error_while_a_job_is_started_is_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = break_for(monkeypatch, PodExecutor, "members", lambda _self, gang, *_: gang.id == "ml/digits")
+
+    async def story(on: Cluster) -> None:
+        on.put_job(nodes=1, gpus=2)
+        await on.run(3)
+        assert on.api.bound == {}
+        broken.clear()
+        await pass_time(on, 60)
+        assert list(on.api.bound.values()) == ["n1"]
 
     play(story)

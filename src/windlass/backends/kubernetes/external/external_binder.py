@@ -9,6 +9,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
 from windlass.backends.kubernetes.pods.gang_binder import GangBinder, MemberStep, PlacedGang
+from windlass.backends.kubernetes.pods.pod_binding import end_of_refused
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 
 
@@ -61,6 +62,8 @@ class ExternalBinder:
             await self._binder.bind(allocation, [self._step(gang, allocation, number, note) for number in numbers])
             allocation.whole = len(allocation.bound) == len(gang.pods)
             allocation.rebound.update(range(len(gang.pods)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this gang's
+            allocation.failed[0] = end_of_refused("its pods cannot be bound", error)
         finally:
             allocation.busy -= 1
             self._mark(gang)

@@ -84,4 +84,6 @@ async def _take(progress: BindingProgress, step: MemberStep) -> None:
         except BackendError:  # no answer, not the leader at present, or no credentials at present
             await asyncio.sleep(RETRY_INTERVAL_S)
             continue
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this member's
+            progress.failed[step.member] = end_of_refused(step.refused, error)
         return

@@ -194,10 +194,12 @@ def _retryable(detail: str) -> Exit:
     return Exit(lost=True, end_class=REJECTED, detail=detail)
 
 
-def end_of_refused(failed: str, error: ApiError) -> Exit:
+def end_of_refused(failed: str, error: Exception) -> Exit:
     """Returns the end of a member for which the API server has refused a request: final if the request is invalid.
 
-    `failed`: which request, in words.
+    `failed`: which request, in words. An error that nothing foresees ends the member like a refusal.
     """
+    if not isinstance(error, ApiError):
+        return Exit(lost=True, end_class=REJECTED, detail=f"{failed}: {type(error).__name__}: {error}")
     end_class = INVALID if error.is_invalid else REJECTED
     return Exit(lost=True, end_class=end_class, detail=f"{failed}: {error}")

@@ -106,6 +106,8 @@ class PodExecutor:
             run.launched = not run.failed
         except ApiError as error:
             run.failed[0] = end_of_refused("its dependent objects cannot be written", error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this gang's
+            run.failed[0] = end_of_refused("its pods cannot be made", error)
         finally:
             run.busy = False
             self._mark(gang)
