@@ -9,7 +9,7 @@ import asyncio
 import socket
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.agents import agent_server
@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.resources import PODS, Resource
-from windlass.backends.kubernetes.cluster.other_operators import find_rivals
+from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
@@ -146,8 +146,21 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
 
 
 async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBackend) -> None:
-    """Leaves the kinds that another operator serves to it, until that operator is gone."""
-    rivals = [rival for rival in await find_rivals(backend.connection, time.time()) if rival.serves]
+    """Leaves the kinds that another operator serves to it, until that operator is gone.
+
+    Raises BackendError. Anything else that a deployment, a lease or a job makes it raise leaves the kinds as they are.
+    """
+    try:
+        _leave_kinds(context, backend, await find_rivals(backend.connection, time.time()))
+    except BackendError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any tenant may have written the object
+        context.metrics.object_faults["Operator"] += 1
+        context.say(f"cannot tell which other operators there are: {type(error).__name__}: {error}")
+
+
+def _leave_kinds(context: ReplicaContext, backend: KubernetesBackend, others: Sequence[OtherOperator]) -> None:
+    rivals = [rival for rival in others if rival.serves]
     kinds = frozenset(kind for rival in rivals for kind in rival.serves)
     if kinds == backend.job_reader.foreign_kinds:
         return
