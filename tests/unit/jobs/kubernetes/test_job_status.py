@@ -165,9 +165,21 @@ def test_an_ended_job_keeps_its_conditions():
     failed = lived(DIGITS, Status(Phase.FAILED, "ExitCode", FAILURE.message, finished_at=T0))
     assert failed["conditions"][-1]["message"] == f"PyTorchJob digits has failed because {FAILURE.message}."
     assert failed["completionTime"] == NOW
-    assert lived(DIGITS, Status(Phase.RUNNING), failed)["conditions"] == failed["conditions"]
+    later = Status(Phase.SUCCEEDED, "Succeeded", finished_at=T0 + MINUTE)
+    assert lived(DIGITS, later, failed)["conditions"] == failed["conditions"]
     done = lived(DIGITS, Status(Phase.SUCCEEDED, finished_at=T0))
     assert done["replicaStatuses"]["Worker"]["succeeded"] == 2  # who was active still has succeeded with the job
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed", "Complete"])
+@pytest.mark.parametrize("phase", [Phase.QUEUED, Phase.RUNNING, Phase.SUSPENDED])
+def test_an_end_that_another_writer_puts_into_a_status_is_removed(end, phase):
+    before = lived(DIGITS, Status(phase))
+    foreign = {**before, "completionTime": NOW, "conditions": [*before["conditions"], {"type": end, "status": "True"}]}
+    status = lived(DIGITS, Status(phase), foreign)
+    assert end not in by_type(status)
+    assert status["completionTime"] is None, "a merge patch removes it"
+    assert by_type(status).keys() == by_type(before).keys()
 
 
 @pytest.mark.parametrize(

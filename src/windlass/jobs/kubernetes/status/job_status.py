@@ -20,6 +20,8 @@ from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, m
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 Status = Mapping[str, Any]
+_COMPLETE = "Complete"
+_ENDS = (*job_conditions.ENDS, _COMPLETE)
 _COUNTED = ("replicaStatuses", "jobsStatus")
 """Fields with numbers of pods."""
 
@@ -39,8 +41,35 @@ def status_of(
 
     `counts`: its pods by role; None: they were counted when the job ended, and these counts stay. `waits` and `reason`:
     why it is pending, as a sentence and in one word. `failing`: pods that fail, of a job whose pods restart one by one.
-    `before`: the stored status, of which other fields stay. `now`: ms.
+    `before`: the stored status, of which other fields stay, except an end that the job has not had. `now`: ms.
     """
+    known = _without_foreign_end(life, before)
+    status = _status_after(parsed, life, counts, known, now, waits, reason, failing)
+    return status | dict.fromkeys(before.keys() - known.keys())  # None removes a field
+
+
+def _without_foreign_end(life: Life, before: Status) -> Status:
+    """The stored status without an end that another writer has put there: only an ended job has one."""
+    if life.phase in TERMINAL or life.target in (Target.SUCCEED, Target.FAIL):
+        return before
+    listed = _listed(before)
+    kept = [each for each in listed if not (each["type"] in _ENDS and each.get("status") == "True")]
+    if len(kept) == len(listed) and "completionTime" not in before:
+        return before
+    rest = {name: value for name, value in before.items() if name != "completionTime"}
+    return {**rest, "conditions": kept}
+
+
+def _status_after(
+    parsed: ParsedJob,
+    life: Life,
+    counts: Mapping[str, Counts] | None,
+    before: Status,
+    now: int,
+    waits: str,
+    reason: str,
+    failing: Failing,
+) -> Manifest:
     kept = {name: before[name] for name in _COUNTED if counts is None and name in before}
     counts = counts or {}
     if parsed.api_version.startswith(TRAINER_GROUP):
@@ -208,8 +237,6 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 # --- TrainJob: conditions of the API's own form, of which tools wait for three, and counts of its jobs ------------
 # Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1; sigs.k8s.io/jobset v0.10, pkg/constants (reasons).
-
-_COMPLETE = "Complete"
 
 
 def _merged_train_conditions(
