@@ -147,6 +147,14 @@ def _pod(name: str, chance: random.Random) -> ForeignObject:
     return ForeignObject("/api/v1/namespaces/default/pods", damaged(whole, chance), [("status", {"status": status})])
 
 
+def _endless_number(name: str, chance: random.Random) -> ForeignObject:
+    """A pod whose gang has a size that `int` refuses to read."""
+    pod = _pod(name, chance).manifest
+    pod["metadata"] |= {"labels": {GANG: name}, "annotations": {SIZE: chance.choice(NUMBERS[:2])}}
+    pod["spec"] = {"schedulerName": "windlass", "containers": [{"name": "a", "image": "a"}]}
+    return ForeignObject("/api/v1/namespaces/default/pods", pod)
+
+
 def _of_job_set(group: str) -> dict[str, str]:
     names = {"jobset.sigs.k8s.io/jobset-name": group, "jobset.sigs.k8s.io/replicatedjob-name": "a"}
     return {GANG: group, **names}
@@ -304,6 +312,7 @@ _NATIVE = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 _WHEN = {"start": "2026-11-22T08:00Z", "end": "2099-11-22T18:00Z"}
 MAKERS: dict[str, Callable[[str, random.Random], ForeignObject]] = {
     "Pod": _pod,
+    "Pod with an endless gang size": _endless_number,
     "PodGroup (coscheduling)": _groups("scheduling.x-k8s.io/v1alpha1", "podgroups", _MINIMUM),
     "PodGroup (Volcano)": _groups("scheduling.volcano.sh/v1beta1", "podgroups", _MINIMUM),
     "PodGroup (native)": _groups("scheduling.k8s.io/v1alpha2", "podgroups", _NATIVE),
