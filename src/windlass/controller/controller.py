@@ -185,6 +185,7 @@ class Controller:
             with self._faults.contain(job_id, now, events):
                 if (state := self.states.get(job_id)) is not None:
                     self._file([state])
+                    self._enter(state, now)
                 for event in events:
                     self._handle(event, now)
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from windlass.backends.port import JobArrived, JobChanged, JobEvent, JobRecovered
 from windlass.controller.job_timers import earliest
 from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.snapshot import Snapshot
 
 _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 300_000
@@ -85,11 +86,25 @@ def job_of(event: JobBackendEvent) -> str:
 
 
 def find_unschedulable(snapshot: Snapshot, now: int) -> Mapping[str, Exception]:
-    """Returns the waiting gangs that make the scheduler raise, each with the error: a plan for each class by itself."""
-    found: dict[str, Exception] = {}
-    for each in snapshot.classes:
-        try:
-            schedule(replace(snapshot, classes=(each,)), now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this class's
-            found.update((gang.id, error) for gang in each.gangs)
-    return found
+    """Returns the waiting gangs that make the scheduler raise even alone, each with the error."""
+    return dict(_search(snapshot, [single for each in snapshot.classes for single in _split(each)], now))
+
+
+def _search(snapshot: Snapshot, gangs: Sequence[EquivalenceClass], now: int) -> Iterator[tuple[str, Exception]]:
+    """Plans without all other waiting gangs; searches the halves of those that make the scheduler raise."""
+    try:
+        schedule(replace(snapshot, classes=tuple(gangs)), now)
+    except Exception as error:  # noqa: BLE001 - whatever it is, one of these gangs causes it
+        if len(gangs) == 1:
+            yield gangs[0].gangs[0].id, error
+        else:
+            middle = len(gangs) // 2
+            yield from _search(snapshot, gangs[:middle], now)
+            yield from _search(snapshot, gangs[middle:], now)
+
+
+def _split(each: EquivalenceClass) -> Iterator[EquivalenceClass]:
+    """Yields a class of its own for each gang of a class."""
+    backfill_keys = {gang.id: key for gang, key in zip(each.backfill, each.backfill_sort_keys, strict=True)}
+    for gang, key in zip(each.gangs, each.sort_keys, strict=True):
+        yield EquivalenceClass((gang,), (key,), (gang,), (backfill_keys[gang.id],))
