@@ -31,7 +31,7 @@ from windlass.controller.loop import run
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.server.operator.endpoints import Endpoints, listen
+from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics
 
@@ -106,7 +106,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         agents = calls.getsockname()[1]
         settings = BackendSettings(Settings(agent_endpoint=f"127.0.0.1:{agents}"), image_pull_timeout=0)
         world = KubernetesBackend(connection, _now, settings, troubles.append)
-        endpoints = Endpoints(metrics, history)
+        endpoints = Endpoints(metrics, history, EndpointSettings(open_queries=True))
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         tasks = [asyncio.create_task(endpoints.serve(listener))]

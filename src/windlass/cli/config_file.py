@@ -21,7 +21,7 @@ class Config:
     ship: str = ""
     """Folder to ship to Kubernetes with a job that names no image, or "no"."""
     operator: str = ""
-    """NAMESPACE/LEASE of the operator, or the URL of its API; `$WINDLASS_OPERATOR` takes precedence."""
+    """NAMESPACE/LEASE or URL of an operator outside of the cluster; `$WINDLASS_OPERATOR` takes precedence."""
 
 
 def config_path() -> Path:

@@ -51,6 +51,7 @@ OF_ERROR = MappingProxyType(
     {
         ErrorCode.BAD_REQUEST: ExitCode.USAGE,
         ErrorCode.NOT_ALLOWED: ExitCode.NOT_ALLOWED,
+        ErrorCode.NOT_AUTHENTICATED: ExitCode.NOT_ALLOWED,
         ErrorCode.NO_SUCH_JOB: ExitCode.NO_SUCH_JOB,
         ErrorCode.WRONG_STATE: ExitCode.WRONG_STATE,
         ErrorCode.REFUSED: ExitCode.REFUSED,

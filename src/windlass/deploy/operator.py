@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.own_kinds import GROUP, VERSION
 from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 NAMESPACE = "windlass-system"
 PORT = 8080
-"""Port for metrics, probes and the API."""
+"""Port for metrics and probes."""
 AGENTS_PORT = 8081
 """Port for agents in pods; only the leader listens on it."""
 _AGENTS = f"{OPERATOR}-agents"
@@ -21,6 +24,7 @@ _USER = 65_532
 """The unprivileged user of the image."""
 _HISTORY = "/var/lib/windlass"
 """Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _OPERATOR_GRACE_S = 20
 """Seconds to release the lease and finish requests."""
 
@@ -47,8 +51,12 @@ def namespace(setup: Setup) -> Manifest:
 
 def operator_objects(setup: Setup) -> list[Manifest]:
     """Objects except the namespace, the roles and the definitions."""
-    metrics = _service(setup, f"{OPERATOR}-metrics", "metrics", PORT)
-    return [_deployment(setup), _budget(setup), metrics, _service(setup, _AGENTS, "agents", AGENTS_PORT)]
+    services = [
+        _service(setup, f"{OPERATOR}-metrics", "metrics", PORT),
+        _service(setup, _AGENTS, "agents", AGENTS_PORT),
+        _service(setup, query_api.SERVICE, "queries", query_api.PORT, {query_api.LEADER: "true"}),
+    ]
+    return [_deployment(setup), _budget(setup), *services, _api_service(setup)]
 
 
 def default_queue() -> Manifest:
@@ -102,12 +110,17 @@ def _container(setup: Setup) -> Manifest:
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
             f"--metrics-port={PORT}",
+            f"--queries-port={query_api.PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
             f"--agents-port={AGENTS_PORT}",
             f"--history=sqlite:///{_HISTORY}/history.sqlite",
         ],
         "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
-        "ports": [{"name": "metrics", "containerPort": PORT}, {"name": "agents", "containerPort": AGENTS_PORT}],
+        "ports": [
+            {"name": "metrics", "containerPort": PORT},
+            {"name": "agents", "containerPort": AGENTS_PORT},
+            {"name": "queries", "containerPort": query_api.PORT},
+        ],
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=3),
         "resources": {
@@ -151,10 +164,24 @@ def _budget(setup: Setup) -> Manifest:
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _about(setup), "spec": spec}
 
 
-def _service(setup: Setup, name: str, what: str, number: int) -> Manifest:
+def _api_service(setup: Setup) -> Manifest:
+    """Makes the queries an API of the cluster. The operator adds the authority of its certificate."""
+    spec = {
+        "group": query_api.GROUP,
+        "version": query_api.VERSION,
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 15,
+        "service": {"name": query_api.SERVICE, "namespace": setup.namespace, "port": query_api.PORT},
+    }
+    about = {"name": query_api.API_SERVICE, "labels": labels_of("operator")}
+    return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": about, "spec": spec}
+
+
+def _service(setup: Setup, name: str, what: str, number: int, more: Mapping[str, str] = NO_LABELS) -> Manifest:
+    """A Service of the operator's pods, or of those with `more` labels."""
     port = {"name": what, "port": number, "targetPort": what}
     about = {**_about(setup), "name": name}
-    spec = {"selector": selector_of("operator"), "ports": [port]}
+    spec = {"selector": {**selector_of("operator"), **more}, "ports": [port]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
 
 

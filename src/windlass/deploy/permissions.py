@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
+from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey, object_of
 
 SEE = ("get", "list", "watch")
@@ -117,13 +118,27 @@ JOBS = (
 )
 """Further permissions to run jobs."""
 
+QUERIES = (
+    Permission("identify users who ask with a token", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    Permission("check what a user may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    Permission(
+        "tell the API server the certificate of the port for queries",
+        "apiregistration.k8s.io",
+        ("apiservices",),
+        ("get", "patch"),
+        (query_api.API_SERVICE,),
+    ),
+)
+"""Permissions to answer queries of users."""
+
 
 def lease_permissions(lease: str) -> tuple[Permission, ...]:
-    """Permissions in the operator's namespace: the lease that makes one replica the leader."""
+    """Permissions in the operator's namespace: the lease that makes one replica the leader, and its own key."""
     group = "coordination.k8s.io"
     return (
         Permission("be elected", group, ("leases",), ("create",)),  # a rule with names does not cover creation
         Permission("stay elected", group, ("leases",), ("get", "update", "patch"), (lease,)),
+        Permission("read the key of the port for queries", CORE, ("secrets",), ("get",), (query_api.CERTIFICATE,)),
     )
 
 

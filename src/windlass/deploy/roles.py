@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
-from windlass.deploy.permissions import JOBS, SCHEDULING, SEE, Permission, lease_permissions, rules
+from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, SEE, Permission, lease_permissions, rules
+from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 OPERATOR = "windlass-operator"
@@ -16,7 +17,9 @@ _QUEUES = f"{NAME}-queues"
 _CHANGE = ("create", "update", "patch", "delete", "deletecollection")
 
 
-def operator_roles(namespace: str, permissions: Sequence[Permission] = (*SCHEDULING, *JOBS)) -> list[Manifest]:
+def operator_roles(
+    namespace: str, permissions: Sequence[Permission] = (*SCHEDULING, *JOBS, *QUERIES)
+) -> list[Manifest]:
     """Roles of the operator's account: permissions in the cluster, and its lease in its own namespace."""
     subject = {"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}
     labels = labels_of("operator")
@@ -27,22 +30,38 @@ def operator_roles(namespace: str, permissions: Sequence[Permission] = (*SCHEDUL
         _binding("ClusterRoleBinding", "ClusterRole", {"name": OPERATOR, "labels": labels}, subject),
         _role("Role", own, lease_permissions(OPERATOR)),
         _binding("RoleBinding", "Role", own, subject),
+        _front_proxy_reader(subject),
     ]
+
+
+def _front_proxy_reader(subject: Mapping[str, str]) -> Manifest:
+    """The right to read by which certificate the API server proves itself to the port for queries."""
+    about = {"name": f"{OPERATOR}-front-proxy", "namespace": "kube-system", "labels": labels_of("operator")}
+    reference = {"apiGroup": _RBAC, "kind": "Role", "name": "extension-apiserver-authentication-reader"}
+    binding = {"apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": about, "roleRef": reference}
+    return {**binding, "subjects": [dict(subject)]}
 
 
 def user_roles() -> list[Manifest]:
     """Roles of users: view and edit of a namespace include its jobs, and every user may view queues.
 
+    A binding of view to the whole cluster includes queries about all jobs. Queries of the cluster name no jobs of
+    namespaces that the user may not view.
+
     No role grants changes of queues, which belong to the administrator of the cluster.
     """
     jobs, shared = _plurals(namespaced=True), _plurals(namespaced=False)
     view = [Permission("see jobs", group, plurals, SEE) for group, plurals in jobs.items()]
+    view.append(
+        Permission("ask about jobs", query_api.GROUP, (*query_api.OF_JOBS, query_api.SNAPSHOTS), ("get", "list"))
+    )
     edit = [Permission("change jobs", group, plurals, _CHANGE) for group, plurals in jobs.items()]
     edit += [
         Permission("resize jobs", group, tuple(f"{plural}/scale" for plural in plurals), ("get", "update", "patch"))
         for group, plurals in _plurals(namespaced=True, scaled=True).items()
     ]
     queues = [Permission("see queues", group, plurals, SEE) for group, plurals in shared.items()]
+    queues.append(Permission("ask about the cluster", query_api.GROUP, query_api.OF_CLUSTER, ("get", "list")))
     about = {"name": _QUEUES, "labels": labels_of("users")}
     everybody = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}
     return [

@@ -12,6 +12,8 @@ class ErrorCode(StrEnum):
     """Kind of an error, for programs. The values are stable."""
 
     BAD_REQUEST = "bad_request"
+    NOT_AUTHENTICATED = "not_authenticated"
+    """The request names no user."""
     NOT_ALLOWED = "not_allowed"
     NO_SUCH_JOB = "no_such_job"
     WRONG_STATE = "wrong_state"
@@ -29,6 +31,7 @@ class ErrorCode(StrEnum):
 
 HTTP_STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.NOT_AUTHENTICATED: 401,
     ErrorCode.NOT_ALLOWED: 403,
     ErrorCode.NO_SUCH_JOB: 404,
     ErrorCode.WRONG_STATE: 409,

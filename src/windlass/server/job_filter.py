@@ -21,10 +21,14 @@ class JobFilter:
     """By "name", "user" and "queue"."""
     ended: bool
     """Whether ended jobs are listed too."""
+    namespace: str = ""
+    """Namespace of a cluster's jobs; empty: all."""
 
     def has(self, state: JobState) -> bool:
         """Whether the job matches, ended or not."""
         job = state.job
+        if self.namespace and not is_in_namespace(state.id, self.namespace):
+            return False
         values = {"name": job.name, "user": job.user, "queue": job.queue}
         return all(values[key] in accepted for key, accepted in self.fields.items()) and (
             not self.states or not self.states.isdisjoint((state.status.phase.value, state_name(state.status)))
@@ -36,12 +40,22 @@ class JobFilter:
         cancelled = CANCELLED in self.states and Phase.FAILED in among
         if not phases and not cancelled:
             return None
-        return {"phases": phases, "failed_for": {CANCELLED} if cancelled else (), **self.fields}
+        where = {"namespace": self.namespace} if self.namespace else {}
+        return {"phases": phases, "failed_for": {CANCELLED} if cancelled else (), **where, **self.fields}
+
+
+def is_in_namespace(job_id: str, namespace: str) -> bool:
+    """Whether the id of a cluster's job begins with the namespace; an empty one has all jobs."""
+    return not namespace or job_id.startswith(f"{namespace}/")
 
 
 def parse_filter(filters: Mapping[str, Any]) -> JobFilter:
-    """Filters: phase, name, user, queue, several values by commas. `all` or a final phase selects ended jobs too."""
+    """Filters: phase, name, user, queue, several values by commas, and namespace.
+
+    `all` or a final phase selects ended jobs too.
+    """
     keys = [key for key in ("phase", "name", "user", "queue") if filters.get(key)]
     given = {key: frozenset(str(filters[key]).split(",")) for key in keys}
     states = given.pop("phase", frozenset())
-    return JobFilter(states, given, bool(filters.get("all")) or not states.isdisjoint(_ENDED_STATES))
+    ended = bool(filters.get("all")) or not states.isdisjoint(_ENDED_STATES)
+    return JobFilter(states, given, ended, str(filters.get("namespace") or ""))

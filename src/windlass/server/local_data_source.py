@@ -47,12 +47,12 @@ class LocalJobRecords:
 
     async def ended(self, job_filter: JobFilter, limit: int) -> Sequence[JobState]:
         """Ended jobs; see `StateReader.jobs`."""
-        query = job_filter.query(TERMINAL)
+        query = None if job_filter.namespace else job_filter.query(TERMINAL)
         return self._backend.store.jobs(**query, limit=limit) if query else []
 
-    async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
-        """Ended jobs; see `StateReader.history`."""
-        return self._backend.store.history(name=name, user=user, since=since, limit=limit)
+    async def history(self, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> Sequence[JobState]:
+        """Ended jobs; see `StateReader.history`. None is in a namespace."""
+        return [] if namespace else self._backend.store.history(name=name, user=user, since=since, limit=limit)
 
     async def tasks(self, job_id: str) -> Sequence[Task]:
         """Ranks of every generation."""

@@ -11,6 +11,7 @@ from windlass.controller.controller import Controller
 from windlass.core.model.status import state_name
 from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, ErrorCode
+from windlass.server.job_filter import is_in_namespace
 from windlass.server.job_lookup import JobLookup, is_pending, listing_order
 
 Json = dict[str, Any]
@@ -98,12 +99,16 @@ class SchedulerQueries:
         reason = await asyncio.to_thread(lambda: pending_explanation.find_impossibility(own_only(snapshot), state.job))
         return {"id": state.id, "never": reason}
 
-    async def explain_all(self) -> Json:
-        """All pending jobs in queue order with their reasons; the first few with changes that would start them now."""
+    async def explain_all(self, namespace: str = "") -> Json:
+        """All pending jobs in queue order with their reasons; the first few with changes that would start them now.
+
+        `namespace`: only jobs of this namespace of a cluster.
+        """
         from windlass.server import pending_explanation  # noqa: PLC0415 - see above
 
         positions = self._jobs.positions()
         states = [*filter(is_pending, self._controller.states.values()), *self._source.held_jobs()]
+        states = [state for state in states if is_in_namespace(state.id, namespace)]
         states.sort(key=lambda state: listing_order(state, positions))
         lines = [self._jobs.line(state, positions) for state in states[:_MAX_LISTED]]
         snapshot, now = self._controller.snapshot(), self._source.now()

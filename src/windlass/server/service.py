@@ -62,6 +62,11 @@ class Service:
             "trouble": self._feed.trouble or self._source.trouble(),
         }
 
+    def namespaces(self) -> set[str]:
+        """Namespaces of a cluster's jobs and gangs, which their ids begin with."""
+        held, running = (state.id for state in self._source.held_jobs()), self._controller.snapshot().running
+        return {each.partition("/")[0] for each in (*self._controller.states, *running, *held)}
+
     async def jobs(self, filters: Filters) -> list[Json]:
         """Jobs as lines: holders of nodes, then pending jobs in queue order, then others, then ended jobs.
 
@@ -123,12 +128,13 @@ class Service:
         ]
 
     async def history(self, filters: Filters) -> list[Json]:
-        """Ended jobs, the last first. Filters: name, user, since (ms), limit."""
+        """Ended jobs, the last first. Filters: name, user, since (ms), limit, namespace."""
         states = await self._source.records.history(
             name=filters.get("name", ""),
             user=filters.get("user", ""),
             since=_number(filters, "since", 0),
             limit=_number(filters, "limit", _DEFAULT_LIMIT),
+            namespace=filters.get("namespace", ""),
         )
         return [views.job_line(state) for state in states]
 

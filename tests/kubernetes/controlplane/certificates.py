@@ -62,14 +62,14 @@ class Authority:
         return _write(folder, file, key, builder.sign(self.key, hashes.SHA256()))
 
 
-def make_authority(folder: Path) -> Authority:
+def make_authority(folder: Path, file: str = "ca") -> Authority:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _subject("windlass-tests", ())
+    name = _subject(f"windlass-tests-{file}", ())
     builder = _certificate(name, name, key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     builder = builder.add_extension(_SIGNS, critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return Authority(_write(folder, "ca", key, builder.sign(key, hashes.SHA256())), key, name)
+    return Authority(_write(folder, file, key, builder.sign(key, hashes.SHA256())), key, name)
 
 
 def make_token_key(folder: Path) -> Pair:

@@ -217,6 +217,8 @@ def _apiserver(
 ) -> Server:
     names = ["localhost", "127.0.0.1", f"{settings.services}.1", "kubernetes.default.svc", *settings.addresses]
     pair = authority.server(folder, "apiserver", names)
+    proxies = make_authority(folder, "front-proxy-ca")
+    proxy = proxies.client(folder, "front-proxy-client", [])
     to_kubelets = authority.client(folder, "kube-apiserver", ["system:masters"])
     flags = _flags(
         etcd_servers=etcd_url,
@@ -230,6 +232,13 @@ def _apiserver(
         kubelet_certificate_authority=authority.pair.certificate,
         kubelet_client_certificate=to_kubelets.certificate,
         kubelet_client_key=to_kubelets.key,
+        requestheader_client_ca_file=proxies.pair.certificate,
+        requestheader_allowed_names="front-proxy-client",
+        requestheader_username_headers="X-Remote-User",
+        requestheader_group_headers="X-Remote-Group",
+        requestheader_extra_headers_prefix="X-Remote-Extra-",
+        proxy_client_cert_file=proxy.certificate,
+        proxy_client_key_file=proxy.key,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
         service_account_issuer="https://kubernetes.default.svc",

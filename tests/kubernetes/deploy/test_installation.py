@@ -349,7 +349,18 @@ async def operator(account, log, codes):
     """Run a command until the block ends; its exit code must be in `codes`."""
     program = Path(sys.executable).with_name("windlass")
     history = f"sqlite:///{log.parent}/history.sqlite"
-    words = ("operator", "run", "--kubeconfig", account, "--metrics-port", "0", "--history", history)
+    words = (
+        "operator",
+        "run",
+        "--kubeconfig",
+        account,
+        "--metrics-port",
+        "0",
+        "--queries-port",
+        "0",
+        "--history",
+        history,
+    )
     with log.open("ab") as out:
         running = await asyncio.create_subprocess_exec(program, *words, stdout=out, stderr=out)
     try:

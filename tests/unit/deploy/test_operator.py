@@ -42,10 +42,26 @@ def test_budget_service_and_spread_select_the_operators_pods():
     assert all(selector.items() <= labels for selector in selectors)
 
 
-def test_all_objects_are_in_the_requested_namespace():
+def test_all_objects_are_in_the_requested_namespace_but_one_binding():
+    """Kubernetes has the role that reads the front proxy's authority in kube-system."""
     objects = installation_objects(Setup(IMAGE, namespace="team"))
     namespaces = {each["metadata"].get("namespace") for each in objects}
-    assert namespaces == {None, "team"}
+    assert namespaces == {None, "team", "kube-system"}
+    [other] = [each for each in objects if each["metadata"].get("namespace") == "kube-system"]
+    assert (other["kind"], other["roleRef"]["name"]) == ("RoleBinding", "extension-apiserver-authentication-reader")
+
+
+def test_the_queries_api_reaches_the_leader():
+    service = next(
+        each
+        for each in installation_objects(Setup(IMAGE, namespace="team"))
+        if each["kind"] == "Service" and each["metadata"]["name"] == "windlass-operator-queries"
+    )
+    spec = one("APIService", Setup(IMAGE, namespace="team"))["spec"]
+    assert spec["service"] == {"name": "windlass-operator-queries", "namespace": "team", "port": 8443}
+    assert service["spec"]["ports"] == [{"name": "queries", "port": 8443, "targetPort": "queries"}]
+    assert service["spec"]["selector"]["windlass.dev/leader"] == "true"
+    assert "insecureSkipTLSVerify" not in spec
 
 
 def test_the_kinds_come_first():

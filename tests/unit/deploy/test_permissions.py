@@ -5,10 +5,11 @@ from windlass.backends.kubernetes import watches
 from windlass.backends.kubernetes.client import resources
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.deploy.crds import definitions
-from windlass.deploy.permissions import JOBS, SCHEDULING, lease_permissions
+from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, lease_permissions
 from windlass.deploy.roles import operator_roles, user_roles
+from windlass.jobs.kubernetes.query_api import OF_CLUSTER, OF_JOBS, SNAPSHOTS
 
-EVERY = (*SCHEDULING, *JOBS)
+EVERY = (*SCHEDULING, *JOBS, *QUERIES)
 
 
 def granted(permissions):
@@ -65,7 +66,27 @@ def test_the_operator_may_change_only_its_own_lease():
 def test_all_roles_are_bound_to_the_operators_account():
     bindings = [each for each in operator_roles("team") if each["kind"].endswith("Binding")]
     subjects = [subject for each in bindings for subject in each["subjects"]]
-    assert subjects == [{"kind": "ServiceAccount", "name": "windlass-operator", "namespace": "team"}] * 2
+    assert subjects == [{"kind": "ServiceAccount", "name": "windlass-operator", "namespace": "team"}] * 3
+
+
+def test_the_only_secret_that_is_read_is_the_operators_own():
+    read = [each for each in lease_permissions("windlass-operator") if each.resources == ("secrets",)]
+    assert [(each.verbs, each.names) for each in read] == [(("get",), ("windlass-operator-queries",))]
+
+
+def test_the_only_api_that_is_changed_is_that_of_the_queries():
+    assert [each.names for each in EVERY if "apiservices" in each.resources] == [("v1.queries.windlass.dev",)]
+
+
+def test_every_query_is_granted_to_viewers_or_to_all_users():
+    roles = {each["metadata"]["name"]: each for each in user_roles() if each["kind"] == "ClusterRole"}
+
+    def granted_by(role):
+        rules = [rule for rule in roles[role]["rules"] if rule["apiGroups"] == ["queries.windlass.dev"]]
+        return {resource for rule in rules for resource in rule["resources"]}
+
+    assert granted_by("windlass-view") == {*OF_JOBS, SNAPSHOTS}
+    assert granted_by("windlass-queues") == {*OF_CLUSTER}
 
 
 def test_viewers_may_not_change_jobs():

@@ -39,7 +39,7 @@ class JobQueries:
     def jobs(self, **filters: Any) -> list[Json]:
         """Returns jobs as lines of a listing, in queue order; only of the namespace, if one was given."""
         try:
-            lines = self._of_namespace(self.operator.get("/v1/jobs", filters)["jobs"])
+            lines = self._listing("/v1/jobs", filters)
         except ApiError as error:
             self._fall_back_to_objects(error)
             lines = _stored_lines(self.finder, self._listed_namespace, filters)
@@ -89,18 +89,34 @@ class JobQueries:
 
     def explain_all(self) -> Json:
         """Returns all waiting jobs with their reasons."""
-        answer = self.operator.get("/v1/why")
+        answer = self._ask_listing("/v1/why", {})
         return {**answer, "jobs": self._of_namespace(answer["jobs"])}
 
     def history(self, **filters: Any) -> list[Json]:
         """Returns jobs that have ended, latest first."""
         try:
-            return self._of_namespace(self.operator.get("/v1/history", filters)["jobs"])
+            return self._listing("/v1/history", filters)
         except ApiError as error:
             self._fall_back_to_objects(error)
         lines = _stored_lines(self.finder, self._listed_namespace, {"all": "1"})
         wanted = [line for line in lines if line["finished_at"] is not None and _matches(line, filters)]
         return sorted(wanted, key=lambda line: -line["finished_at"])[: int(filters.get("limit") or _DEFAULT_LIMIT)]
+
+    def _listing(self, path: str, filters: Json) -> list[Json]:
+        return self._of_namespace(self._ask_listing(path, filters)["jobs"])
+
+    def _ask_listing(self, path: str, filters: Json) -> Json:
+        """Asks the operator for jobs of the namespace; of the user's own if the user may not list all."""
+        try:
+            return self.operator.get(path, filters, self._listed_namespace)
+        except ApiError as error:
+            if error.code is not ErrorCode.NOT_ALLOWED or self._listed_namespace is not None:
+                raise
+        own = self.finder.namespace
+        answer = self.operator.get(path, filters, own)
+        print(f"windlass: showing namespace {own} only: you may not list the jobs of others", file=sys.stderr)
+        self._listed_namespace = own
+        return answer
 
     def _fall_back_to_objects(self, error: ApiError) -> None:
         """Prints once that the state of the objects is shown without the operator. Raises any other error."""

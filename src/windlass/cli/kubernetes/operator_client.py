@@ -1,6 +1,6 @@
-"""Client of the leading operator's API, found by its Lease and reached through the API server's pod proxy.
+"""Client of the leading operator's queries, an aggregated API of the cluster.
 
-Requests use the user's own permissions.
+Requests use the user's own credentials and permissions. A leader outside of the cluster is asked at its address.
 """
 
 from __future__ import annotations
@@ -11,48 +11,52 @@ from urllib.parse import quote
 
 from windlass.backends.kubernetes.client import api_errors
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.resources import LEASES, PODS
-from windlass.backends.kubernetes.client.resources import path as resource_path
+from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.cli.kubernetes.api_session import ApiSession, translate_error
+from windlass.jobs.kubernetes import query_api
 from windlass.server.errors import ApiError, ErrorCode, error_from_json
 
 Json = dict[str, Any]
-LEASE = "windlass-system/windlass-operator"
 ADDRESS = "windlass.dev/address"
 """Annotation of the Lease: the URL of a leader that runs outside the cluster."""
-PORT = 8080
 _TIMEOUT_S = 5.0
 _MAX_ERROR_CHARS = 200
 """Length limit of an error of the proxy in messages."""
+_ASK_FOR_VIEW = "ask for a RoleBinding to the ClusterRole view in the namespace of the job, or name your own with -n"
 _INSTALL = "see: windlass operator check; install it with: windlass operator install"
 
 
 class OperatorClient:
-    """A client of the operator's API. `where`: NAMESPACE/LEASE, or its URL."""
+    """A client of the operator's queries. `where`: NAMESPACE/LEASE or URL of a leader outside of the cluster."""
 
     def __init__(self, session: ApiSession, where: str = "") -> None:
         self._session = session
-        self._where = where or LEASE
+        self._where = where
         self._apart: Connection | None = None
         """Connection to a leader that runs outside the cluster."""
-        self._base: str | None = None
+        self._is_found = False
 
-    def get(self, path: str, filters: Json | None = None) -> Json:
-        """Sends a GET request. Raises ApiError: that of the operator, or NO_DAEMON if none answers."""
+    def get(self, path: str, filters: Json | None = None, namespace: str | None = None) -> Json:
+        """Sends a GET request. Raises ApiError: that of the operator, or NO_DAEMON if none answers.
+
+        `path`: one of the daemon's API; `namespace`: the only one whose jobs a listing is to contain.
+        """
         params = {key: str(value) for key, value in (filters or {}).items() if value not in (None, "", [])}
         try:
-            return self._get(path, params)
+            return self._get(path, params, namespace)
         except ApiError as error:
-            if error.code is not ErrorCode.NO_DAEMON or self._base is None:
+            if error.code is not ErrorCode.NO_DAEMON or not self._is_found:
                 raise
-        self._base = None  # the Lease may name another leader by now
-        return self._get(path, params)
+        self._is_found = False  # the Lease may name another leader by now
+        return self._get(path, params, namespace)
 
-    def _get(self, path: str, params: dict[str, str]) -> Json:
-        if self._base is None:
-            self._base = self._find()
+    def _get(self, path: str, params: dict[str, str], namespace: str | None) -> Json:
+        if not self._is_found:
+            self._apart = self._find()
+            self._is_found = True
+        where = quote(path) if self._apart else query_path(path, namespace)
         try:
-            answer = self._session.run(self._send(self._base + quote(path), params))
+            answer = self._session.run(self._send(where, params))
         except _RequestError as failed:
             raise failed.error from None
         content = json.loads(answer)
@@ -69,29 +73,40 @@ class OperatorClient:
                 ApiError(ErrorCode.NO_DAEMON, f"the operator does not answer: {error}", _INSTALL)
             ) from None
 
-    def _find(self) -> str:
-        """Returns the prefix of all paths. Raises ApiError: NO_DAEMON without a leader, NOT_ALLOWED."""
+    def _find(self) -> Connection | None:
+        """A connection to a leader outside of the cluster; None: the API of the cluster. Raises ApiError NO_DAEMON."""
+        if not self._where:
+            return None
         if "://" in self._where:
-            return self._connect(self._where)
+            return self._session.connect_to(self._where)
         namespace, _, name = self._where.rpartition("/")
         try:
             lease = self._session.run(self._session.connection.get(LEASES, namespace or "windlass-system", name))
         except ApiError as error:
+            if error.code is ErrorCode.NOT_ALLOWED:
+                return None
             if error.code is not ErrorCode.NO_SUCH_JOB:
                 raise
             raise _no_operator(f"this cluster has no Lease {self._where}: no Windlass operator runs here") from None
         address = (lease["metadata"].get("annotations") or {}).get(ADDRESS)
-        if address:
-            return self._connect(address)
-        holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
-        if not holder:
-            raise _no_operator(f"no operator holds the Lease {self._where} now")
-        pod = f"http:{holder.partition('_')[0]}:{PORT}"
-        return f"{resource_path(PODS, lease['metadata']['namespace'], pod)}/proxy"
+        return self._session.connect_to(address) if address else None
 
-    def _connect(self, address: str) -> str:
-        self._apart = self._session.connect_to(address)
-        return ""
+
+def query_path(path: str, namespace: str | None) -> str:
+    """The path in the aggregated API of a path of the daemon's API."""
+    _, _, resource, *rest = path.split("/")
+    within = f"{query_api.PREFIX}/namespaces/"
+    if resource == "snapshot":
+        return f"{query_api.PREFIX}/{query_api.SNAPSHOTS}/current"
+    if resource == "prospects":
+        return f"{within}{quote(rest[0])}/jobs/{quote(':'.join(rest[1:]), ':')}/prospect"
+    if resource == "jobs" and rest:
+        part = {"why": "/why", "logs": "/log"}.get(rest[-1], "") if len(rest) > 2 else ""
+        name = rest[1:-1] if part else rest[1:]
+        return f"{within}{quote(rest[0])}/jobs/{quote(':'.join(name), ':')}{part}"
+    renamed = {"ping": "status", "why": "reasons"}.get(resource, resource)
+    is_of_jobs = renamed in query_api.OF_JOBS and namespace is not None
+    return f"{within}{quote(namespace or '')}/{renamed}" if is_of_jobs else f"{query_api.PREFIX}/{renamed}"
 
 
 class _RequestError(Exception):
@@ -110,9 +125,14 @@ def _operator_error(error: api_errors.ApiError) -> ApiError:
         content = None
     if isinstance(content, dict) and "error" in content:
         return error_from_json(content, error.status)
-    if error.status in (404, 502, 503, 504):
+    if error.status == 404:
+        return _no_operator(f"this cluster has no API {query_api.API_SERVICE}: no Windlass operator runs here")
+    if error.status in (502, 503, 504):
         return _no_operator(f"the operator does not answer: {' '.join(str(error).split())[:_MAX_ERROR_CHARS]}")
-    return translate_error(error)
+    refusal = translate_error(error)
+    if refusal.code is ErrorCode.NOT_ALLOWED and not refusal.fix:
+        refusal.fix = _ASK_FOR_VIEW
+    return refusal
 
 
 def _no_operator(message: str) -> ApiError:

@@ -35,7 +35,12 @@ _LeaseSeconds: TypeAlias = Annotated[
     float, typer.Option("--lease-seconds", min=2, help="Without a sign of the leader for so long, another one leads.")
 ]
 _Address: TypeAlias = Annotated[
-    str, typer.Option("--address", metavar="URL", help="URL at which this replica is reached; written to the Lease.")
+    str,
+    typer.Option(
+        "--address",
+        metavar="URL",
+        help="Loopback URL at which users of this machine may ask this replica; written to the Lease.",
+    ),
 ]
 _AtOnce: TypeAlias = Annotated[
     int, typer.Option("--at-once", min=1, max=512, help="Maximum concurrent creations, bindings and deletions of pods.")
@@ -77,8 +82,25 @@ _AgentsPort: TypeAlias = Annotated[
 _PodGroups: TypeAlias = Annotated[
     bool, typer.Option("--pod-groups", help="Create a PodGroup for each job, for tools that read PodGroups.")
 ]
-_Port: TypeAlias = Annotated[
-    int, typer.Option("--metrics-port", help="Port of probes, metrics and the API; 0: any free port.")
+_Port: TypeAlias = Annotated[int, typer.Option("--metrics-port", help="Port of probes and metrics; 0: any free port.")]
+_QueriesPort: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--queries-port",
+        help="Port of queries, which the API server reaches with TLS; 0: any free port.  [default: none]",
+    ),
+]
+_CertificateFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert-file", metavar="FILE", help="Certificate of that port.  [default: made, and kept in a Secret]"
+    ),
+]
+_KeyFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--tls-private-key-file", metavar="FILE", help="Private key of that certificate.")
+]
+_ProtectMetrics: TypeAlias = Annotated[
+    bool, typer.Option("--protect-metrics", help="Serve metrics on the port of queries only, by RBAC.")
 ]
 _Host: TypeAlias = Annotated[str, typer.Option("--metrics-host", help="The address to listen on.")]
 _History: TypeAlias = Annotated[
@@ -109,6 +131,10 @@ def run(
     pod_groups: _PodGroups = False,
     metrics_port: _Port = 8080,
     metrics_host: _Host = _EVERYWHERE,
+    queries_port: _QueriesPort = None,
+    tls_cert_file: _CertificateFile = None,
+    tls_private_key_file: _KeyFile = None,
+    protect_metrics: _ProtectMetrics = False,
     history: _History = "",
     keep: _Keep = "14d",
     context: ContextOption = None,
@@ -134,6 +160,7 @@ def run(
         image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout),
         max_requests=at_once,
     )
+    _check_address(address, metrics_host)
     access = access_to(context, kubeconfig)
     from windlass.server.operator.history.writer import RetentionLimits  # noqa: PLC0415
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
@@ -147,12 +174,27 @@ def run(
         address=address,
         host=metrics_host,
         port=metrics_port,
+        queries_port=queries_port,
+        certificate=_certificate(tls_cert_file, tls_private_key_file),
+        protect_metrics=protect_metrics,
         agents_port=agents_port,
         retention=RetentionLimits(keep=parse_duration_option("--keep", keep)),
         backend=world,
     )
     asyncio.run(run_operator(replica, lambda text: print(text, flush=True)))
     return ExitCode.OK
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if (certificate is None) != (key is None):
+        raise UsageError("--tls-cert-file and --tls-private-key-file belong together")
+    return None if certificate is None or key is None else (certificate, key)
+
+
+def _check_address(address: str, host: str) -> None:
+    """Raises UsageError if others than this machine's users could ask a replica without authentication."""
+    if address and host not in ("127.0.0.1", "::1", "localhost"):
+        raise UsageError("--address answers queries of anybody: it needs --metrics-host 127.0.0.1")
 
 
 def _host_and_port(text: str) -> str:

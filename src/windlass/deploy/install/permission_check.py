@@ -10,7 +10,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.install.findings import Finding, failure, ok
-from windlass.deploy.permissions import JOBS, SCHEDULING, Permission, lease_permissions
+from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, Permission, lease_permissions
 from windlass.deploy.roles import OPERATOR
 
 _ABOUT = "permissions"
@@ -21,7 +21,7 @@ _GROUP = "/apis/authorization.k8s.io/v1"
 async def check_permissions(connection: Connection, namespace: str) -> list[Finding]:
     """A finding for each missing permission, of the operator's account or, if reviews are forbidden, of the caller."""
     account = f"system:serviceaccount:{namespace}:{OPERATOR}"
-    required = [(each, "") for each in (*SCHEDULING, *JOBS)]
+    required = [(each, "") for each in (*SCHEDULING, *JOBS, *QUERIES)]
     required += [(each, namespace) for each in lease_permissions(OPERATOR)]
     try:
         missing = await _missing(connection, required, account)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.backends.kubernetes.client.resources import (
+    API_SERVICES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DEFINITIONS,
@@ -25,6 +26,7 @@ KINDS = tuple(
 )
 """Resources of every definition and version."""
 _BUILT_IN = (
+    API_SERVICES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DEFINITIONS,

@@ -1,4 +1,4 @@
-"""HTTP application of the operator: probes and metrics on every replica, the API on the leader."""
+"""HTTP applications of the operator: probes and metrics on every replica, queries without authentication on request."""
 
 from __future__ import annotations
 
@@ -13,23 +13,16 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.server.app import query_application
-from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.metrics import CONTENT_TYPE
+from windlass.server.operator.queries.app import refer_to
 from windlass.server.service import Service
 
 
-def operator_application(
-    *,
-    metrics: Callable[[], bytes],
-    unready: Callable[[], str],
-    leader: Callable[[], str],
-    api: Callable[[], ASGIApp | None],
-) -> Starlette:
-    """The ASGI application of a replica.
+def probe_application(metrics: Callable[[], bytes] | None, unready: Callable[[], str]) -> Starlette:
+    """Probes, and metrics unless None.
 
-    `unready`: returns why this replica cannot lead, empty if it can. `leader`: returns the identity of the leader.
-    `api`: returns None on a replica that follows; its answer names the leader.
+    `unready`: returns why this replica cannot lead, empty if it can.
     """
 
     async def healthz(_request: Request) -> Response:
@@ -40,13 +33,24 @@ def operator_application(
         return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
 
     async def show(_request: Request) -> Response:
+        if metrics is None:
+            return PlainTextResponse("the metrics are on the port for queries, for clients with a token\n", 403)
         return Response(metrics(), media_type=CONTENT_TYPE)
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await (api() or _refer_to(leader()))(scope, receive, send)
-
     probes = [("/healthz", healthz), ("/readyz", readyz), ("/metrics", show)]
-    return Starlette(routes=[*(Route(path, what, methods=["GET"]) for path, what in probes), Mount("/", answer)])
+    return Starlette(routes=[Route(path, what, methods=["GET"]) for path, what in probes])
+
+
+def with_open_queries(probes: Starlette, leader: Callable[[], str], api: Callable[[], ASGIApp | None]) -> Starlette:
+    """The probes, and queries without authentication: for a replica on the user's own machine.
+
+    `leader`: returns the identity of the leader. `api`: returns None on a replica that follows.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await (api() or refer_to(leader()))(scope, receive, send)
+
+    return Starlette(routes=[*probes.routes, Mount("/", answer)])
 
 
 def cluster_api(service: Service, records: ClusterJobRecords) -> Starlette:
@@ -58,13 +62,6 @@ def cluster_api(service: Service, records: ClusterJobRecords) -> Starlette:
         return _json({"logs": found})
 
     return query_application(service, [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])
-
-
-def _refer_to(leader: str) -> Response:
-    """The answer of a replica that follows."""
-    fix = f"ask {leader}, which leads" if leader else "ask again in a few seconds: there is no leader yet"
-    error = ApiError(ErrorCode.NO_DAEMON, "this replica of the operator does not lead", fix)
-    return _json({**error.as_json(), "leader": leader}, HTTP_STATUS[error.code])
 
 
 def _json(content: object, status: int = 200) -> Response:

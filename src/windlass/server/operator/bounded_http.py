@@ -10,7 +10,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _METHODS = ("GET", "HEAD")
+CLIENT_NAME = "windlass.client_name"
+"""Key of the ASGI scope: the common name in the client's verified certificate; absent without one."""
 _SHUTDOWN_TIMEOUT_S = 1
 """Seconds for requests that are under way when the operator stops."""
 
@@ -74,12 +76,13 @@ def bounded_server(app: ASGIApp, limits: HttpLimits, tls: ssl.SSLContext | None 
     """A server of an application. The application gets only GET and HEAD requests, without bodies."""
     config = uvicorn.Config(
         _without_bodies(app),
-        http=_protocol(limits),
+        http=type("LimitedProtocol", (BoundedProtocol,), {"limits": limits}),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         h11_max_incomplete_event_size=limits.header_bytes,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
@@ -127,42 +130,56 @@ class BoundedServer(uvicorn.Server):
             raise
 
 
-def _protocol(limits: HttpLimits) -> type[H11Protocol]:
-    """A protocol that closes a connection when a header or an answer takes too long."""
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol, which closes a connection when a header or an answer takes too long."""
 
-    class BoundedProtocol(H11Protocol):
-        _deadline: asyncio.TimerHandle | None = None
+    limits = DEFAULT_LIMITS
+    _deadline: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
+    def connection_made(self, transport: Any) -> None:
+        """Begins the time limit of the first header."""
+        super().connection_made(transport)
+        if certificate := transport.get_extra_info("peercert"):
+            self.app = _with_client_name(self.app, certificate)
+        self._limit_time()
+
+    def data_received(self, data: bytes) -> None:
+        """Begins the time limit of an answer once a header is complete."""
+        was_answering = self._is_answering()
+        super().data_received(data)
+        if self._is_answering() and not was_answering:
             self._limit_time()
 
-        def data_received(self, data: bytes) -> None:
-            was_answering = self._is_answering()
-            super().data_received(data)
-            if self._is_answering() and not was_answering:
-                self._limit_time()
+    def on_response_complete(self) -> None:
+        """Begins the time limit of the next header."""
+        super().on_response_complete()
+        self._limit_time()
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._limit_time()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the time limits."""
+        super().connection_lost(exc)
+        if self._deadline is not None:
+            self._deadline.cancel()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            if self._deadline is not None:
-                self._deadline.cancel()
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
-        def _is_answering(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
+    def _limit_time(self) -> None:
+        """Starts the time limit of the answer that is under way, else that of the next header."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        limit = self.limits.request_timeout_s if self._is_answering() else self.limits.header_timeout_s
+        self._deadline = self.loop.call_later(limit, self.transport.abort)
 
-        def _limit_time(self) -> None:
-            """Starts the time limit of the answer that is under way, else that of the next header."""
-            if self._deadline is not None:
-                self._deadline.cancel()
-            limit = limits.request_timeout_s if self._is_answering() else limits.header_timeout_s
-            self._deadline = self.loop.call_later(limit, self.transport.abort)
 
-    return BoundedProtocol
+def _with_client_name(app: Any, certificate: Mapping[str, Any]) -> ASGIApp:
+    """The application for a client with a certificate that TLS has verified."""
+    name = next((value for part in certificate["subject"] for key, value in part if key == "commonName"), "")
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, CLIENT_NAME: name}, receive, send)
+
+    return answer
 
 
 def _without_bodies(app: ASGIApp) -> ASGIApp:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
@@ -13,7 +14,7 @@ from windlass.controller.controller import Controller
 from windlass.controller.observer import Observer
 from windlass.core.model.status import JobState
 from windlass.server.feed import EventFeed
-from windlass.server.operator.app import cluster_api, operator_application
+from windlass.server.operator.app import cluster_api, probe_application, with_open_queries
 from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits, bounded_server
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
@@ -21,7 +22,24 @@ from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
 from windlass.server.operator.ongoing_commit import OngoingCommit
+from windlass.server.operator.queries.app import QueryServer
+from windlass.server.operator.queries.authentication import Authenticator
+from windlass.server.operator.queries.authorization import Authorizer
+from windlass.server.operator.queries.leader_queries import LeaderQueries
 from windlass.server.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSettings:
+    """Settings of the ports."""
+
+    open_queries: bool = False
+    """Whether the port of the probes answers queries, of anybody: for a replica on the user's own machine."""
+    protect_metrics: bool = False
+    """Whether metrics are only on the port for queries, for users who may get /metrics."""
+
+
+DEFAULT_SETTINGS = EndpointSettings()
 
 
 class Endpoints:
@@ -31,12 +49,15 @@ class Endpoints:
     identity of the leader, for the answers of a replica that follows.
     """
 
-    def __init__(self, metrics: OperatorMetrics, history: JobHistory) -> None:
-        self._metrics, self._history = metrics, history
+    def __init__(
+        self, metrics: OperatorMetrics, history: JobHistory, settings: EndpointSettings = DEFAULT_SETTINGS
+    ) -> None:
+        self._metrics, self._history, self._settings = metrics, history, settings
         self.unready = "the watches have not listed everything yet"
         self.leader: Callable[[], str] = lambda: ""
         self._controller: Controller | None = None
         self._api: ASGIApp | None = None
+        self._queries: LeaderQueries | None = None
         self._feed = EventFeed()
         self._recorder: HistoryRecorder | None = None
 
@@ -52,7 +73,8 @@ class Endpoints:
         records = ClusterJobRecords(controller, backend, self._history, commit)
         source = ClusterDataSource(backend, self._history, records)
         self._controller = controller
-        self._api = cluster_api(Service(controller, source, self._feed, "operator"), records)
+        service = Service(controller, source, self._feed, "operator")
+        self._api, self._queries = cluster_api(service, records), LeaderQueries(service, records)
         self._metrics.leading = True
         return recorder, TurnTimer(self._metrics, lambda: controller.decision), self._feed, commit
 
@@ -62,7 +84,7 @@ class Endpoints:
 
     async def follow(self) -> None:
         """Stops answering the API and ends the event streams."""
-        self._controller = self._api = None
+        self._controller = self._api = self._queries = None
         self._metrics.leading = False
         self._feed.close()
         if self._recorder is not None:
@@ -70,14 +92,19 @@ class Endpoints:
             self._recorder = None
 
     async def serve(self, listener: socket.socket, limits: HttpLimits = DEFAULT_LIMITS) -> None:
-        """Serves on this socket until cancelled."""
-        app = operator_application(
-            metrics=lambda: render_metrics(self._metrics, self._controller, self._history),
-            unready=lambda: self.unready,
-            leader=self._find_leader,
-            api=lambda: self._api,
-        )
+        """Serves probes and metrics on this socket until cancelled."""
+        app = probe_application(None if self._settings.protect_metrics else self._render, lambda: self.unready)
+        if self._settings.open_queries:
+            app = with_open_queries(app, self._find_leader, lambda: self._api)
         await bounded_server(app, limits).serve_until_cancelled(listener, self._close_feed)
+
+    def queries(self, authenticator: Authenticator, authorizer: Authorizer) -> ASGIApp:
+        """The application of the port for queries."""
+        server = QueryServer(authenticator, authorizer, lambda: self._queries, self._find_leader, self._render)
+        return server.application()
+
+    def _render(self) -> bytes:
+        return render_metrics(self._metrics, self._controller, self._history)
 
     def _close_feed(self) -> None:
         self._feed.close()
@@ -86,12 +113,10 @@ class Endpoints:
         return self.leader()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 selects a free port. Raises BackendError."""
+def listen(host: str, port: int, option: str = "--metrics-port") -> socket.socket:
+    """A listening socket; port 0 selects a free port. `option`: what sets the port. Raises BackendError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
     except OSError as error:
-        raise BackendError(
-            f"cannot listen on {host} port {port}: {error}; choose another with --metrics-port"
-        ) from error
+        raise BackendError(f"cannot listen on {host} port {port}: {error}; choose another with {option}") from error

@@ -9,20 +9,25 @@ import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from windlass.backends.kubernetes.client.access import Access
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.operator.election import LeaseSettings
-from windlass.server.operator.endpoints import Endpoints, listen
+from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.history.writer import RetentionLimits
 from windlass.server.operator.metrics import OperatorMetrics
+from windlass.server.operator.queries.port import QueryPort, serve_queries
 from windlass.server.operator.replica import ReplicaContext, epoch_ms, run_replica
 
 LEASE = "windlass-operator"
 PORT = 8080
 AGENTS_PORT = 8081
+_QUERY_CONNECTIONS = 8
+"""Maximum connections to the API server for reviews of tokens and rights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,13 @@ class OperatorOptions:
     address: str = ""
     host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside of the pod
     port: int = PORT
-    """Port for probes, metrics and the API; 0: a free port."""
+    """Port for probes and metrics; 0: a free port."""
+    queries_port: int | None = None
+    """Port for queries, with TLS; 0: a free port; None: none. With `address` the other port answers them too."""
+    certificate: tuple[Path, Path] | None = None
+    """PEM files of the certificate and key of that port; None: the operator makes its own."""
+    protect_metrics: bool = False
+    """Whether metrics are only on the port for queries."""
     agents_port: int = AGENTS_PORT
     """Port for agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
     retention: RetentionLimits = field(default_factory=RetentionLimits)
@@ -57,11 +68,13 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
     metrics = OperatorMetrics()
     listener = listen(options.host, options.port)
     async with JobHistory(options.history, epoch_ms, say, options.retention) as history:
-        endpoints = Endpoints(metrics, history)
+        endpoints = Endpoints(metrics, history, EndpointSettings(bool(options.address), options.protect_metrics))
         lease = _lease_settings(options, listener.getsockname()[1])
         backend, agents = _agents(options)
         context = ReplicaContext(options.access, lease, say, endpoints, metrics, backend, agents)
         working = [loop.create_task(run_replica(context)), loop.create_task(endpoints.serve(listener))]
+        if options.queries_port is not None:
+            working.append(loop.create_task(_serve_queries(options, endpoints, say)))
         stopping = loop.create_task(stopped.wait())
         done, _ = await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
         if stopping in done:
@@ -71,6 +84,15 @@ async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> 
         await asyncio.gather(*working, stopping, return_exceptions=True)
         for task in done - {stopping}:
             task.result()  # raises the error that ended the task
+
+
+async def _serve_queries(options: OperatorOptions, endpoints: Endpoints, say: Callable[[str], None]) -> None:
+    """Answers queries over a connection of its own: users cannot use up those of the controller."""
+    port = QueryPort(
+        listen(options.host, options.queries_port or 0, "--queries-port"), options.namespace, options.certificate
+    )
+    async with Connection(options.access, limit=_QUERY_CONNECTIONS) as connection:
+        await serve_queries(port, connection, endpoints.queries, say)
 
 
 def _without_repeats(say: Callable[[str], None]) -> Callable[[str], None]:

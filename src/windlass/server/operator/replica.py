@@ -30,6 +30,7 @@ from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import Endpoints, listen
+from windlass.server.operator.leader_label import mark_leader
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
 from windlass.wire import exponential_backoff
@@ -74,6 +75,7 @@ async def run_replica(context: ReplicaContext) -> None:
         failures = 0
         try:
             while True:
+                await mark_leader(unfenced, context.lease.namespace, context.say, leads=False)
                 began = time.monotonic()
                 if not await _run_whole_term(context, election):
                     failures = 0
@@ -86,6 +88,7 @@ async def run_replica(context: ReplicaContext) -> None:
                 await asyncio.sleep(wait)
         finally:
             await election.resign()
+            await mark_leader(unfenced, context.lease.namespace, context.say, leads=False)
 
 
 async def _run_whole_term(context: ReplicaContext, election: Election) -> bool:
@@ -137,6 +140,7 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
         keeping = group.create_task(election.keep())
         try:
             await _catch_up(context, backend)
+            await mark_leader(connection, context.lease.namespace, context.say, leads=True)
             await _lead(context, backend)
         finally:
             await context.endpoints.follow()

@@ -18,9 +18,11 @@ from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.backends.kubernetes.client.resources import LEASES, Resource, path
 from windlass.backends.kubernetes.gangs.stored_state import Stored, to_patch
 from windlass.cli.kubernetes import api_session, submit_warnings
+from windlass.cli.kubernetes.operator_client import query_path
 from windlass.core.model.status import Phase, Status
 
 Manifest = dict[str, Any]
+_TEAMS = ("team", "other")
 
 
 class FakeCluster:
@@ -101,7 +103,7 @@ class FakeConnection:
 
     async def request(self, _method: str, where: str, **_more: Any) -> bytes:
         self.cluster.asked.append(where)
-        plain = where.partition("/proxy")[2] or where
+        plain = self._told(where)
         if plain not in self.cluster.says:
             error = ApiError(404, "", "")
             message = {"error": {"code": "no_such_job", "message": f"nobody has told what {plain} says", "fix": ""}}
@@ -111,6 +113,11 @@ class FakeConnection:
         if isinstance(answer, Exception):
             raise answer
         return json.dumps(answer).encode()
+
+    def _told(self, where: str) -> str:
+        """The path in `says` of a path of the operator's aggregated API."""
+        known = (told for told in self.cluster.says for each in (None, *_TEAMS) if query_path(told, each) == where)
+        return next(known, where)
 
     async def get(self, resource: Resource, namespace: str | None, name: str, **_: Any) -> Manifest:
         self._look(resource)

@@ -10,14 +10,13 @@ from windlass.cli.errors import UsageError
 from windlass.cli.kubernetes.code_folder import pack_folder
 from windlass.cli.kubernetes.job_events import ReportedState, new_events
 from windlass.cli.kubernetes.job_names import JobName, parse_job_name
-from windlass.cli.kubernetes.operator_client import LEASE, PORT
+from windlass.cli.kubernetes.operator_client import query_path
 from windlass.cli.kubernetes.pod_exec import read_exit_code
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import InputError
-from windlass.server.operator import process
 
 
 @pytest.mark.parametrize(
@@ -159,9 +158,27 @@ def test_the_exit_code_of_a_command_is_in_its_status():
 # --- where the operator is, and what is configured ------------------------------------------------------------
 
 
-def test_the_default_lease_and_port_are_those_of_the_operator():
-    assert f"windlass-system/{process.LEASE}" == LEASE
-    assert process.PORT == PORT
+@pytest.mark.parametrize(
+    ("path", "namespace", "expected"),
+    [
+        ("/v1/ping", None, "status"),
+        ("/v1/nodes", "a", "nodes"),
+        ("/v1/jobs", None, "jobs"),
+        ("/v1/jobs", "a", "namespaces/a/jobs"),
+        ("/v1/why", "a", "namespaces/a/reasons"),
+        ("/v1/history", "a", "namespaces/a/history"),
+        ("/v1/snapshot", None, "snapshots/current"),
+        ("/v1/jobs/a/digits", None, "namespaces/a/jobs/digits"),
+        ("/v1/jobs/a/pytorchjob/digits", "b", "namespaces/a/jobs/pytorchjob:digits"),
+        ("/v1/jobs/a/pytorchjob/digits/why", None, "namespaces/a/jobs/pytorchjob:digits/why"),
+        ("/v1/jobs/a/digits/logs", None, "namespaces/a/jobs/digits/log"),
+        ("/v1/jobs/a/why", None, "namespaces/a/jobs/why"),
+        ("/v1/jobs/a/d g/why", None, "namespaces/a/jobs/d%20g/why"),
+        ("/v1/prospects/a/digits", None, "namespaces/a/jobs/digits/prospect"),
+    ],
+)
+def test_queries_of_the_daemon_have_paths_in_the_aggregated_api(path, namespace, expected):
+    assert query_path(path, namespace) == f"/apis/queries.windlass.dev/v1/{expected}"
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.api_errors import Unreachable
 from windlass.backends.kubernetes.client.resources import PODS
+from windlass.cli.kubernetes import api_session
 from windlass.core.model.status import Failure, FailureClass, Phase
 from windlass.server.errors import ApiError, ErrorCode
 
@@ -303,10 +304,41 @@ def test_a_listing_comes_from_the_operator_limited_to_a_given_namespace(cluster,
 
     assert windlass("queue", *ON, "-o", "name").out == "team/digits\nother/digits\n"
     assert windlass("queue", *ON, "-n", "other", "-o", "name").out == "other/digits\n"
-    assert cluster.asked[0].endswith("/namespaces/windlass-system/pods/http:operator-0:8080/proxy/v1/jobs")
+    prefix = "/apis/queries.windlass.dev/v1"
+    assert cluster.asked == [f"{prefix}/jobs", f"{prefix}/namespaces/other/jobs"]
 
 
-def test_an_operator_outside_the_cluster_is_found_by_its_lease(cluster, windlass):
+def test_a_user_who_may_not_list_all_jobs_gets_those_of_the_own_namespace(cluster, windlass, made, monkeypatch):
+    rows = [{**made.line(made.running()), "id": "team/digits"}]
+    connection = api_session.Connection  # the fake one
+    request = connection.request
+
+    async def refuse_all(self, method, where, **more):
+        if "/namespaces/" not in where:
+            raise Refusal(403, "Forbidden", 'jobs.queries.windlass.dev is forbidden: User "ada" cannot list resource')
+        return await request(self, method, where, **more)
+
+    monkeypatch.setattr(connection, "request", refuse_all)
+    cluster.says |= {"/v1/jobs": {"jobs": rows}, "/v1/history": {"jobs": rows}}
+    for verb in ("queue", "history"):
+        ran = windlass(verb, *ON, "-o", "name")
+        assert (ran.code, ran.out) == (0, "team/digits\n")
+        assert "showing namespace team only" in ran.err
+
+
+def test_a_refused_query_names_the_role_to_ask_for(cluster, windlass):
+    text = 'jobs.queries.windlass.dev is forbidden: User "ada" cannot list resource "reasons" in namespace "other"'
+    cluster.says["/v1/why"] = Refusal(403, "Forbidden", text)
+
+    ran = windlass("why", *ON, "-n", "other")
+
+    assert ran.code == 77
+    assert text in ran.err
+    assert "ask for a RoleBinding to the ClusterRole view" in ran.err
+
+
+def test_an_operator_outside_the_cluster_is_found_by_its_lease(cluster, windlass, monkeypatch):
+    monkeypatch.setenv("WINDLASS_OPERATOR", "windlass-system/windlass-operator")
     cluster.lead("http://127.0.0.1:4711")
     cluster.says["/v1/nodes"] = {"nodes": []}
 
@@ -316,14 +348,11 @@ def test_an_operator_outside_the_cluster_is_found_by_its_lease(cluster, windlass
 
 def test_job_states_come_from_objects_without_an_operator(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
-    cluster.objects = {where: each for where, each in cluster.objects.items() if "leases" not in where}
+    cluster.says["/v1/jobs"] = Refusal(404, "", "404 page not found")
 
     listed, story = windlass("queue", *ON), windlass("status", *ON, "digits")
 
-    assert (
-        "showing the state stored in the objects; this cluster has no Lease windlass-system/windlass-operator"
-        in listed.err
-    )
+    assert "showing the state stored in the objects; this cluster has no API v1.queries.windlass.dev" in listed.err
     assert " Queued " in listed.out
     assert story.out.startswith("team/digits-")
 

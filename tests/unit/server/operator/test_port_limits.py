@@ -12,7 +12,7 @@ import pytest
 
 import strays
 from windlass.server.operator.bounded_http import DEFAULT_LIMITS, HttpLimits
-from windlass.server.operator.endpoints import Endpoints, listen
+from windlass.server.operator.endpoints import DEFAULT_SETTINGS, Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics
 
@@ -24,10 +24,10 @@ Story = Callable[[int], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def endpoints(limits: HttpLimits) -> AsyncIterator[int]:
+async def endpoints(limits: HttpLimits, settings: EndpointSettings = DEFAULT_SETTINGS) -> AsyncIterator[int]:
     """The port of a follower that serves probes and metrics."""
     async with JobHistory("sqlite:///:memory:", lambda: 0, print) as history:
-        served = Endpoints(OperatorMetrics(), history)
+        served = Endpoints(OperatorMetrics(), history, settings)
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         serving = asyncio.create_task(served.serve(listener, limits))
@@ -206,9 +206,27 @@ def test_a_huge_header_is_refused(size):
     tell(story)
 
 
+def test_unknown_paths_are_not_found():
+    async def story(port: int) -> None:
+        queries = (b"/v1/jobs", b"/apis/queries.windlass.dev/v1/jobs")
+        for path in (*queries, b"/", b"/unknown", b"/healthz/more", b"/%00", b"/" + b"a" * 4_000):
+            assert status(await ask(port, PROBE.replace(b"/healthz", path))) == 404
+
+    tell(story)
+
+
 def test_head_is_answered_as_get():
     async def story(port: int) -> None:
         head, _, body = (await ask(port, PROBE.replace(b"GET", b"HEAD"))).partition(b"\r\n\r\n")
         assert (status(head), body) == (200, b"")
 
     tell(story)
+
+
+def test_protected_metrics_are_not_on_the_port_of_the_probes():
+    async def story() -> None:
+        async with endpoints(DEFAULT_LIMITS, EndpointSettings(protect_metrics=True)) as port:
+            assert status(await ask(port, PROBE.replace(b"/healthz", b"/metrics"))) == 403
+            assert status(await ask(port, PROBE)) == 200
+
+    asyncio.run(story())

@@ -53,6 +53,9 @@ def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobSt
         if accepted := query.get(key):
             tests.append(f"{column} IN ({_placeholders(accepted)})")
             values += accepted
+    if namespace := query.get("namespace"):
+        tests.append("id LIKE ?")
+        values.append(f"{namespace}/%")
     phases, failed_for = query.get("phases") or (), query.get("failed_for") or ()
     if phases or failed_for:
         any_of = [f"phase IN ({_placeholders(phases)})"] if phases else []
@@ -62,10 +65,12 @@ def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobSt
     return _states(database, f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY created_at DESC LIMIT ?", (*values, limit))
 
 
-def ended(database: Database, *, name: str, user: str, since: int, limit: int) -> list[JobState]:
+def ended(database: Database, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> list[JobState]:
     """Jobs that ended at or after `since` (ms), the last to end first."""
-    tests, values = ["finished_at >= ?"], [since, *filter(None, (name, user))]
+    inside = f"{namespace}/%" if namespace else ""
+    tests, values = ["finished_at >= ?"], [since, *filter(None, (name, user, inside))]
     tests += [f"{column} = ?" for column, value in (("name", name), ("username", user)) if value]
+    tests += ["id LIKE ?"] if inside else []
     query = f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?"
     return _states(database, query, (*values, limit))
 

@@ -55,11 +55,10 @@ class JobHistory:
         """See `queries.jobs`."""
         return await self._query(lambda database: queries.jobs(database, query, limit))
 
-    async def ended(self, *, name: str, user: str, since: int, limit: int) -> list[JobState]:
+    async def ended(self, *, name: str, user: str, since: int, limit: int, namespace: str = "") -> list[JobState]:
         """See `queries.ended`."""
-        return await self._query(
-            lambda database: queries.ended(database, name=name, user=user, since=since, limit=limit)
-        )
+        asked = {"name": name, "user": user, "namespace": namespace}
+        return await self._query(lambda database: queries.ended(database, **asked, since=since, limit=limit))
 
     async def transitions(self, job_id: str, created_at: int) -> list[Transition]:
         """Transitions of one job, oldest first."""

@@ -1,0 +1,65 @@
+"""The port for queries: its certificate, the front proxy's authority, and the server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
+from windlass.backends.port import BackendError
+from windlass.server.operator.bounded_http import HttpLimits, bounded_server
+from windlass.server.operator.queries.authentication import Authenticator
+from windlass.server.operator.queries.authorization import Authorizer
+from windlass.server.operator.queries.serving_certificate import own_certificate, publish_authority, server_context
+
+LIMITS = HttpLimits(per_peer=HttpLimits().connections, header_bytes=64 << 10)
+"""Nearly all connections come from the API server's address. A header has all groups of a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPort:
+    """Options of the port. `certificate`: PEM files of a certificate and its key; None: the operator makes its own."""
+
+    listener: socket.socket
+    namespace: str
+    certificate: tuple[Path, Path] | None = None
+
+
+async def serve_queries(
+    port: QueryPort,
+    connection: Connection,
+    application: Callable[[Authenticator, Authorizer], ASGIApp],
+    say: Callable[[str], None],
+) -> None:
+    """Serves until cancelled. A cluster that does not answer delays the start, and nothing else."""
+    tls = server_context(*await _certificate(port, connection, say))
+    authenticator = Authenticator(connection)
+    await authenticator.read_proxy(tls, say)  # a connection accepted before could never prove the front proxy
+    server = bounded_server(application(authenticator, Authorizer(connection)), LIMITS, tls)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(authenticator.keep_proxy_current(tls, say))
+        group.create_task(server.serve_until_cancelled(port.listener))
+
+
+async def _certificate(port: QueryPort, connection: Connection, say: Callable[[str], None]) -> tuple[bytes, bytes]:
+    if port.certificate is not None:
+        try:
+            certificate, key = (file.read_bytes() for file in port.certificate)
+        except OSError as error:
+            raise BackendError(f"cannot read the certificate of the port for queries: {error}") from error
+        return certificate, key
+    while True:
+        try:
+            own = await own_certificate(connection, port.namespace)
+            await publish_authority(connection, own[0])
+        except BackendError as error:
+            say(f"cannot serve queries yet: {error}")
+            await asyncio.sleep(RETRY_INTERVAL_S)
+        else:
+            return own
