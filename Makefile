@@ -4,7 +4,7 @@
 
 PYTHON ?=
 # Test processes side by side; tests mostly wait, so more than there are cores.
-WORKERS ?= 3
+WORKERS ?= 4
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending anti_affinity capacity_churn fault_schedules pending_conditions
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu

@@ -5,9 +5,10 @@ a group where its tests share something that is expensive to start (a control pl
 on real nodes are one group, since a machine has room for one pair of nodes. Everything else is spread test by test.
 (The groups of `--dist loadgroup` have no effect with pytest 9.2: pytest-xdist 3.8 sets an attribute that is gone.)
 
-Slow groups come first, so that at the end only quick tests are left to fill the workers. Among the tests on Kubernetes,
-files that use the same control plane follow each other, because a worker ends a control plane when its next file does
-not use it.
+Slow groups come first, so that at the end only quick tests are left to fill the workers. Every second worker begins
+with the tests on Kubernetes, which wait for much of their time, and the others with those that train, which wait for
+little. Files that use the same control plane follow each other, because a worker ends a control plane when its next
+file does not use it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOW_FIRST = ("tests/kubernetes", "tests/contract", "tests/train", "tests/examples", "tests/browser", "tests/processes")
@@ -27,15 +29,24 @@ SPREAD = ("tests/processes", "tests/contract")
 """Folders of SLOW_FIRST in which each test starts its own processes: these need no group."""
 REAL_NODES = "real_nodes"
 """The group of tests on real nodes, and the word by which their files are known: a fixture or a mark."""
+WAITING = ("tests/kubernetes", "tests/contract")
+"""Folders whose tests wait for an API server and for pods."""
 PLANES = (REAL_NODES, "tests/kubernetes/external", "controllers", "apiserver")
 """Fixtures of control planes, and the folder that has its own, in the order in which they run."""
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives all tests of a group to one worker."""
+    """Gives all tests of a group to one worker, and each worker first the groups that wait or those that compute."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        waiting = int(node.gateway.id.removeprefix("gw")) % 2 == 0
+        group = next((each for each in self.workqueue if _is_waiting(each) == waiting), None)
+        if group is not None:
+            self.workqueue.move_to_end(group, last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
@@ -59,6 +70,10 @@ def group_of(nodeid: str) -> str:
     if _is_on_real_nodes(file):
         return REAL_NODES
     return file if _folder(file, SLOW_FIRST) not in (*SPREAD, "") else nodeid
+
+
+def _is_waiting(group: str) -> bool:
+    return group == REAL_NODES or _folder(group, WAITING) != ""
 
 
 def _plane(item: pytest.Item, file: str) -> int:
