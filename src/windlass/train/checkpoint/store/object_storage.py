@@ -6,9 +6,7 @@ its manifest can be read, and `LATEST` names one that a listing does not show ye
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,11 +17,10 @@ from typing import Any, BinaryIO, TypeVar, cast
 from windlass.train.checkpoint.store.backoff import SizeMismatchError, retry
 from windlass.train.checkpoint.store.errors import StorageError, StorageUnusableError
 from windlass.train.checkpoint.store.layout import MANIFEST
+from windlass.train.checkpoint.store.scratch import make_staging, remove_if_empty, scratch_base
 from windlass.train.checkpoint.store.storage_errors import translate_errors
 
 T = TypeVar("T")
-SCRATCH = "WINDLASS_SCRATCH"
-"""Variable with the folder for files before their upload; default is the system's temporary folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,9 @@ class ObjectStorage:
 
     def staging_directory(self, folder: str, rank: int) -> Path:  # noqa: ARG002 - one save is in flight
         """Create this rank's local directory, and remove what a killed process has left in it."""
-        scratch = Path(os.environ.get(SCRATCH) or tempfile.gettempdir())
-        made = scratch / f"windlass-{os.getuid()}-{zlib.crc32(self.location.encode()):08x}-{rank}"
-        with translate_errors(str(made), "making a scratch folder"):
-            shutil.rmtree(made, ignore_errors=True)
-            made.mkdir(parents=True)
-        return made
+        name = f"{zlib.crc32(self.location.encode()):08x}-{rank}"
+        with translate_errors(str(base := scratch_base()), "making a scratch folder"):
+            return make_staging(base, name)
 
     def upload(self, folder: str, staging: Path, files: Mapping[str, int]) -> None:
         """Upload the files."""
@@ -101,6 +95,7 @@ class ObjectStorage:
     def release_staging(self, staging: Path) -> None:
         """Remove the staging directory."""
         shutil.rmtree(staging, ignore_errors=True)
+        remove_if_empty(staging.parent)
 
     def _upload_file(self, file: Path, name: str, size: int) -> None:
         """Upload one file, and check its size in the store. Raises SizeMismatchError."""
