@@ -7,6 +7,7 @@ import pytest
 
 from windlass.cli.config_file import Config, configured
 from windlass.cli.errors import UsageError
+from windlass.cli.kubernetes import code_folder
 from windlass.cli.kubernetes.code_folder import pack_folder
 from windlass.cli.kubernetes.job_events import ReportedState, new_events
 from windlass.cli.kubernetes.job_names import JobName, parse_job_name
@@ -116,6 +117,110 @@ def test_a_folder_that_is_too_large_names_its_largest_files_and_the_fixes(folder
 def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(UsageError, match="there is no such folder"):
         pack_folder(tmp_path / "nowhere")
+
+
+def test_a_link_that_leaves_the_folder_is_refused(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "shadow"
+    outside.write_text("root:secret")
+    (folder / "src/data.txt").symlink_to(outside)
+
+    with pytest.raises(UsageError, match=f"src/data.txt is a link to {outside}, outside of the folder"):
+        pack_folder(folder)
+
+    (folder / ".gitignore").write_text("data.txt\n")
+    assert "src/data.txt" not in pack_folder(folder).sizes
+
+
+def test_a_link_through_a_linked_folder_is_refused(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "shadow").write_text("root:secret")
+    (folder / "there").symlink_to(outside)
+    (folder / "data.txt").symlink_to("there/shadow")
+
+    with pytest.raises(UsageError, match=r"data.txt is a link to .*/shadow, outside of the folder"):
+        pack_folder(folder)
+
+
+def test_links_within_the_folder_are_packed_and_dead_links_are_not(folder):
+    (folder / "main.py").symlink_to("src/net.py")
+    (folder / ".#main.py").symlink_to("somebody@machine.12:34")
+
+    sizes = pack_folder(folder).sizes
+    assert sizes["main.py"] == sizes["src/net.py"]
+    assert ".#main.py" not in sizes
+
+    (folder / "around").symlink_to("around")
+    with pytest.raises(UsageError, match="around: Too many levels of symbolic links"):
+        pack_folder(folder)
+
+
+@pytest.mark.parametrize("part", ["train.py", "src"])
+def test_a_file_that_becomes_a_link_after_the_check_is_not_read(folder, tmp_path_factory, monkeypatch, part):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "net.py").write_text("root:secret")
+    resolve, seen = code_folder.os.path.realpath, []
+
+    def replace_after_check(path):
+        found = resolve(path)
+        if not seen and str(path).startswith(str(folder / part)):
+            seen.append(path)
+            (folder / part).rename(folder / "old")
+            (folder / part).symlink_to(outside if part == "src" else outside / "net.py")
+        return found
+
+    monkeypatch.setattr(code_folder.os.path, "realpath", replace_after_check)
+    with pytest.raises(UsageError, match=r"(train.py|src/.*): (Too many levels of symbolic links|Not a directory)"):
+        pack_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env",
+        "src/.env.production",
+        "deploy/id_rsa",
+        "tls/server.KEY",
+        "ca.pem",
+        ".aws/credentials",
+        ".netrc",
+        ".git-credentials",
+        "kubeconfig",
+        ".kube/config",
+        ".ssh/known_hosts",
+        "secrets.yaml",
+    ],
+)
+def test_files_that_look_like_secrets_are_refused_unless_they_are_named(folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("PASSWORD=x")
+
+    with pytest.raises(UsageError, match=f"this may be a secret: {name}\n.*!{name} to ship it"):
+        pack_folder(folder)
+
+    (folder / ".gitignore").write_text(f"{name}\n")
+    assert name not in pack_folder(folder).sizes
+    (folder / ".gitignore").write_text(f"!{name}\n")
+    assert name in pack_folder(folder).sizes
+
+
+def test_a_harmless_link_to_a_secret_is_refused(folder):
+    (folder / ".gitignore").write_text(".env\n")
+    (folder / ".env").write_text("PASSWORD=x")
+    (folder / "settings.txt").symlink_to(".env")
+
+    with pytest.raises(UsageError, match=r"this may be a secret: settings.txt"):
+        pack_folder(folder)
+
+    (folder / "settings.txt").unlink()
+    (folder / "remote.txt").symlink_to(".git/HEAD")
+    with pytest.raises(UsageError, match=r"this may be a secret: remote.txt"):
+        pack_folder(folder)
+
+
+def test_a_pipe_is_not_waited_for(folder):
+    os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "src/pipe.gitignore")
+    assert "pipe" not in pack_folder(folder).sizes
 
 
 # --- following --------------------------------------------------------------------------------------------
