@@ -195,7 +195,10 @@ class _Exchange:
 
 
 def no_daemon_error(trouble: OSError) -> ApiError:
-    """The error for a failed connection: no daemon, or no permission."""
+    """The error for a failed connection: no daemon, no permission, or the daemon of another user."""
+    if isinstance(trouble, unix.StrangerError):
+        message = f"another user (uid {trouble.uid}) runs the daemon of this state folder; nothing was sent to it"
+        return ApiError(ErrorCode.NOT_ALLOWED, message, "name your own state folder with --state")
     if isinstance(trouble, PermissionError):
         return ApiError(ErrorCode.NOT_ALLOWED, "the state folder belongs to another user", "name your own with --state")
     return ApiError(ErrorCode.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.backends.local import folder_lock
-from windlass.backends.local.paths import prepare_folder
+from windlass.backends.local.paths import create_file, prepare_folder
 from windlass.backends.port import BackendError
 from windlass.server import numpy_import
 from windlass.server import unix_socket as unix
@@ -30,6 +30,7 @@ _POLL_INTERVAL_S = 0.02
 
 def serve(state: Path, options: ClusterOptions, say: Callable[[str], None]) -> None:
     """Runs the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, BackendError, InputError."""
+    os.umask(0o077)
     folder = prepare_folder(state)
     held = _acquire_lock(state)
     try:
@@ -44,6 +45,7 @@ def start(state: Path, options: ClusterOptions) -> dict[str, Any]:
     if (holder := folder_lock.read_holder(folder)) is not None and holder.kind == "up":
         raise folder_lock.HeldError(folder, holder)
     log = folder.root / _LOG
+    create_file(log)
     with log.open("ab") as output:
         begin = output.tell()
         daemon = subprocess.Popen(

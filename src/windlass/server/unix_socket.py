@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -12,6 +13,14 @@ from pathlib import Path
 NAME = "api.sock"
 _BACKLOG = 512
 _UCRED = struct.Struct("3i")
+
+
+class StrangerError(PermissionError):
+    """Another user's process listens on the socket. Nothing was sent to it."""
+
+    def __init__(self, uid: int) -> None:
+        super().__init__(errno.EPERM, f"it is served by another user (uid {uid})")
+        self.uid = uid
 
 
 @contextlib.contextmanager
@@ -25,12 +34,15 @@ def _short_path(folder: Path, name: str) -> Iterator[str]:
 
 
 def connect(folder: Path, timeout: float | None) -> socket.socket:
-    """Connects to the daemon of a state folder. Raises OSError."""
+    """Connects to the daemon of a state folder. Raises OSError, StrangerError if it runs as another user."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
         with _short_path(folder, NAME) as path:
             connection.connect(path)
+        _, uid = peer(connection)
+        if uid != os.geteuid():
+            raise StrangerError(uid)
     except OSError:
         connection.close()
         raise

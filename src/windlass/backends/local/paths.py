@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.backends.errors import BackendError
+from windlass.backends.local.folder_access import check_access
 
 _ADDRESS_LIMIT = 107
 """Maximum length in bytes of the path of a unix socket (sun_path without its terminator)."""
@@ -53,9 +55,10 @@ class StatePaths:
 
 
 def prepare_folder(root: Path) -> StatePaths:
-    """Creates the folder if needed, mode 0700. Raises BackendError if it cannot be written."""
+    """Creates the folder if needed, mode 0700. Raises BackendError if it cannot be written or others can reach it."""
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folders(root)
+        check_access(root)
         if not os.access(root, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
     except OSError as error:
@@ -63,6 +66,24 @@ def prepare_folder(root: Path) -> StatePaths:
             f"state folder {root}: {error.strerror}; make it writable, or name another one in WINDLASS_STATE"
         ) from error
     return StatePaths(root.absolute())
+
+
+def _make_folders(root: Path) -> None:
+    """Creates a folder and those above it, all with mode 0700."""
+    missing = [path for path in (root, *root.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+    if not root.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+
+def create_file(path: Path) -> None:
+    """Creates a file if there is none; it becomes accessible to this user only. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
 
 
 def state_id(paths: StatePaths) -> str:
@@ -76,6 +97,7 @@ def state_id(paths: StatePaths) -> str:
     new_id = os.urandom(8).hex()
     temporary = file.with_suffix(".new")
     try:
+        create_file(temporary)
         temporary.write_text(new_id)
         temporary.replace(file)
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
+from windlass.backends.local.folder_access import check_access
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.port import BackendError, Transition
 from windlass.backends.status_fields import from_fields
@@ -69,9 +70,13 @@ class StateReader:
 
     @classmethod
     def open(cls, paths: StatePaths) -> Self | None:
-        """Opens the database for reading only, beside a controller; None if there is no database yet."""
+        """Opens the database for reading only, beside a controller; None if there is no database yet.
+
+        Raises BackendError if other users can reach the folder.
+        """
         if not paths.database.exists():
             return None
+        check_access(paths.root)
         uri = paths.database.absolute().as_uri()
         try:
             return cls(_readable(f"{uri}?mode=ro"), paths.database)

@@ -7,6 +7,7 @@ with each status: the store keeps the placements of the gangs that hold nodes in
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import sqlite3
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.paths import StatePaths, create_file
 from windlass.backends.local.schema_migrations import migrate
 from windlass.backends.local.state_reader import STATE_QUERY, CorruptError, StateReader, Task
 from windlass.backends.port import BackendError, Changes
@@ -196,14 +197,22 @@ class StateStore(StateReader):
 def open_store(paths: StatePaths) -> StateStore:
     """Opens the database for writing, or creates it. The caller holds the lock. Raises BackendError, CorruptError."""
     try:
+        _close_to_others(paths.database)
         connection = sqlite3.connect(paths.database, isolation_level=None, timeout=5)
         for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 16777216"):
             connection.execute(f"PRAGMA {setting}")
         migrate(connection, paths.database)
-        paths.database.chmod(0o600)
     except sqlite3.DatabaseError as error:
         raise _explained(paths.database, error) from error
     return StateStore(connection, paths.database)
+
+
+def _close_to_others(database: Path) -> None:
+    """Creates the database file with mode 0600 before SQLite does; the files beside it get the mode of this one."""
+    create_file(database)
+    for suffix in ("-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            database.with_name(database.name + suffix).chmod(0o600)
 
 
 def _explained(database: Path, error: sqlite3.DatabaseError) -> BackendError:

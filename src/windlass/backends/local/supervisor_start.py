@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +21,8 @@ _PROGRAM = Path(__file__).parent / "supervisor" / "start.py"
 _LISTENER = 3
 _RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 """Signals that are reset for ranks: a controller's parents may have ignored some (nohup ignores SIGHUP)."""
+_CREDENTIALS = struct.Struct("3i")
+"""pid, uid and gid of a peer (SO_PEERCRED)."""
 _RUN_LINGER_S = "2"
 
 _PART, _PARTS = "WINDLASS_LOG_PART", "WINDLASS_LOG_PARTS"
@@ -79,6 +83,10 @@ def _connect(paths: StatePaths) -> socket.socket | None:
     finally:
         if folder is not None:
             os.close(folder)
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    if _CREDENTIALS.unpack(credentials)[1] != os.geteuid():
+        connection.close()
+        raise PermissionError(errno.EPERM, "its socket belongs to another user")
     return connection
 
 
@@ -88,9 +96,11 @@ def _start(paths: StatePaths, part_bytes: int, parts: int) -> SupervisorLink:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         paths.supervisor_socket.unlink(missing_ok=True)
         address, folder = socket_address(paths.supervisor_socket)
+        before = os.umask(0o177)
         try:
             listener.bind(address)
         finally:
+            os.umask(before)
             if folder is not None:
                 os.close(folder)
         listener.listen(8)
