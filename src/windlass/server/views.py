@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -32,6 +33,9 @@ class PendingStatus:
     position: int = 0
 
 
+HIDDEN = "***"
+"""Shown instead of the value of a variable whose name looks like that of a secret."""
+_SECRET_NAME = re.compile("secret|token|passw|passphrase|credential|private|api_?key|access_?key|auth", re.IGNORECASE)
 NOT_PENDING = PendingStatus()
 
 
@@ -104,13 +108,21 @@ def job_details(
     """All details of a job."""
     return {
         **job_line(state, waiting),
-        "spec": msgspec.to_builtins(state.job),
+        "spec": _without_secrets(msgspec.to_builtins(state.job)),
         "status": msgspec.to_builtins(state.status),
         "verdict": msgspec.to_builtins(waiting.verdict) if waiting.verdict else None,
         "tasks": msgspec.to_builtins(list(tasks)),
         "rank_resources": list(rank_resources),
         "transitions": msgspec.to_builtins(list(transitions)),
     }
+
+
+def _without_secrets(spec: Json) -> Json:
+    """The spec with the values of variables replaced whose names look like those of secrets."""
+    for role in spec.get("roles", ()):
+        variables = role.get("env") or {}
+        role["env"] = {name: HIDDEN if _SECRET_NAME.search(name) else text for name, text in variables.items()}
+    return spec
 
 
 def node_line(

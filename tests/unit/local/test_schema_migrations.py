@@ -56,6 +56,27 @@ def test_a_database_of_the_first_version_is_upgraded_and_keeps_its_jobs(tmp_path
     assert connection.execute("SELECT number FROM environments").fetchall() == [(1,)]  # no job has the other
 
 
+def test_ended_jobs_of_the_third_version_keep_the_place_of_their_checkpoints_alone(tmp_path, monkeypatch):
+    file = tmp_path / "windlass.db"
+    connection = at_version(file, 3, monkeypatch)
+    for number, variables in enumerate(
+        ({"TOKEN": "a", "WINDLASS_CHECKPOINTS": "/ä"}, {"TOKEN": "b"}, {"TOKEN": "c"}), 1
+    ):
+        connection.execute("INSERT INTO environments (number, text) VALUES (?, ?)", (number, json.dumps(variables)))
+    for job, (environment, finished) in enumerate(((1, 5), (1, 6), (2, 7), (3, None), (3, 8), (None, 9)), 1):
+        connection.execute(
+            "INSERT INTO jobs (id, number, name, user, queue, phase, created_at, spec, status,"
+            " environment, finished_at) VALUES (?, ?, 'a', 'ada', 'default', 'x', 0, '{}', '{}', ?, ?)",
+            (f"a-{job}", job, environment, finished),
+        )
+    migrate(connection, file)
+    left = "SELECT jobs.id, text FROM jobs JOIN environments ON environments.number = jobs.environment ORDER BY id"
+    found = {job: json.loads(text) for job, text in connection.execute(left)}
+    place = {"WINDLASS_CHECKPOINTS": "/ä"}
+    assert found == {"a-1": place, "a-2": place, "a-4": {"TOKEN": "c"}}
+    assert connection.execute("SELECT count(*) FROM environments").fetchone() == (2,)
+
+
 def test_placements_of_the_second_version_get_rows_of_their_own(tmp_path, monkeypatch):
     file = tmp_path / "windlass.db"
     connection = at_version(file, 2, monkeypatch)

@@ -285,6 +285,43 @@ def test_the_database_is_private(paths, store):
     assert isinstance(store._connection, sqlite3.Connection)
 
 
+def _bytes_on_disk(paths):
+    return b"".join(file.read_bytes() for file in paths.root.glob("windlass.db*"))
+
+
+def test_an_environment_leaves_the_disk_when_its_job_ends(paths, store):
+    mine = SubmissionOrigin({"TOKEN": "MARKER-of-one", "WINDLASS_CHECKPOINTS": "s3://bucket/run"})
+    other = SubmissionOrigin({"TOKEN": "MARKER-of-two"})
+    store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": mine, "digits-2": other}))
+    commit_states(store, state(3))
+    assert b"MARKER-of-one" in _bytes_on_disk(paths)
+
+    commit_states(store, state(1, finished=900))
+
+    assert b"MARKER-of-one" not in _bytes_on_disk(paths)
+    assert b"MARKER-of-two" in _bytes_on_disk(paths)
+    assert environment_of(store, "digits-1") == {"WINDLASS_CHECKPOINTS": "s3://bucket/run"}
+    commit_states(store, state(1, finished=900))
+    commit_states(store, state(2, finished=900))
+    assert b"MARKER" not in _bytes_on_disk(paths)
+    assert environment_of(store, "digits-2") is None
+    assert len(store.rows("SELECT text FROM environments")) == 1
+
+
+def test_a_reader_delays_the_erasure_to_a_later_turn(paths, store):
+    origin = SubmissionOrigin({"TOKEN": "MARKER"})
+    store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin}))
+    reader = sqlite3.connect(paths.database, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM jobs").fetchall()
+    commit_states(store, state(1, finished=900))
+    assert b"MARKER" in _bytes_on_disk(paths)
+    reader.execute("COMMIT")
+    reader.close()
+    commit_states(store, state(2))
+    assert b"MARKER" not in _bytes_on_disk(paths)
+
+
 def test_an_environment_is_removed_with_the_last_job_that_has_it(store):
     shared = SubmissionOrigin({"TOKEN": "secret"})
     for number in (1, 2):

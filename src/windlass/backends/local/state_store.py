@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from windlass import wire
 from windlass.backends.local.paths import StatePaths, create_file
 from windlass.backends.local.schema_migrations import migrate
 from windlass.backends.local.state_reader import STATE_QUERY, CorruptError, StateReader, Task
@@ -28,11 +29,12 @@ from windlass.core.model.status import JobState, Placement
 
 _STARTED = "UPDATE tasks SET pid = ?, started = ? WHERE job_id = ? AND generation = ? AND rank = ?"
 _ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND generation = ? AND rank = ?"
+_ENVIRONMENT_OF = "SELECT number, text FROM environments WHERE number = (SELECT environment FROM jobs WHERE id = ?)"
 _FORGET_ENVIRONMENT = (
-    "DELETE FROM environments WHERE number = (SELECT environment FROM jobs WHERE id = ?)"
-    " AND NOT EXISTS (SELECT 1 FROM jobs WHERE environment = environments.number AND id != ?)"
+    "DELETE FROM environments WHERE number = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE environment = ?)"
 )
 """Environments are stored once for all jobs that have them: the last of these jobs takes its environment along."""
+_BUSY_TIMEOUT_MS = 5_000
 _encode = msgspec.json.encode
 _Placements: TypeAlias = tuple[Placement | None, Placement | None]
 """The values of the fields `PLACEMENTS` of one status."""
@@ -69,6 +71,8 @@ class StateStore(StateReader):
         super().__init__(connection, database)
         self._written: dict[str, _Placements] = {}
         """The placements in the database, by job."""
+        self._removed_environment = True
+        """Whether the write-ahead log may still contain an environment that was removed."""
 
     def recoverable(self) -> list[JobState]:
         """Returns every job that has not ended, and every ended job with a ttl, in order of submission."""
@@ -95,6 +99,7 @@ class StateStore(StateReader):
                 self._write(changes, notes)
                 self._connection.execute("COMMIT")
                 self._note_placements(changes.states)
+                self._erase_removed()
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -133,9 +138,13 @@ class StateStore(StateReader):
         kept_until = None if finished is None or state.job.ttl is None else finished + state.job.ttl
         changing = (status.phase.value, finished, kept_until, _encode(to_fields(status, without=PLACEMENTS)).decode())
         update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
-        if self._connection.execute(update, (*changing, state.id)).rowcount:
-            return
-        job, origin = state.job, origin or SubmissionOrigin()
+        if not self._connection.execute(update, (*changing, state.id)).rowcount:
+            self._insert(state, origin or SubmissionOrigin(), changing)
+        if finished is not None:
+            self._reduce_environment(state.id)
+
+    def _insert(self, state: JobState, origin: SubmissionOrigin, changing: tuple[Any, ...]) -> None:
+        job, status = state.job, state.status
         array_id = job.array.array_id if job.array else None
         environment = None if origin.environment is None else self._environment(origin.environment)
         fixed = (
@@ -179,8 +188,31 @@ class StateStore(StateReader):
         self._connection.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", (text,))
         return int(self._connection.execute("SELECT number FROM environments WHERE text = ?", (text,)).fetchone()[0])
 
+    def _reduce_environment(self, job_id: str, *, keep_place: bool = True) -> None:
+        """Removes the environment of an ended job, unless `keep_place` but for the place of its checkpoints."""
+        row = self._connection.execute(_ENVIRONMENT_OF, (job_id,)).fetchone()
+        if row is None:
+            return
+        number, text = row
+        place = json.loads(text).get(wire.CHECKPOINTS) if keep_place else None
+        kept = None if place is None else self._environment({wire.CHECKPOINTS: place})
+        if kept != number:
+            self._connection.execute("UPDATE jobs SET environment = ? WHERE id = ?", (kept, job_id))
+            removed = self._connection.execute(_FORGET_ENVIRONMENT, (number, number)).rowcount
+            self._removed_environment |= bool(removed)
+
+    def _erase_removed(self) -> None:
+        """Empties the write-ahead log after the removal of an environment; at a later turn if a reader uses the log."""
+        if not self._removed_environment:
+            return
+        with contextlib.suppress(sqlite3.DatabaseError):  # a full disk: tried again at the next turn
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self._removed_environment = bool(busy)
+        self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+
     def _forget(self, job_id: str) -> None:
-        self._connection.execute(_FORGET_ENVIRONMENT, (job_id, job_id))
+        self._reduce_environment(job_id, keep_place=False)
         self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
         self._connection.execute("DELETE FROM transitions WHERE job_id = ?", (job_id,))
         self._connection.execute("DELETE FROM placements WHERE job_id = ?", (job_id,))
@@ -198,8 +230,13 @@ def open_store(paths: StatePaths) -> StateStore:
     """Opens the database for writing, or creates it. The caller holds the lock. Raises BackendError, CorruptError."""
     try:
         _close_to_others(paths.database)
-        connection = sqlite3.connect(paths.database, isolation_level=None, timeout=5)
-        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 16777216"):
+        connection = sqlite3.connect(paths.database, isolation_level=None, timeout=_BUSY_TIMEOUT_MS / 1000)
+        for setting in (
+            "journal_mode = WAL",
+            "synchronous = NORMAL",
+            "journal_size_limit = 16777216",
+            "secure_delete = ON",
+        ):
             connection.execute(f"PRAGMA {setting}")
         migrate(connection, paths.database)
     except sqlite3.DatabaseError as error:
