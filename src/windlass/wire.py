@@ -11,6 +11,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import signal
 import struct
 import time
@@ -440,3 +441,25 @@ def read_heartbeats(ring: Memory, since: int) -> tuple[int, list[tuple[Heartbeat
         name = phase.rstrip(b"\0").decode(errors="replace")
         found.append((Heartbeat(rank, generation, step, name, beat), at))
     return count, found
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""C0 but tab and newline, DEL, C1, line separators, and the controls of bidirectional text (UAX 9)."""
+_COLOUR = r"(?:0?|[1-4]|7|9|2[1-79]|3[0-79]|4[0-79]|9[0-7]|10[0-7]|[34]8[;:]5[;:]\d{1,3}|[34]8[;:]2(?:[;:]\d{1,3}){3})"
+_COLOURS_OR_CONTROL = rf"\x1b\[{_COLOUR}(?:;{_COLOUR})*m|{_CONTROLS.pattern}"
+
+
+def escape_controls(text: str) -> str:
+    r"""Returns text that cannot control a terminal: controls as in JSON ("\u001b"); colours (SGR) are left."""
+    if not _CONTROLS.search(text):
+        return text
+    return re.sub(_COLOURS_OR_CONTROL, _escape, text)
+
+
+def escape_line(text: str) -> str:
+    """Returns a line of a program as a terminal would show it: what follows the last carriage return, escaped."""
+    return escape_controls(text.rstrip("\r").rpartition("\r")[2])
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0] if len(found[0]) > 1 else f"\\u{ord(found[0]):04x}"

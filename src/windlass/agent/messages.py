@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.agent.console import Console
+from windlass.wire import escape_controls
 
 _SHELL_SIGNALS = 128
 """A shell reports a signal as this number plus the signal's."""
@@ -27,7 +28,7 @@ class RestartTimes(NamedTuple):
 
 def print_message(text: str) -> None:
     """Prints one line."""
-    console.write(_STDERR, f"windlass agent: {text}\n".encode(errors="backslashreplace"))
+    console.write(_STDERR, f"windlass agent: {escape_controls(text)}\n".encode(errors="backslashreplace"))
 
 
 def describe_exit(rank: int, pid: int, code: int, message: str = "") -> str:

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import windlass
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.terminal.escaped_stream import escaped_output
 from windlass.cli.verb_table import VERBS
 
 _BROKEN_PIPE = 128 + signal.SIGPIPE
@@ -95,8 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Run as the program itself (no `arguments`), it ends with `os._exit`: Python's own shutdown of numpy and a hundred
     modules takes longer than most verbs.
     """
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names may hold any bytes
+    with escaped_output():
+        code = _run(arguments)
+    if arguments is None:
+        os._exit(code)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     if "_WINDLASS_COMPLETE" in os.environ:
         _prepare_completion()
     try:
@@ -109,10 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _print_error(error)
     if sessions := sys.modules.get("windlass.cli.kubernetes.api_session"):
         sessions.close_sessions()
-    code = _flush_output(code if isinstance(code, int) else ExitCode.OK)
-    if arguments is None:
-        os._exit(code)
-    return code
+    return _flush_output(code if isinstance(code, int) else ExitCode.OK)
 
 
 def _prepare_completion() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.terminal.formatting import format_duration, pluralize, reason_text, shorten, state_name
+from windlass.cli.terminal.formatting import format_duration, join_lines, pluralize, reason_text, shorten, state_name
 
 Json = dict[str, Any]
 
@@ -28,12 +28,12 @@ def admission_line(job_id: str, generation: int, waited: int, nodes: Iterable[st
 
 def restart_line(job_id: str, generation: int, message: str) -> str:
     """Returns the line for a generation that has failed."""
-    return f"job {job_id}: generation {generation} failed: {message}; restarting the whole gang"
+    return f"job {job_id}: generation {generation} failed: {join_lines(message)}; restarting the whole gang"
 
 
 def recovery_line(job_id: str, message: str) -> str:
     """Returns the line for a failure that the agents repaired in place, without a new generation."""
-    return f"job {job_id} {message}"
+    return f"job {job_id} {join_lines(message)}"
 
 
 def end_lines(job: Json, logs: str, option: str = "") -> list[str]:

@@ -20,6 +20,7 @@ from windlass.server import unix_socket as unix
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.discovery import find_controller
 from windlass.server.errors import ApiError
+from windlass.wire import escape_controls
 
 _LOG = "daemon.log"
 _RELEASE_TIMEOUT_S = 10.0
@@ -121,7 +122,7 @@ def main(words: list[str]) -> int:
     )
 
     def say(text: str) -> None:
-        sys.stdout.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        sys.stdout.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {escape_controls(text)}\n")
         sys.stdout.flush()
 
     try:

@@ -16,6 +16,7 @@ from windlass.agent.console import Console
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.options import ERR, OUT, Options
 from windlass.agent.parent_settings import ParentSettings
+from windlass.wire import escape_line
 
 _CHUNK = 65536
 _RETRY_S = 0.05
@@ -186,9 +187,11 @@ class RankOutput:
 
 
 def _add_prefix(prefix: bytes, text: bytes) -> bytes:
+    """Adds the prefix to each line, whose controls are escaped: a line can neither hide nor forge a prefix."""
     if not prefix or not text:
         return text
-    return b"".join(prefix + line + b"\n" for line in text[:-1].split(b"\n"))
+    lines = text[:-1].decode(errors="surrogateescape").split("\n")
+    return b"".join(prefix + escape_line(line).encode(errors="surrogateescape") + b"\n" for line in lines)
 
 
 def _open(path: Path) -> int:

@@ -68,7 +68,7 @@ def _was_cancelled(job: Mapping[str, Any]) -> bool:
 
 def reason_text(job: Mapping[str, Any], *, token: bool = True) -> str:
     """Returns why a job is in its state. For a queued job: a sentence, with `token` followed by the reason code."""
-    reason, message = str(job["reason"]), str(job["message"])
+    reason, message = str(job["reason"]), join_lines(str(job["message"]))
     if not message:
         return reason
     if _was_cancelled(job):
@@ -76,6 +76,11 @@ def reason_text(job: Mapping[str, Any], *, token: bool = True) -> str:
     if job["phase"] != "Queued":
         return message if reason == job["phase"] else f"{reason}: {message}"
     return f"{message} ({reason})" if token else message
+
+
+def join_lines(text: str) -> str:
+    """Returns text of others on one line: a message cannot look like several."""
+    return " ".join(text.splitlines()) if "\n" in text else text
 
 
 def pluralize(count: int, one: str, many: str = "") -> str:

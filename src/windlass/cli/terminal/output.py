@@ -13,6 +13,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from windlass.cli.terminal.escaped_stream import unescaped
+from windlass.wire import escape_controls
+
 Row: TypeAlias = dict[str, Any]
 _WATCH_INTERVAL_S = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
@@ -80,7 +83,7 @@ def watch_value(read: Callable[[], Any], display: Callable[[Any], None], *, agai
         value = read()
         if value != before:
             if again and sys.stdout.isatty():
-                print(_HOME_AND_CLEAR, end="")
+                print(_HOME_AND_CLEAR, end="", file=unescaped(sys.stdout))
             display(value)
             sys.stdout.flush()
             before = value
@@ -119,10 +122,11 @@ def as_json_line(value: object) -> str:
 
 
 def as_yaml(value: object) -> str:
-    """Returns YAML."""
+    """Returns YAML. If it contained controls that YAML leaves in plain text, all of its text is ASCII."""
     import yaml  # noqa: PLC0415 - only for -o yaml
 
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    text = str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    return text if escape_controls(text) == text else str(yaml.safe_dump(value, sort_keys=False))
 
 
 def print_structured(value: object, how: Format, name: str) -> bool:
@@ -155,7 +159,7 @@ def _pad(text: str, width: int, *, right: bool) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split()) if text else "-"
+    return escape_controls(" ".join(text.split())) if text else "-"
 
 
 def _cells(text: str) -> int:

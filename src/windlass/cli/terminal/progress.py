@@ -7,6 +7,9 @@ import sys
 import time
 from typing import Any, Self
 
+from windlass.cli.terminal.escaped_stream import unescaped
+from windlass.wire import escape_controls
+
 _DELAY_S = 2.0
 """Nothing is shown before this time has passed."""
 
@@ -15,7 +18,7 @@ class ProgressBar:
     """A progress display on stderr. It is called with (fraction in [0, 1], finished parts, all parts)."""
 
     def __init__(self, what: str, *, no_color: bool) -> None:
-        self._what = what
+        self._what = escape_controls(what)
         self._no_color = no_color
         self._in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._begin = time.monotonic()
@@ -55,7 +58,7 @@ class ProgressBar:
         self._bar = Progress(
             *columns,
             TimeRemainingColumn(),
-            console=Console(stderr=True, no_color=self._no_color or None),
+            console=Console(file=unescaped(sys.stderr), no_color=self._no_color or None),
             transient=True,
         )
         self._task = self._bar.add_task("", total=1.0, **values)

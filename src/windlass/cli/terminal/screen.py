@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from windlass.backends.local.logs import LogLine
+from windlass.cli.terminal.escaped_stream import unescaped
+from windlass.wire import escape_controls, escape_line
 
 _COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
 """SGR foreground codes; rank r has the code at index r modulo their number."""
+_ESCAPE, _RESET = "\x1b", "\x1b[0m"
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -49,7 +52,9 @@ class Screen:
             return
         self._status_line = text
         width = _columns()
-        self._write(sys.stderr, _CLEAR_LINE + (text if len(text) < width else text[: width - 2] + "…"))
+        text = escape_controls(" ".join(text.split()))
+        shown = text if len(text) < width else text[: width - 2] + "…"
+        self._write(unescaped(sys.stderr), f"{_CLEAR_LINE}{shown}")
 
     def rank(self, line: LogLine, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
         """Writes a line that a rank printed, after its rank and node: "[r0 n1] …". `nodes`: by (generation, rank)."""
@@ -59,13 +64,16 @@ class Screen:
         words = (job, rank, nodes.get((line.file.generation, line.file.rank), ""))
         prefix = f"[{' '.join(word for word in words if word)}]"
         if self._is_colored[stream]:
-            prefix = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{prefix}\x1b[0m"
-        self._write(stream, f"{prefix} {line.text}\n")
+            prefix = f"{_ESCAPE}[{_COLOURS[line.file.rank % len(_COLOURS)]}m{prefix}{_RESET}"
+        text = escape_line(line.text)
+        if _ESCAPE in text:
+            text += _RESET if self._is_colored[stream] else ""
+        self._write(stream, f"{prefix} {text}\n")
 
     def bare(self, line: LogLine) -> None:
-        """Writes a line that a rank printed, without a prefix."""
+        """Writes a line that a rank printed, without a prefix and with all of its controls."""
         self._clear()
-        self._write(sys.stdout if line.file.stream == "out" else sys.stderr, f"{line.text}\n")
+        self._write(unescaped(sys.stdout if line.file.stream == "out" else sys.stderr), f"{line.text}\n")
 
     def close(self) -> None:
         """Clears the status line and flushes both streams."""
@@ -79,7 +87,7 @@ class Screen:
 
     def _clear(self) -> None:
         if self._status_line:
-            self._write(sys.stderr, _CLEAR_LINE)
+            self._write(unescaped(sys.stderr), _CLEAR_LINE)
             self._status_line = ""
 
     def _write(self, stream: TextIO, text: str) -> None:
@@ -87,7 +95,7 @@ class Screen:
             return
         with self._ignoring_closed(stream):
             stream.write(text)
-            if stream is sys.stderr:
+            if stream in (sys.stderr, unescaped(sys.stderr)):
                 stream.flush()
 
     def _flush(self, stream: TextIO) -> None:

@@ -46,7 +46,10 @@ def logs(
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Only lines of stdout.")] = False,
     stderr: Annotated[bool, typer.Option("--stderr", help="Only lines of stderr.")] = False,
-    bare: Annotated[bool, typer.Option("--bare", help="Lines without the prefix of rank and node.")] = False,
+    bare: Annotated[
+        bool,
+        typer.Option("--bare", help="Lines as they were written: no prefix of rank and node, controls not escaped."),
+    ] = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,

@@ -50,7 +50,7 @@ def snapshot(
 
     content = as_yaml(taken).encode() if output is _Form.YAML else plain_bytes(taken) + b"\n"
     if file is None:
-        sys.stdout.buffer.write(content)
+        sys.stdout.write(content.decode())
         return ExitCode.OK
     if file.suffix == ".gz":
         content = pack(content)

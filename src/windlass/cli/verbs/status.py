@@ -24,6 +24,7 @@ from windlass.cli.terminal.formatting import (
     format_duration,
     format_resources,
     format_time,
+    join_lines,
     pluralize,
     reason_text,
     shorten,
@@ -103,7 +104,7 @@ _MEMBERS = Listing(
 
 def _print(lines: Iterator[str]) -> None:
     for line in lines:
-        print(line)
+        print(join_lines(line))
 
 
 # --- status ---------------------------------------------------------------------------------------------
