@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pickle
 import shutil
@@ -72,6 +73,8 @@ def shared_folder() -> Iterator[Path]:
 
 
 def _become(uid: int) -> None:
+    """Changes the user. The standard library may be in a folder of root, so codecs are loaded before."""
+    codecs.lookup("ascii")
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,8 +39,18 @@ def create_folder(root: str = _SHARED) -> Iterator[str]:
 
 
 def remove_abandoned(root: str, prefix: str) -> None:
-    """Removes the folders of agents that no longer run."""
+    """Removes the folders of this user's agents that no longer run. Other users may have made such names too."""
     for left in Path(root).glob(prefix + "*"):
-        with contextlib.suppress(OSError), open(left / _LOCK, encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            found = left.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                _remove_unlocked(left)
+
+
+def _remove_unlocked(left: Path) -> None:
+    lock = os.open(left / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(left, ignore_errors=True)
+    finally:
+        os.close(lock)
