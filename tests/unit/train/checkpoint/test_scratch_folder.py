@@ -69,7 +69,7 @@ def test_other_users_cannot_read_staged_files(scratch, storage):
         run_as(STRANGER, (Path(path) / "file").read_text)
 
 
-def test_what_a_killed_process_left_is_removed(scratch, storage):
+def test_the_leftovers_of_a_killed_process_are_removed(scratch, storage):
     first, owner, mode = _stage(storage)
     second, _, _ = _stage(storage)
     assert first == second
