@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
 
@@ -26,12 +28,20 @@ _FIXES = (
 )
 
 
+class _IgnoreFile(NamedTuple):
+    """The patterns of one ignore file, which hold below its folder. `named`: file names in patterns with `!`."""
+
+    folder: Path
+    spec: GitIgnoreSpec
+    named: tuple[str, ...] = ()
+
+
 def pack_folder(folder: Path) -> CodeArchive:
     """Packs a folder without the files ignored by `.windlassignore` or, if the folder has none, by `.gitignore`.
 
     As in git, the `.gitignore` files of the folders above it apply too, up to the root of its repository. Raises
     UsageError if it is not a folder, is too large to be shipped, contains a link to a file outside of it, or files
-    that look like secrets and that no pattern with `!` includes.
+    that look like secrets and that no pattern with `!` names.
     """
     if not folder.is_dir():
         raise UsageError(f"--ship {folder}: there is no such folder")
@@ -119,22 +129,22 @@ def _ignore_file(folder: Path) -> str:
 
 
 def _included_files(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Yields every file that is not ignored, and whether a pattern with `!` includes it. Skips links to folders."""
+    """Yields every file that is not ignored, and whether a pattern with `!` names it. Skips links to folders."""
     ignoring = _ignore_file(folder)
     inherited = _repository_specs(folder) if ignoring != IGNORE_FILE else []
-    specs = {folder: [(folder, GitIgnoreSpec.from_lines(_ALWAYS)), *inherited]}
+    specs = {folder: [_IgnoreFile(folder, GitIgnoreSpec.from_lines(_ALWAYS)), *inherited]}
     for here, folders, files in os.walk(folder):
         place = Path(here)
         own = specs[place] + _specs_in(place, ignoring)
         folders[:] = [name for name in folders if not _is_skipped(place / name, own)]
         specs |= {place / name: own for name in folders}
         for path in (place / name for name in files):
-            ignored = _last_match(path, own)
-            if not ignored:
-                yield path, ignored is False
+            if not (ignored := _last_match(path, own)):
+                is_named = any(fnmatchcase(path.name, name) for each in own for name in each.named)
+                yield path, ignored is False and is_named
 
 
-def _repository_specs(folder: Path) -> list[tuple[Path, GitIgnoreSpec]]:
+def _repository_specs(folder: Path) -> list[_IgnoreFile]:
     """Returns the `.gitignore` files above a folder, the repository's root first.
 
     None outside a repository, and none if they ignore the folder itself, whose files are wanted nevertheless.
@@ -145,27 +155,30 @@ def _repository_specs(folder: Path) -> list[tuple[Path, GitIgnoreSpec]]:
     return [] if _last_match(folder, specs, "/") else specs
 
 
-def _specs_in(place: Path, ignoring: str) -> list[tuple[Path, GitIgnoreSpec]]:
+def _specs_in(place: Path, ignoring: str) -> list[_IgnoreFile]:
     if not (place / ignoring).is_file():
         return []
     try:
-        return [(place, GitIgnoreSpec.from_lines((place / ignoring).read_text(errors="replace").splitlines()))]
+        lines = (place / ignoring).read_text(errors="replace").splitlines()
     except OSError:
         return []
+    names = (line.rstrip("/ ").rpartition("/")[2] or line for line in lines if line.startswith("!"))
+    named = tuple(name.lstrip("!") for name in names if name.strip("!*?.[]"))
+    return [_IgnoreFile(place, GitIgnoreSpec.from_lines(lines), named)]
 
 
-def _is_skipped(place: Path, specs: list[tuple[Path, GitIgnoreSpec]]) -> bool:
+def _is_skipped(place: Path, specs: list[_IgnoreFile]) -> bool:
     """Whether a folder is ignored, a link, or a virtual environment, which works on this machine only."""
     return place.is_symlink() or (place / "pyvenv.cfg").is_file() or bool(_last_match(place, specs, "/"))
 
 
-def _last_match(path: Path, specs: list[tuple[Path, GitIgnoreSpec]], slash: str = "") -> bool | None:
+def _last_match(path: Path, specs: list[_IgnoreFile], slash: str = "") -> bool | None:
     """Returns whether the last pattern that matches a path ignores it; None if none matches.
 
     As in git, ignore files in deeper folders take precedence.
     """
     ignored = None
-    for place, spec in specs:
-        include = spec.check_file(path.relative_to(place).as_posix() + slash).include
+    for each in specs:
+        include = each.spec.check_file(path.relative_to(each.folder).as_posix() + slash).include
         ignored = ignored if include is None else include
     return ignored

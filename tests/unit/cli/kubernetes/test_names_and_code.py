@@ -160,8 +160,8 @@ def test_a_file_that_becomes_a_link_after_the_check_is_not_read(folder, tmp_path
     (outside / "net.py").write_text("root:secret")
     resolve, seen = code_folder.os.path.realpath, []
 
-    def replace_after_check(path):
-        found = resolve(path)
+    def replace_after_check(path, **how):
+        found = resolve(path, **how)
         if not seen and str(path).startswith(str(folder / part)):
             seen.append(path)
             (folder / part).rename(folder / "old")
@@ -201,6 +201,17 @@ def test_files_that_look_like_secrets_are_refused_unless_they_are_named(folder, 
     assert name not in pack_folder(folder).sizes
     (folder / ".gitignore").write_text(f"!{name}\n")
     assert name in pack_folder(folder).sizes
+
+
+@pytest.mark.parametrize("pattern", ["!*", "!/src", "!src/**", "!*.*", "!src/"])
+def test_a_pattern_that_names_no_file_ships_no_secret(folder, pattern):
+    (folder / "src/.env").write_text("PASSWORD=x")
+    (folder / ".gitignore").write_text(f"/*\n!/src\n{pattern}\n")
+
+    with pytest.raises(UsageError, match=r"this may be a secret: .*src/.env"):
+        pack_folder(folder)
+    (folder / ".gitignore").write_text("/*\n!/src\n!.env\n")
+    assert "src/.env" in pack_folder(folder).sizes
 
 
 def test_a_harmless_link_to_a_secret_is_refused(folder):
