@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
@@ -30,6 +31,15 @@ COLOURED = "\x1b[1;31mred\x1b[38;5;208mx\x1b[48;2;1;2;3my\x1b[0m\x1b[m"
 _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _FIXED = frozenset({"phase", "kind", "certainty", "decided_by", "event", "before", "after"})
 """Fields whose values come from a closed set of Windlass."""
+
+
+@pytest.fixture(autouse=True)
+def _collector():
+    """The verb `simulate` changes the collector of the process."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 def poison(value, key=""):
@@ -153,7 +163,7 @@ def test_output_of_ranks_is_harmless_and_coloured_unless_it_is_bare(windlass, da
 
 
 def _line(text: str) -> LogLine:
-    return LogLine(LogFile("job-1", 1, 0, "out"), 0, text)
+    return LogLine(LogFile("job-1", 1, 0, "out", Path("0.out")), 0, text)
 
 
 def test_a_progress_bar_is_shown_as_a_terminal_would(capsys):

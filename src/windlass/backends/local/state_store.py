@@ -139,24 +139,16 @@ class StateStore(StateReader):
         changing = (status.phase.value, finished, kept_until, _encode(to_fields(status, without=PLACEMENTS)).decode())
         update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
         if not self._connection.execute(update, (*changing, state.id)).rowcount:
-            self._insert(state, origin or SubmissionOrigin(), changing)
+            job, number, created_at = state.job, state.number, status.created_at
+            array_id = job.array.array_id if job.array else None
+            spec = _encode(job).decode()
+            fixed = (state.id, number, job.name, array_id, job.user, job.queue, created_at, spec)
+            self._insert(changing, fixed, origin or SubmissionOrigin())
         if finished is not None:
             self._reduce_environment(state.id)
 
-    def _insert(self, state: JobState, origin: SubmissionOrigin, changing: tuple[Any, ...]) -> None:
-        job, status = state.job, state.status
-        array_id = job.array.array_id if job.array else None
+    def _insert(self, changing: tuple[Any, ...], fixed: tuple[Any, ...], origin: SubmissionOrigin) -> None:
         environment = None if origin.environment is None else self._environment(origin.environment)
-        fixed = (
-            state.id,
-            state.number,
-            job.name,
-            array_id,
-            job.user,
-            job.queue,
-            status.created_at,
-            _encode(job).decode(),
-        )
         self._connection.execute(
             "INSERT INTO jobs (phase, finished_at, kept_until, status, id, number, name, array_id, user, queue,"
             " created_at, spec, environment, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
