@@ -270,7 +270,11 @@ class Controller:
             self.decision = self._make_plan(now)
             self.plan = self.decision.plan
             for job_id, event in _decisions(self.plan):
-                self._decide_for(job_id, event, now)
+                try:
+                    self._apply(job_id, event, now)
+                except Exception as error:  # noqa: BLE001 - a gang that cannot take it leaves the plan for a while
+                    self._faults.add(job_id, now, error)
+                    self.ledger.remove_pending(job_id)
             at_once = any(self.states[p.job_id].status.phase is Phase.QUEUED for p in self.plan.preemptions)
             # a gang that waits out its backoff has no processes: the nodes that it gave up are free now
             at_once |= any(self.states[r.job_id].status.placement == r.placement for r in self.plan.resizes)
@@ -291,14 +295,6 @@ class Controller:
                 self.ledger.remove_pending(job_id)
         snapshot = self.ledger.snapshot()
         return PlanRecord(snapshot, schedule(snapshot, now))
-
-    def _decide_for(self, job_id: str, event: Event, now: int) -> None:
-        """Applies a decision of the plan. A gang that cannot take it leaves the plan for a while."""
-        try:
-            self._apply(job_id, event, now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this gang's
-            self._faults.add(job_id, now, error)
-            self.ledger.remove_pending(job_id)
 
     def _apply(self, job_id: str, event: Event, now: int) -> None:
         """Applies one event, and those that follow from it for dependent jobs."""
