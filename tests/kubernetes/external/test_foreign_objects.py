@@ -27,6 +27,9 @@ BATCH = len(MAKERS) * 9
 REFUSED = (400, 403, 404, 409, 413, 422, 500)
 """Statuses of objects that the API server refuses: also names that are taken, and numbers that it cannot convert."""
 
+BUSY, ATTEMPTS = (429, 503, 504), 10
+"""Statuses of an API server that has no time at present, and the number of attempts."""
+
 
 @pytest.mark.timeout(1800)
 def test_objects_of_others_hold_up_no_healthy_job(plane: ControlPlane, tmp_path: Path) -> None:
@@ -82,15 +85,20 @@ async def disturb(on: FaultScenario, name: str) -> None:
 
 async def is_accepted(api: Api, method: str, path: str, body: jobs.Manifest) -> bool:
     form = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    try:
-        await api.request(method, path, body, form=form)
-    except ApiError as failed:
-        if failed.status not in REFUSED:
-            raise
-        return False
-    except orjson.JSONDecodeError:  # this client cannot read the reply: it is nested too deep
-        return True
-    return True
+    for is_last in (*[False] * (ATTEMPTS - 1), True):
+        try:
+            await api.request(method, path, body, form=form)
+        except orjson.JSONDecodeError:  # this client cannot read the reply: it is nested too deep
+            return True
+        except ApiError as failed:
+            if failed.status in REFUSED:
+                return False
+            if is_last or failed.status not in BUSY:
+                raise
+            await asyncio.sleep(1)
+        else:
+            return True
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 async def remove(api: Api, room: asyncio.Semaphore, each: ForeignObject) -> None:
