@@ -239,8 +239,6 @@ def _apiserver(
         requestheader_extra_headers_prefix="X-Remote-Extra-",
         proxy_client_cert_file=proxy.certificate,
         proxy_client_key_file=proxy.key,
-        # no kube-proxy translates the address of a service for the API server: it connects to the pods behind it
-        enable_aggregator_routing=True,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
         service_account_issuer="https://kubernetes.default.svc",

@@ -115,8 +115,15 @@ def start(
     wire = lay_wire(folder)
     cgroups.remove_stale(PREFIX)
     try:
+        given = settings or Settings()
         wanted = replace(
-            settings or Settings(), controllers=True, bind=EVERYWHERE, addresses=[wire.address], services=wire.services
+            given,
+            controllers=True,
+            bind=EVERYWHERE,
+            addresses=[wire.address],
+            services=wire.services,
+            # no kube-proxy translates addresses of services for the API server: it connects to the pods behind them
+            apiserver_flags=[*given.apiserver_flags, "--enable-aggregator-routing=true"],
         )
         plane = cluster.start(folder / "plane", wanted)
     except BaseException:

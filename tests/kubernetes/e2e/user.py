@@ -92,13 +92,17 @@ class User:
 
 @contextmanager
 def inside(real: RealCluster, namespace: str) -> Iterator[User]:
-    """A new namespace, deleted afterwards with all its objects."""
+    """A new namespace, deleted afterwards with all its objects.
+
+    The namespace itself may stay for longer: it ends only while the operator answers queries (an aggregated API).
+    """
     user = User(real.plane.kubeconfig, namespace)
     user.kubectl("create", "namespace", namespace)
     try:
         yield user
     finally:
-        user.kubectl("delete", "namespace", namespace, "--timeout=120s")
+        user.kubectl("delete", "namespace", namespace, "--wait=false")
+        until(f"{namespace} has no pods", lambda: not user.read("pods")["items"])
 
 
 def until(what: str, found: Callable[[], T], timeout: float = TIMEOUT_S) -> T:
