@@ -53,9 +53,10 @@ class Transport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        # a request that begins during the close finds no session, which is an outage and not a fault of the program
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def exchange(
         self,
