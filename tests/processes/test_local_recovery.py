@@ -298,6 +298,15 @@ def test_a_second_controller_is_refused_with_the_identity_of_the_first(state: Pa
     folder_lock.acquire_lock(paths, "run").release()
 
 
+def test_a_released_lock_is_free_although_a_forked_process_holds_its_descriptor(state: Path) -> None:
+    paths = prepare_folder(state)
+    held = folder_lock.acquire_lock(paths, "up")
+    inherited = os.dup(held.descriptor)
+    held.release()
+    folder_lock.acquire_lock(paths, "run").release()
+    os.close(inherited)
+
+
 def test_a_killed_controller_releases_its_lock(state: Path) -> None:
     paths = prepare_folder(state)
 

@@ -39,8 +39,9 @@ class FolderLock:
     descriptor: int
 
     def release(self) -> None:
-        """Releases the lock."""
+        """Releases the lock, also in a child that was forked and has not closed the inherited descriptor yet."""
         if self.descriptor >= 0:
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = -1
 
