@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
 from windlass.backends.kubernetes.client.object_cache import ObjectRevision
 from windlass.backends.kubernetes.client.paging import ObjectList, read_page
-from windlass.backends.kubernetes.client.shallow_json import elements, members
+from windlass.backends.kubernetes.client.shallow_json import decode_object, elements, members
 from windlass.backends.kubernetes.client.watch import read_event
 
 values = st.recursive(
@@ -69,3 +69,17 @@ def test_a_watch_goes_on_after_an_object_that_is_nested_too_deep(depth: int) -> 
     mirror.apply_events(events)
     assert ("ml", "b") in mirror.cache.objects
     assert mirror.position == 7
+
+
+def test_an_object_in_a_list_is_decoded_without_its_too_deep_fields() -> None:
+    deep = '{"a":' * 2000 + "1" + "}" * 2000
+    managed = f'{{"name": "j", "uid": "u", "managedFields": [{deep}]}}'
+    text = f'{{"kind": "TrainingJob", "metadata": {managed}, "spec": {deep}, "status": {{"phase": "x"}}}}'
+    about = {"name": "j", "uid": "u", "managedFields": None}
+    expected = {"kind": "TrainingJob", "metadata": about, "status": {"phase": "x"}}
+    assert decode_object(text.encode()) == expected
+
+
+@given(st.dictionaries(st.text(), values, max_size=4))
+def test_other_objects_in_a_list_are_decoded_whole(value: dict[str, Any]) -> None:
+    assert decode_object(orjson.dumps(value)) == value

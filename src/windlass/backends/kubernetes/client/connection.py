@@ -25,6 +25,7 @@ from windlass.backends.kubernetes.client.retries import (
     is_repeatable,
     retry_delay,
 )
+from windlass.backends.kubernetes.client.shallow_json import decode_object
 from windlass.backends.kubernetes.client.transport import Transport
 
 T = TypeVar("T")
@@ -202,9 +203,12 @@ class Connection:
         fields: str | None = None,
         within: float | None = None,
     ) -> Objects:
-        """Returns all current objects of one namespace or of all. See `list_decoded`."""
+        """Returns all current objects of one namespace or of all, without fields that are nested too deep.
+
+        See `list_decoded`.
+        """
         found = await self.list_decoded(
-            resource, orjson.loads, namespace=namespace, selector=selector, fields=fields, within=within
+            resource, decode_object, namespace=namespace, selector=selector, fields=fields, within=within
         )
         return found.objects
 

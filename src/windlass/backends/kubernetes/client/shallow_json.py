@@ -8,10 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import orjson
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
+
+
+def decode_object(body: bytes) -> dict[str, Any]:
+    """Returns a decoded object without those fields, at its top or in its metadata, that are nested too deep.
+
+    Raises ValueError if it is no object.
+    """
+    try:
+        return dict(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        found = members(body)
+    kept = {name: value for name, text in found.items() if (value := _decoded(text)) is not None}
+    if "metadata" in found and "metadata" not in kept:
+        kept["metadata"] = {name: _decoded(text) for name, text in members(found["metadata"]).items()}
+    return kept
+
+
+def _decoded(text: bytes) -> Any:
+    """Returns a value, or None if it is nested too deep."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def members(body: bytes) -> Mapping[str, bytes]:
