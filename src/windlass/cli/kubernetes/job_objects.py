@@ -65,9 +65,10 @@ class JobObject:
     @property
     def suspended(self) -> bool:
         """Whether its specification says that it is suspended."""
-        spec = self.manifest.get("spec") or {}
-        policy = spec if self.resource.kind == "TrainingJob" else spec.get("runPolicy") or {}
-        return bool(policy.get("suspend"))
+        policy = self.manifest.get("spec")
+        if self.resource.kind != "TrainingJob":
+            policy = policy.get("runPolicy") if isinstance(policy, Mapping) else None
+        return isinstance(policy, Mapping) and bool(policy.get("suspend"))
 
     def parsed(self) -> ParsedJob | Fault:
         """Returns the parsed job, or the fault of its manifest."""

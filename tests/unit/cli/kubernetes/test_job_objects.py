@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from faults.foreign_objects import foreign_status
+from faults.mutations import mutated
 
 from windlass.backends.kubernetes.client.resources import named
 from windlass.cli.errors import UsageError
+from windlass.cli.kubernetes.job_finder import RESOURCES, listing_order
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.run import prepare_objects
 from windlass.cli.kubernetes.submission import SubmitObjects, SubmitRequest
@@ -44,3 +49,19 @@ def test_a_namespace_on_the_command_line_does_not_move_a_manifest(monkeypatch: p
 
 class _Nowhere:
     finder = None
+
+
+def test_every_malformed_job_can_be_listed() -> None:
+    chance = random.Random(5)  # noqa: S311 - faults, not secrets
+    of_kind = {each.kind: each for each in RESOURCES}
+    malformed = [each for each in mutated(500, seed=5) if each.get("kind") in of_kind]
+    assert len(malformed) > 400
+    for each in malformed:
+        metadata = {**each["metadata"], "namespace": "ml", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        listed = JobObject(of_kind[each["kind"]], {**each, "metadata": metadata, "status": foreign_status(chance)})
+        assert listing_order(listed.state())
+        assert isinstance(listed.suspended, bool)
+        assert isinstance(listed.ended, bool)
+        assert isinstance(listed.unplaceable_reason, str)
+        assert listed.id
+        assert isinstance(listed.array, str)
