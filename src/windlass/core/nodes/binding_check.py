@@ -33,8 +33,7 @@ def find_stale_node(
     """Returns the first node, by name, that can no longer take its part of the gang; None: the placement still holds.
 
     `nodes`: the current nodes by name, whose `capacity` excludes foreign pods. `held`: by node, usage of the other
-    gangs.
-    GPUs of nodes that share theirs are left to the ledger, which counts them one by one.
+    gangs. GPUs of nodes that share theirs are left to the ledger, which counts them one by one.
     """
     for name in sorted(placement.distinct()):
         here = [(demand, placement.nodes.get(demand.role, ()).count(name)) for demand in demands]

@@ -136,8 +136,7 @@ def _chunks_of(
     """Yields the latest ends of running and `new` gangs, soonest first, in ms and not before now.
 
     Gangs without a walltime come last, at NEVER, the longest-running first. Each chunk is twice as long as the one
-    before:
-    most gangs need few ends, and no query costs more than all of them together.
+    before: most gangs need few ends, and no query costs more than all of them together.
     """
     parts = [*_shrinking(snapshot, now), *early]
     starting = deque(sorted([*new, *(TimedRelease(part.at, part.grant) for part in parts)], key=lambda end: end.at))

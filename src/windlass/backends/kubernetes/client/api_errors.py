@@ -33,9 +33,8 @@ class ApiError(BackendError):
 
     `reason` is the Status's ("NotFound", "Conflict", …), "" without one; `retry_after` in seconds; `causes` are the
     Status's details. `unsure`: this or an earlier attempt of the request may have been carried out, so AlreadyExists
-    and
-    Conflict can be that attempt's effect. `body` is the reply where it was no Status: that of a pod reached through the
-    API server.
+    and Conflict can be that attempt's effect. `body` is the reply where it was no Status: that of a pod reached through
+    the API server.
     """
 
     def __init__(
@@ -60,8 +59,7 @@ class ApiError(BackendError):
         """Tells whether the request was carried out.
 
         A server that says when to retry (429; 503 with Retry-After) has not begun. Without that, and with 500, 502 and
-        504,
-        it may have: a time-out of etcd, or a proxy that lost its server.
+        504, it may have: a time-out of etcd, or a proxy that lost its server.
         """
         if self.is_budget:
             return Outcome.REFUSED

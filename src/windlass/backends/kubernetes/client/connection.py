@@ -45,10 +45,8 @@ class Connection:
     """An async context manager around one pool of connections.
 
     Every verb raises ApiError, Unreachable, NotLeader or AccessError. `within`: seconds for a verb with all its
-    attempts;
-    `attempt`: seconds for one attempt. `may_write` is called before each attempt of a write, which raises NotLeader if
-    it
-    returns False. `counters` counts the requests.
+    attempts; `attempt`: seconds for one attempt. `may_write` is called before each attempt of a write, which raises
+    NotLeader if it returns False. `counters` counts the requests.
     """
 
     def __init__(
@@ -154,8 +152,7 @@ class Connection:
         """Patches an object. A resource version in a merge patch makes it conditional.
 
         `kind`: "merge", "json", "strategic" or "apply" (server-side, as the manager `windlass`; `force` takes fields
-        from other
-        managers).
+        from other managers).
         """
         params = {"fieldManager": MANAGER, "force": "true" if force else "false"} if kind == "apply" else {}
         where = path(resource, namespace, name, subresource)
@@ -181,8 +178,7 @@ class Connection:
         """Deletes an object; the reply is the object or a Status.
 
         `grace` in seconds. With `uid` or `resource_version` only that very object is deleted (else 409), and only then
-        is the
-        request retried after a lost reply.
+        is the request retried after a lost reply.
         """
         preconditions = _given(uid=uid, resourceVersion=resource_version)
         options = _given(
@@ -225,8 +221,7 @@ class Connection:
         """Returns all objects as of one resource version, from which a watch can continue.
 
         Objects for which `decode` returns None are left out. Reads in pages, so that no reply is large; an expired
-        continuation
-        starts over without pages. `within` is for each page.
+        continuation starts over without pages. `within` is for each page.
         """
         where, asked = path(resource, namespace), _given(labelSelector=selector, fieldSelector=fields)
         objects: list[T] = []

@@ -93,8 +93,7 @@ class ObjectCache(Generic[T]):
         """Replaces everything by a list as of one version. Returns the differences.
 
         Cached objects newer than the list stay: writes during the list; and those in `kept`, which exist in a state
-        that
-        could not be read. `reset`: the cluster was restored from a backup, so that earlier versions mean nothing.
+        that could not be read. `reset`: the cluster was restored from a backup, so that earlier versions mean nothing.
         """
         if reset:
             self._tombstones.clear()

@@ -46,12 +46,9 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     """Lists, then watches; ends only by cancellation, or with an error of `apply` or `synced`.
 
     `apply` gets the changes, in order and in batches, and must not block; `synced` is called after the first list.
-    `cache`
-    holds the objects: a writer puts its replies there and applies those changes itself. `malformed` is called with
-    objects
-    on which `decode` raised: they are left out (an older state of them stays). `trouble` is called with each failure,
-    and
-    with None when it is over. `silence` in seconds.
+    `cache` holds the objects: a writer puts its replies there and applies those changes itself. `malformed` is called
+    with objects on which `decode` raised: they are left out (an older state of them stays). `trouble` is called with
+    each failure, and with None when it is over. `silence` in seconds.
     """
     scope = Scope(namespace, selector, fields)
     mirror = Mirror(decode, malformed, ObjectCache() if cache is None else cache)

@@ -27,10 +27,8 @@ def is_repeatable(method: str, path: str, body: Any, content_type: str) -> bool:
     """Tells whether a repetition of the request has no further effect.
 
     True for a create of an object with a name: the second is answered with AlreadyExists. True for a deletion with uid
-    or
-    resource version, since another object of the same name may exist; for a JSON patch that tests first. `body` is None
-    if
-    unknown, which counts as no.
+    or resource version, since another object of the same name may exist; for a JSON patch that tests first. `body` is
+    None if unknown, which counts as no.
     """
     if method in READS or method == "PUT":
         return True

@@ -3,8 +3,7 @@
 Belongs here: the description of a study, the trace of each seed, the distribution of runs over processes. Does not
 belong here: a single replay, the metrics, command-line options, terminals.
 
-    study = Study(...)
-    experiment, runs = run_study(study, "windlass simulate …", controlled, processes=4)
+study = Study(...) experiment, runs = run_study(study, "windlass simulate …", controlled, processes=4)
 """
 
 from windlass.backends.simulator.study.run import run_study as run_study
