@@ -14,6 +14,8 @@ import os
 import re
 import signal
 import struct
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Collection, Mapping
@@ -85,6 +87,8 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 TERMINATION_MESSAGE_PATH = "WINDLASS_TERMINATION_MESSAGE_PATH"
 """Path of the file in which the agent leaves one line about a failed run: the kubelet reads it as the container's
 termination message."""
+EXIT_TIMEOUT = "WINDLASS_EXIT_TIMEOUT"
+"""Seconds that a failed rank has for its own end, by default 30: see `exit_after_timeout`."""
 SURVIVORS = "WINDLASS_SURVIVORS"
 """1 for a rank that joins running ranks of the same generation: they hold the training state and broadcast it."""
 
@@ -253,11 +257,13 @@ class Heartbeat(NamedTuple):
     step: int
     phase: str
     beat: int
-    """Number of phases that the rank has entered: orders ranks that are in the same step."""
+    """Number of phases that the rank has entered in this step: orders ranks that are in the same step."""
 
 
-OPEN_PHASES = frozenset({"outside", "save", "evaluate"})
-"""Phases without a usual duration: the script's own code between the others, a save that blocks, an evaluation."""
+OPEN_PHASES = frozenset({"outside", "compile", "save", "evaluate"})
+"""Phases without a usual duration: the script's own code, a compilation, a save that blocks, an evaluation."""
+COMMUNICATION_PHASES = frozenset({"agree"})
+"""Phases without computation and storage: the rank only exchanges messages with ranks that are in the phase too."""
 
 
 class Goodbye(NamedTuple):
@@ -394,6 +400,34 @@ def remove_error_file() -> None:
     """Removes the description of an error that the script has caught: it is not the reason of the rank's end."""
     with contextlib.suppress(OSError):
         Path(os.environ.get(ERROR_FILE, "")).unlink()
+
+
+_EXIT_TIMEOUT_S, _FLUSH_TIMEOUT_S = 30.0, 1.0
+
+
+def exit_after_timeout(code: int, message: str = "") -> threading.Timer:
+    """Ends this failed process after `EXIT_TIMEOUT`, by `end_process`, unless the timer is cancelled."""
+    seconds = os.environ.get(EXIT_TIMEOUT, "")
+    timeout_s = float(seconds) if seconds.isdecimal() else _EXIT_TIMEOUT_S
+    timer = threading.Timer(timeout_s, end_process, (code, message))
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def end_process(code: int, message: str = "") -> None:
+    """Writes a message to stderr, flushes both streams, and ends this process, whatever its threads wait for."""
+
+    def flush() -> None:
+        for stream, text in ((sys.stdout, ""), (sys.stderr, message)):
+            with contextlib.suppress(Exception):  # a closed stream, or none
+                print(text, end="", file=stream, flush=True)
+
+    with contextlib.suppress(RuntimeError):  # the interpreter starts no thread any more
+        flushing = threading.Thread(target=flush, daemon=True)  # a reader, or a thread with a lock, may block it
+        flushing.start()
+        flushing.join(_FLUSH_TIMEOUT_S)
+    os._exit(code)
 
 
 def describe_error(error: BaseException) -> str:

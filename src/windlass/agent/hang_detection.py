@@ -7,17 +7,21 @@ suspect is the rank that is furthest behind; it hangs only when it exceeds the t
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from windlass.wire import OPEN_PHASES, Heartbeat
+from windlass.wire import COMMUNICATION_PHASES, OPEN_PHASES, Heartbeat
 
 _WINDOW_PASSES = 512
 """Number of the last passes through a phase whose durations are kept."""
-_MIN_PASSES = 8
-"""Passes of a rank through a phase before its usual duration limits it: the first ones of a process compile, open files
-and allocate memory, also after a restart."""
+_FIRST_STEPS = 8
+"""Steps of a rank in which a phase has the limit `initial`: the first ones of a process compile, open files and
+allocate memory, also after a restart."""
+_WARM_UP_STEPS = 2
+"""Steps of a rank whose durations are not recorded: they say little about the steps that follow."""
+_LONGEST_FACTOR = 2.0
+"""A phase may last this multiple of its longest pass in this run: what was slow and no hang may be slow again."""
 _STEP_PHASES = ("data", "forward", "backward", "optimizer")
 _REFORM_LIMITS = (5.0, 60.0)
 """Shortest and longest wait for survivors, in seconds."""
@@ -26,15 +30,18 @@ _REFORM_LIMITS = (5.0, 60.0)
 class HangLimits(NamedTuple):
     """Limits of hang detection, from `--hang`; times in seconds.
 
-    A phase may last `factor` times the 99th percentile of its past durations, and at least `floor`. `initial`: minimum
-    instead of `floor` for a rank's first passes through a phase, and for open phases (`wire.OPEN_PHASES`), whose past
-    durations do not predict the next (an evaluation every 1000 steps). `silence`: limit without any output, for ranks
-    that send no heartbeats; 0 for none.
+    A phase may last `factor` times the 99th percentile of its past durations, twice the longest of them, and at least
+    `floor`, which includes storage that stalls for a while. `initial`: minimum instead of `floor`, where greater, for
+    a rank's first steps, and for open phases (`wire.OPEN_PHASES`), whose past durations do not predict the next (an
+    evaluation every 1000 steps, a compilation). `communication`: minimum instead of `floor`, where smaller, for phases
+    without computation and storage (`wire.COMMUNICATION_PHASES`). `silence`: limit without any output, for ranks that
+    send no heartbeats; 0 for none.
     """
 
     factor: float = 8.0
-    floor: float = 10.0
-    initial: float = 600.0
+    floor: float = 120.0
+    initial: float = 1800.0
+    communication: float = 60.0
     silence: float = 0.0
 
 
@@ -70,33 +77,58 @@ class HeartbeatTracker:
     def __init__(self) -> None:
         self.newest: dict[int, LastHeartbeat] = {}
         self.durations: dict[str, deque[float]] = {}
-        self.passes: dict[int, Counter[str]] = {}
-        """Passes of each rank through each phase since it started."""
+        self.longest: dict[str, float] = {}
+        """Longest pass through each phase."""
+        self._steps: dict[int, dict[str, tuple[int, int]]] = {}
+        """Last step of each rank with each phase, and the number of such steps since the rank started."""
 
     def record(self, heartbeat: Heartbeat, now: float) -> None:
         """Takes a heartbeat: a rank has entered a phase, and so left the one before."""
         before = self.newest.get(heartbeat.rank)
         if before is not None:
-            self.durations.setdefault(before.phase, deque(maxlen=_WINDOW_PASSES)).append(now - before.since)
-            self.passes.setdefault(heartbeat.rank, Counter())[before.phase] += 1
+            self._count_step(heartbeat.rank, before)
+            if self.steps(heartbeat.rank, before.phase) > _WARM_UP_STEPS:
+                self._record_pass(before.phase, now - before.since)
         self.newest[heartbeat.rank] = LastHeartbeat(heartbeat.step, heartbeat.phase, heartbeat.beat, now)
+
+    def steps(self, rank: int, phase: str) -> int:
+        """Number of steps in which this rank has passed through this phase since it started."""
+        return self._steps.get(rank, {}).get(phase, (-1, 0))[1]
 
     def forget(self, rank: int | None = None) -> None:
         """Forgets a rank that has ended or sent `Goodbye`, or all ranks; durations of phases stay known."""
         if rank is None:
             self.newest.clear()
-            self.passes.clear()
+            self._steps.clear()
         else:
             self.newest.pop(rank, None)
-            self.passes.pop(rank, None)
+            self._steps.pop(rank, None)
+
+    def _count_step(self, rank: int, last: LastHeartbeat) -> None:
+        phases = self._steps.setdefault(rank, {})
+        step, count = phases.get(last.phase, (-1, 0))
+        if step != last.step:
+            phases[last.phase] = last.step, count + 1
+
+    def _record_pass(self, phase: str, duration: float) -> None:
+        self.durations.setdefault(phase, deque(maxlen=_WINDOW_PASSES)).append(duration)
+        self.longest[phase] = max(duration, self.longest.get(phase, 0.0))
 
 
 def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: HangLimits) -> float:
     """Seconds that a rank may be in this phase."""
     durations = sorted(heartbeats.durations.get(phase, ()))
     usual = limits.factor * durations[math.ceil(0.99 * len(durations)) - 1] if durations else 0.0
-    is_known = phase not in OPEN_PHASES and heartbeats.passes.get(rank, Counter())[phase] >= _MIN_PASSES
-    return max(limits.floor if is_known else limits.initial, usual)
+    longest = _LONGEST_FACTOR * heartbeats.longest.get(phase, 0.0)
+    is_known = phase not in OPEN_PHASES and heartbeats.steps(rank, phase) >= _FIRST_STEPS
+    return max(_shortest_limit(phase, limits, is_known=is_known), usual, longest)
+
+
+def _shortest_limit(phase: str, limits: HangLimits, *, is_known: bool) -> float:
+    """Limit of a phase that has always been short. `is_known`: its past durations predict the next."""
+    if not is_known:
+        return max(limits.floor, limits.initial)
+    return min(limits.floor, limits.communication) if phase in COMMUNICATION_PHASES else limits.floor
 
 
 def reform_timeout(heartbeats: HeartbeatTracker) -> float:
@@ -109,13 +141,36 @@ def reform_timeout(heartbeats: HeartbeatTracker) -> float:
 def find_slowest_rank(
     heartbeats: HeartbeatTracker, limits: HangLimits, now: float, silent_s: float = 0.0
 ) -> SlowestRank:
-    """The rank of one node that is furthest behind; among equals the last that entered its phase."""
+    """The rank of one node that is furthest behind; among equals the one with the most time left."""
     if not heartbeats.newest:
         return SlowestRank(silent_s=silent_s)
-    rank, last = min(heartbeats.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
-    limit_s = phase_limit(heartbeats, rank, last.phase, limits)
     ahead = max((each.step, each.beat, number, each.phase) for number, each in heartbeats.newest.items())
-    return SlowestRank(rank, last.step, last.phase, last.beat, now - last.since, limit_s, silent_s, ahead)
+    behind = min((each.step, each.beat) for each in heartbeats.newest.values())
+    return min(
+        (
+            SlowestRank(
+                rank,
+                last.step,
+                last.phase,
+                last.beat,
+                now - last.since,
+                phase_limit(heartbeats, rank, last.phase, limits),
+                silent_s,
+                ahead,
+            )
+            for rank, last in heartbeats.newest.items()
+            if (last.step, last.beat) == behind
+        ),
+        key=_progress,
+    )
+
+
+def _progress(rank: SlowestRank) -> tuple[int, int, float]:
+    """Sorts by progress: the minimum is furthest behind, and of several the last to exceed its limit.
+
+    Ranks in one place may wait for each other, so the gang hangs only if each of them exceeds its limit.
+    """
+    return rank.step, rank.beat, rank.in_phase_s - rank.limit_s
 
 
 def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, str] | None:
@@ -123,7 +178,7 @@ def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, 
     reports = list(nodes)
     beating = [each for each in reports if each.rank >= 0]
     if beating:
-        last = min(beating, key=lambda each: (each.step, each.beat, each.in_phase_s))
+        last = min(beating, key=_progress)
         if last.in_phase_s > last.limit_s:
             return last.rank, _reason(last, beating)
     elif reports and limits.silence and min(each.silent_s for each in reports) > limits.silence:

@@ -116,7 +116,8 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--hang",
         default=environment.get("WINDLASS_HANG", ""),
         help="KEY=VALUE,…: limits of hang detection: factor (8) × the usual longest time of the phase, at "
-        "least floor (10) seconds; initial (600): for a phase not seen yet; silence (0: none): without any output",
+        "least floor (120) seconds; initial (1800): for first steps, compilations and open phases; "
+        "communication (60): for phases that only exchange messages; silence (0: none): without any output",
     )
     result.add_argument("training_script", metavar="SCRIPT", help="the training script, a module or a program")
     result.add_argument("training_script_args", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="its arguments")

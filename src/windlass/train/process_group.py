@@ -24,6 +24,8 @@ from windlass.train.device import describe_shared_gpus, gpu_uuid, select_device
 
 _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 """Timeout of a collective that waits for a silent rank, where no other check has noticed it."""
+_COLLECTIVE_TIMEOUT_WITH_AGENT = timedelta(hours=1)
+"""The same where an agent detects hangs: longer than it lets a rank compile or evaluate while others wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,13 @@ def join(environment: Mapping[str, str] | None = None) -> World:
     device = select_device(local_rank, local_size)
     backend = "nccl" if device.type == "cuda" else "gloo"
     authentication.authenticate_collectives()
+    timeout = _COLLECTIVE_TIMEOUT_WITH_AGENT if wire.AGENT_SOCKET in env else _COLLECTIVE_TIMEOUT
     if not dist.is_initialized():
         if "MASTER_ADDR" in env:
-            dist.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
+            dist.init_process_group(backend, timeout=timeout)
         else:
             dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
-    control = dist.new_group(backend="gloo", timeout=_COLLECTIVE_TIMEOUT)
+    control = dist.new_group(backend="gloo", timeout=timeout)
     assert isinstance(control, dist.ProcessGroup)  # noqa: S101 - this rank is in it
     if device.type == "cuda":
         _warn_of_shared_gpus(device, control, is_first=rank == 0)

@@ -34,7 +34,7 @@ from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelization import parallelize
 from windlass.train.parallel.plan import Plan
 from windlass.train.parallel.precision import PrecisionPolicy
-from windlass.train.rank_exit import exit_with_error, is_clean_exit
+from windlass.train.rank_exit import bound_end, exit_with_error, is_clean_exit
 from windlass.train.recovery.connections import GroupConnections
 from windlass.train.recovery.in_place import InPlaceRecovery, ReinitHook
 from windlass.train.recovery.peer_loss import PeerLossGuard
@@ -45,6 +45,7 @@ from windlass.train.step.bad_steps import BadSteps
 from windlass.train.step.consensus import StepConsensus, StepReport
 from windlass.train.step.optimizer import GroupBuilder, LossScale, build_optimizer
 from windlass.train.step.optimizer_step import OptimizerStep
+from windlass.train.telemetry.compile_marks import CompileMarks
 from windlass.train.telemetry.heartbeat import HeartbeatSender
 from windlass.train.telemetry.phase_timers import Phase, PhaseTimers
 from windlass.train.training_state import Stateful, TrainingState
@@ -75,7 +76,8 @@ class Run:
         self._requests = StopRequests()
         self._peer_loss = PeerLossGuard(self._heartbeat, self._requests)
         self._recovery = InPlaceRecovery(self, self._heartbeat, self._peer_loss, connections)
-        self._timers = PhaseTimers(world.device, self._heartbeat.beat)
+        self._timers = PhaseTimers(world.device, self._heartbeat.beat, self._heartbeat.mark)
+        self._compile_marks = CompileMarks(self._timers)
         self._backward = BackwardPass(self._timers)
         self._optimizer_step = OptimizerStep(
             precision,
@@ -101,15 +103,17 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._requests.close()
+        self._compile_marks.remove()
         self._reports.close(self._requests.time_left_ms())
         self._heartbeat.close()
-        try:
-            if isinstance(error, Exception):
-                exit_with_error(error, self.world.rank)
-        finally:
-            if error is not None and not is_clean_exit(error):
-                self._connections.shut_down()  # threads that wait for peers would block the exit
-            process_group.leave()
+        with bound_end(error, self.world):
+            try:
+                if isinstance(error, Exception):
+                    exit_with_error(error, self.world.rank)
+            finally:
+                if error is not None and not is_clean_exit(error):
+                    self._connections.shut_down()  # threads that wait for peers would block the exit
+                process_group.leave()
 
     @property
     def mesh(self) -> Mesh:
@@ -150,6 +154,7 @@ class Run:
         # From here on each data rank and each stage draws its own dropout.
         torch.manual_seed(self.seed + 1 + self.dropout_rank)
         made = build_optimizer(optimizer, model.module, groups, options)
+        self._compile_marks.register()
         self._recovery.models.append(model)
         self._recovery.optimizers.append(made)
         return model, made
@@ -353,7 +358,10 @@ class Run:
         """
         if not self._peer_loss.is_aborted:
             with self._peer_loss.catch():
-                return float(mean_loss(share, model, self.world.control))
+                with self._timers.reporting("device"):
+                    on_host = share.detach().cpu()
+                with self._timers.reporting("agree"):
+                    return float(mean_loss(on_host, model, self.world.control))
         return math.nan
 
     # --- in-place recovery ---------------------------------------------------------------------------

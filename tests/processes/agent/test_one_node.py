@@ -53,6 +53,37 @@ def test_a_script_that_fails_shows_its_own_traceback_and_the_run_fails(bare):
     assert re.search(r"the run has failed: rank 0 \(pid \d+\) exited with 1: ValueError: no such thing\n", agent.output)
 
 
+STUCK_THREAD = """
+import sys, threading
+threading.Thread(target=threading.Event().wait).start()
+print("the last line", end="")
+"""
+
+
+@pytest.mark.parametrize(("end", "code"), [("raise ValueError('no such thing')", 1), ("sys.exit(85)", 85)])
+def test_a_failed_rank_ends_with_its_code_while_a_thread_waits_forever(bare, end, code):
+    agent = bare("SCRIPT", script=STUCK_THREAD + end, **{wire.EXIT_TIMEOUT: "1"})
+    assert agent.ends() == code
+    assert "the last line" in agent.output
+    assert re.search(rf"rank 0 \(pid \d+\) exited with {code}", agent.output)
+
+
+def test_a_failed_rank_runs_the_exit_functions_of_its_script_and_no_destructor(bare):
+    script = """
+import atexit
+class Group:
+    def __del__(self):
+        print("a destructor ran", flush=True)
+kept = Group()
+atexit.register(print, "the script's exit function")
+raise ValueError("no such thing")
+"""
+    agent = bare("SCRIPT", script=script)
+    assert agent.ends() == 1
+    assert "the script's exit function" in agent.output
+    assert "a destructor ran" not in agent.output
+
+
 def test_the_text_of_sys_exit_is_printed_with_the_ranks_end(bare):
     agent = bare("SCRIPT", script="import sys\nsys.exit('no data in /data')\n")
     assert agent.ends() == 1

@@ -1,16 +1,24 @@
-"""Runs a script or a module as `__main__`, as `python script.py` and `python -m module` do."""
+"""Runs a script or a module as `__main__`, as `python script.py` and `python -m module` do.
+
+With one difference: a failed script ends its process within a timeout, also where its threads wait for other ranks.
+"""
 
 from __future__ import annotations
 
+import atexit
 import importlib.machinery
 import io
+import logging
 import os
 import runpy
 import sys
 import types
 from collections.abc import Sequence
 
+from windlass import wire
 from windlass.agent import error_file
+
+_INTERRUPTED = 130
 
 
 def run(words: Sequence[str], *, module: bool) -> None:
@@ -24,6 +32,8 @@ def run(words: Sequence[str], *, module: bool) -> None:
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv[:] = words
+    failed = _FailedEnd()
+    atexit.register(failed.finish)  # before the script's own functions, so it runs after them
     try:
         if module:
             _run_module(words[0])
@@ -33,12 +43,38 @@ def run(words: Sequence[str], *, module: bool) -> None:
             runpy.run_path(words[0], run_name="__main__")
     except SystemExit as left:
         error_file.write_error(left)
+        failed.begin(left)
         raise
     except BaseException as error:  # noqa: BLE001 - every error is reported as Python reports it
         error.__traceback__ = _strip_frames(error.__traceback__)
         error_file.write_error(error)
         sys.excepthook(type(error), error, error.__traceback__)
-        sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+        failure = SystemExit(_INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+        failed.begin(failure)
+        raise failure from None
+
+
+class _FailedEnd:
+    """The end of a failed script: threads and exit functions have `wire.EXIT_TIMEOUT`, and no destructor runs.
+
+    Both may wait for other ranks: a thread in a collective, or the destructor of a process group.
+    """
+
+    def __init__(self) -> None:
+        self._code = 0
+
+    def begin(self, left: SystemExit) -> None:
+        """Starts the timeout, unless the code says that the script has left by intention."""
+        code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        if code not in (0, wire.RankExitCode.PREEMPTED):
+            self._code = code
+            wire.exit_after_timeout(code)
+
+    def finish(self) -> None:
+        """Ends the process of a failed script. Exit functions of modules that the fork server imported do not run."""
+        if self._code:
+            logging.shutdown()
+            wire.end_process(self._code)
 
 
 def _run_module(name: str) -> None:

@@ -64,7 +64,8 @@ class OptimizerStep:
         # 1. send the report of this rank while partial gradients are reduced
         measures = clip is not None or self._needs_scaling
         check = FiniteCheck(loss, () if measures else parameters_of(optimizer), self._device)
-        share = float(loss) if loss is not None and self._bad_steps.detects_spikes else 0.0
+        with self._timers.reporting("device"):
+            share = float(loss) if loss is not None and self._bad_steps.detects_spikes else 0.0
         consensus.begin(self._report(not_finite=check.local_result), share)
         with self._timers.during("optimizer"):
             check.start_all_reduce()
@@ -72,7 +73,9 @@ class OptimizerStep:
         # 2. receive the reports of all ranks
         with self._timers.during("agree"):
             outcome = consensus.end()
-        is_bad = outcome.not_finite or check.device_result() or (norm is not None and not bool(torch.isfinite(norm)))
+        with self._timers.reporting("device"):
+            is_finite = not check.device_result() and (norm is None or bool(torch.isfinite(norm)))
+        is_bad = outcome.not_finite or not is_finite
         checks_spike = not is_bad and loss is not None
         spike = self._bad_steps.find_spike(consensus.shares, mesh.degrees) if checks_spike else None
         # 3. update the parameters, or skip the step

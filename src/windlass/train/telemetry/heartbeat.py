@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import torch.distributed as dist
 from torch._C import _distributed_c10d
 
 from windlass import wire
@@ -35,6 +36,8 @@ class HeartbeatSender:
         self._rank = rank
         self._generation = int(environment.get(wire.GENERATION, _FIRST_GENERATION))
         self._beats = 0
+        self._counted_step = 0
+        """The step that the heartbeats are counted in. Phases that not all ranks enter shift the count of one step."""
         self._agent = environment.get(wire.AGENT_SOCKET, "")
         self._listener = environment.get(wire.TELEMETRY_SOCKET, "") if rank == 0 else ""
         self._path: Path | None = None
@@ -53,8 +56,14 @@ class HeartbeatSender:
             self._open(reads_ring=environment.get(wire.HEARTBEAT_RING) == wire.RING_LAYOUT)
 
     def beat(self, phase: str) -> None:
-        """Report that this rank enters a phase of its step."""
+        """Report that this rank enters a phase of its step, which all ranks enter."""
+        if self.step != self._counted_step:
+            self._counted_step, self._beats = self.step, 0
         self._beats += 1
+        self.mark(phase)
+
+    def mark(self, phase: str) -> None:
+        """Report a phase without counting it: this rank alone enters it, which does not show its progress."""
         heartbeat = wire.Heartbeat(self._rank, self._generation, self.step, phase, self._beats)
         if self._ring is not None:
             wire.write_heartbeat(self._ring, heartbeat, time.monotonic())
@@ -194,8 +203,13 @@ def _ignore() -> None:
 
 
 def _write_flight_record(folder: Path, rank: int) -> None:
-    """Write torch's flight record of the last collectives; nothing where it is off."""
-    with contextlib.suppress(Exception):
-        trace = _distributed_c10d._dump_fr_trace()  # type: ignore[attr-defined] # noqa: SLF001 - there is no public function
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"flight-recorder-rank{rank}.pickle").write_bytes(trace)
+    """Write torch's flight records of the last collectives, of NCCL only where it is used; nothing where they are off.
+
+    The names of the files are those of torch's own dumps, by which `torchfrtrace` finds the files of all ranks.
+    """
+    uses_nccl = dist.is_initialized() and dist.get_backend() == "nccl"
+    for name, function in {"gloo": "_dump_fr_trace", **({"nccl": "_dump_nccl_trace"} if uses_nccl else {})}.items():
+        with contextlib.suppress(Exception):
+            record = getattr(_distributed_c10d, function)()
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}_trace_rank_{rank}").write_bytes(record)

@@ -14,16 +14,18 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 """data: waiting for samples. pipeline: forward and backward of stages, which interleave. agree: the step consensus,
 which includes the wait for the slowest rank. save: waiting for a checkpoint that is being written. The script's own
 code between phases is "outside" and not timed."""
-_OUTSIDE = "outside"
+_OUTSIDE, _COMPILE = "outside", "compile"
 _HOST_PHASES = frozenset({"data", "agree", "save"})
 
 
 class PhaseTimers:
     """Timers of the phases. On a GPU they are CUDA events, read once they have completed."""
 
-    def __init__(self, device: torch.device, enter: Callable[[str], None]) -> None:
-        """`enter` is called with each phase as it begins."""
-        self._device, self._enter = device, enter
+    def __init__(
+        self, device: torch.device, enter: Callable[[str], None], mark: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`enter` is called with each phase as it begins; `mark` with "compile" within a phase, and with it again."""
+        self._device, self._enter, self._mark = device, enter, mark
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._current: str = _OUTSIDE
         self._passing: list[tuple[Phase, torch.cuda.Event, torch.cuda.Event]] = []
@@ -44,6 +46,31 @@ class PhaseTimers:
                 self._spent[phase] += (time.perf_counter() - began) * 1000
             self._current = around
             self._enter(around)
+
+    @contextlib.contextmanager
+    def reporting(self, phase: Literal["agree", "device"]) -> Iterator[None]:
+        """Report the block as `phase` and do not time it. "device": a wait for the GPU, whose time is that of its work.
+
+        Without a GPU there is no such wait, and no report.
+        """
+        if phase == "device" and self._device.type == "cpu":
+            yield
+            return
+        around, self._current = self._current, phase
+        self._enter(phase)
+        try:
+            yield
+        finally:
+            self._current = around
+            self._enter(around)
+
+    def begin_compilation(self, *_details: object) -> None:
+        """Mark a compilation within the current phase."""
+        self._mark(_COMPILE)
+
+    def end_compilation(self, *_details: object) -> None:
+        """Mark the current phase again."""
+        self._mark(self._current)
 
     def drain(self) -> None:
         """Read completed events, without waiting. Each step calls this, so that pending events stay few."""

@@ -54,7 +54,10 @@ class StepReporter:
         self._before = totals
         busy = step_ms - phases.get("agree", 0.0) - phases.get("data", 0.0)
         memory = torch.cuda.max_memory_allocated() if self._device.type == "cuda" else 0
-        every = self._gather([float(share), step_ms, busy, float(memory)])
+        with self._phases.reporting("device"):
+            loss = float(share)
+        with self._phases.reporting("agree"):
+            every = self._gather([loss, step_ms, busy, float(memory)])
         losses, times, busies, memories = zip(*every, strict=True)
         slowest = max(times)
         ranks = degrees.size
