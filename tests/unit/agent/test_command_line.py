@@ -107,7 +107,7 @@ def test_an_option_without_effect_is_accepted_with_a_note():
 
 def test_hang_limits_are_parsed():
     options = read("--hang factor=3,silence=60 t.py").limits
-    assert (options.factor, options.silence, options.floor) == (3.0, 60.0, 10.0)
+    assert (options.factor, options.silence, options.floor) == (3.0, 60.0, 120.0)
 
 
 @pytest.mark.parametrize(
