@@ -27,7 +27,7 @@ from windlass.controller.job_timers import JobTimers, earliest
 from windlass.controller.node_losses import UnreachableNodes, closings_of, losses_of, nodes_of
 from windlass.controller.turn import Turn
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.explain.admission_check import admission_refusal, priority_refusal
 from windlass.core.ledger import Ledger
 from windlass.core.lifecycle import state_machine
 from windlass.core.lifecycle.commands import Command, Launch
@@ -144,7 +144,8 @@ class Controller:
 
     def refusal(self, job: Job) -> Verdict | None:
         """The reason why this job could never run here; None if it could."""
-        return admission_refusal(self.ledger.snapshot(), job)
+        snapshot = self.ledger.snapshot()
+        return priority_refusal(snapshot, job) or admission_refusal(snapshot, job)
 
     def snapshot(self) -> Snapshot:
         """The snapshot on which the next plan would be made."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
+from windlass.deploy.job_policies import job_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
@@ -36,6 +37,7 @@ def chart_files() -> Iterator[tuple[str, str]]:
     for group in (*DEFAULT, POD_GROUPS):
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
     yield "templates/permissions.yaml", _template(permission_objects(_TEMPLATED))
+    yield "templates/admission.yaml", _template(job_policies())
     yield "templates/operator.yaml", _template(operator_objects(_TEMPLATED))
 
 
@@ -58,7 +60,7 @@ def _chart() -> Manifest:
         "type": "application",
         "version": __version__,
         "appVersion": __version__,
-        "kubeVersion": ">=1.29.0-0",
+        "kubeVersion": ">=1.30.0-0",
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
+from windlass.deploy.job_policies import job_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -30,6 +31,7 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     base = {
         "namespace.yaml": [namespace(setup)],
         "permissions.yaml": permission_objects(setup),
+        "admission.yaml": job_policies(),
         "operator.yaml": operator_objects(setup),
     }
     for name, objects in base.items():

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
-from windlass.jobs.kubernetes import query_api
+from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey, object_of
 
 SEE = ("get", "list", "watch")
@@ -73,6 +73,13 @@ SCHEDULING = (
     Permission("write events", "events.k8s.io", ("events",), ("create", "patch")),
     Permission("find the served kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), SEE),
     Permission("detect other operators", "apps", ("deployments",), ("list",)),
+    Permission(
+        "know whether the users of jobs were checked at admission",
+        job_admission.GROUP,
+        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        ("get",),
+        (job_admission.POLICY,),
+    ),
 )
 """Permissions for scheduling."""
 
@@ -120,7 +127,9 @@ JOBS = (
 
 QUERIES = (
     Permission("identify users who ask with a token", "authentication.k8s.io", ("tokenreviews",), ("create",)),
-    Permission("check what a user may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    Permission(
+        "check what a user, or another operator, may do", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)
+    ),
     Permission(
         "tell the API server the certificate of the port for queries",
         "apiregistration.k8s.io",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
 from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, SEE, Permission, lease_permissions, rules
-from windlass.jobs.kubernetes import query_api
+from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 OPERATOR = "windlass-operator"
@@ -48,7 +48,8 @@ def user_roles() -> list[Manifest]:
     A binding of view to the whole cluster includes queries about all jobs. Queries of the cluster name no jobs of
     namespaces that the user may not view.
 
-    No role grants changes of queues, which belong to the administrator of the cluster.
+    No role grants changes of queues, which belong to the administrator of the cluster. Edit includes to name any queue
+    in jobs of the namespace; each queue decides which namespaces it is open to.
     """
     jobs, shared = _plurals(namespaced=True), _plurals(namespaced=False)
     view = [Permission("see jobs", group, plurals, SEE) for group, plurals in jobs.items()]
@@ -60,6 +61,9 @@ def user_roles() -> list[Manifest]:
         Permission("resize jobs", group, tuple(f"{plural}/scale" for plural in plurals), ("get", "update", "patch"))
         for group, plurals in _plurals(namespaced=True, scaled=True).items()
     ]
+    edit.append(
+        Permission("name queues in jobs", job_admission.QUEUE_GROUP, (job_admission.QUEUES,), (job_admission.USE,))
+    )
     queues = [Permission("see queues", group, plurals, SEE) for group, plurals in shared.items()]
     queues.append(Permission("ask about the cluster", query_api.GROUP, query_api.OF_CLUSTER, ("get", "list")))
     about = {"name": _QUEUES, "labels": labels_of("users")}

@@ -319,6 +319,8 @@ def settings() -> Iterator[Malformed]:
         ("Queue", "a", {"half_life": "long"}, "should match"),
         ("Queue", "a", {"max_running": -1}, TOO_SMALL),
         ("Queue", "a", {"borrowing": 3}, "must be of type object"),
+        ("Queue", "a", {"max_priority": 2_000_000_000}, "should be less than or equal to 1000000000"),
+        ("Queue", "a", {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, ONE_OF),
         ("SchedulingPolicy", "other", {}, "there is one policy for a cluster; call it default"),
         ("SchedulingPolicy", "default", {"order": "chaos"}, ONE_OF),
         ("SchedulingPolicy", "default", {"reservations": -2}, TOO_SMALL),

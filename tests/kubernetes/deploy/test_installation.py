@@ -28,6 +28,7 @@ from windlass.deploy.operator import NAMESPACE, Setup
 pytestmark = pytest.mark.apiserver
 KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windlass-operator"
 SECONDS = 6.0
@@ -171,11 +172,24 @@ def test_a_check_names_an_operator_that_serves_the_same_kinds(windlass, api):
         },
     }
     where = "/apis/apps/v1/namespaces/default/deployments"
+    rule = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs/status"], "verbs": ["update"]}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "training"}
+    account = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+    made = (
+        (f"{RBAC}/clusterroles", {"metadata": {"name": "training"}, "rules": [rule]}),
+        (f"{RBAC}/clusterrolebindings", {"metadata": {"name": "training"}, "roleRef": role, "subjects": [account]}),
+    )
     api(lambda client: client.post(where, deployment))
     try:
+        _, unconfirmed = verdicts(windlass)  # any tenant can create this much
+        for path, body in made:
+            api(lambda client, path=path, body=body: client.post(path, body))
         code, found = verdicts(windlass)
     finally:
+        for path, _ in made:
+            api(lambda client, path=path: client.delete(f"{path}/training"))
         api(lambda client: client.delete(f"{where}/training-operator"))
+    assert unconfirmed["other operators"]["severity"] == "ok"
     assert code == 1
     assert found["other operators"]["message"].startswith("the training operator (default/training-operator) serves Py")
 

@@ -35,7 +35,7 @@ def test_queries_have_the_same_answers_as_on_a_laptop(tell):
         assert ping["cluster"].startswith("2 nodes of https://")
 
         # 2. one job, with its pods
-        assert (big["id"], big["name"], big["user"]) == ("default/big", "big", "ada")
+        assert (big["id"], big["name"], big["user"]) == ("default/big", "big", "namespace:default")
         assert set(big["spec"]["roles"][0]["env"].values()) <= {"(hidden)"}
         assert sorted(big["nodes"]) == ["n1", "n2"]
         assert [(task["pod"], task["rank"], task["code"]) for task in big["tasks"]] == [
@@ -119,7 +119,7 @@ def test_a_deleted_job_stays_in_history_with_its_attempts(tell):
         assert (task["pod"], task["code"]) == ("breaks-worker-0", 3)
         assert "exited with code 3" in task["detail"]
         assert sorted(ids(await place.get("/v1/history"))) == ["default/breaks", "default/works"]
-        assert ids(await place.get("/v1/history?name=works&user=ada")) == ["default/works"]
+        assert ids(await place.get("/v1/history?name=works&user=namespace:default")) == ["default/works"]
         assert ids(await place.get("/v1/jobs")) == []
         assert ids(await place.get("/v1/jobs?phase=Failed")) == ["default/breaks"]
         assert ids(await place.get("/v1/jobs?all=1&limit=1")) != []

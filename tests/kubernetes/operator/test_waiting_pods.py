@@ -9,7 +9,7 @@ from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace
 
 import strays
-from windlass.backends.kubernetes.jobs.job_reports import CANCEL
+from windlass.jobs.kubernetes.labels import CANCEL
 
 PODS = "/api/v1/pods"
 pytestmark = pytest.mark.apiserver

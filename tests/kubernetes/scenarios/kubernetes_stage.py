@@ -40,7 +40,6 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.jobs.job_reports import CANCEL
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
@@ -50,10 +49,11 @@ from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState
+from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
-from .scripted_cluster import CLUSTER_VERBS, NODES, OURS, POLICIES, QUEUES, ScriptedCluster
+from .scripted_cluster import CLUSTER_VERBS, NODES, OURS, POLICIES, QUEUES, ScriptedCluster, default_queue
 
 T = TypeVar("T")
 NAMESPACE = "default"
@@ -76,6 +76,7 @@ class KubernetesStage(Stage):
         self.cluster = ScriptedCluster(self.api, lambda: self.backend, self._until)
         self.backend: KubernetesBackend | None = None
         self.now = 0
+        self.do(self.api.post(QUEUES, default_queue()))
         super().__init__()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:

@@ -22,6 +22,8 @@ CORDONED = {"spec": {"unschedulable": True}, "metadata": {"annotations": {"windl
 OUT_OF_SERVICE = {
     "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}
 }
+OPEN: dict[str, Any] = {"namespaceSelector": {}, "max_priority": 1_000_000_000}
+"""Fields of every queue: scripts know no namespaces, and their priorities are numbers."""
 CAPACITY = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 """Capacity of every node, unless the script gives another."""
 
@@ -107,9 +109,15 @@ class ScriptedCluster:
         await self._until(seen)
 
 
+def default_queue() -> dict[str, Any]:
+    """The Queue that scripts do not declare."""
+    return {"apiVersion": "windlass.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "default"}, "spec": OPEN}
+
+
 def queue(options: dict[str, str]) -> dict[str, Any]:
     """The spec of a Queue."""
-    fields: dict[str, Any] = {"quota": {name: _amount(options[name]) for name in RESOURCES if name in options}}
+    quota = {name: _amount(options[name]) for name in RESOURCES if name in options}
+    fields: dict[str, Any] = {"quota": quota, **OPEN}
     for option, text in options.items():
         name = option.replace("-", "_")
         if option in ("parent", "half-life"):

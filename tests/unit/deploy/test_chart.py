@@ -5,6 +5,7 @@ import yaml
 from windlass.deploy.chart import chart_files, values
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
+from windlass.deploy.job_policies import job_policies
 from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
 
 
@@ -42,7 +43,9 @@ def by_name(objects):
 
 def test_the_chart_brings_the_objects_of_the_command_and_kustomize():
     setup = Setup(IMAGE)
-    assert by_name(rendered()) == by_name([*crds(), *permission_objects(setup), *operator_objects(setup)])
+    assert by_name(rendered()) == by_name(
+        [*crds(), *permission_objects(setup), *job_policies(), *operator_objects(setup)]
+    )
 
 
 def test_chosen_values_are_in_the_objects():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from windlass.core.model.job import Match
 from windlass.core.model.queue import Queue
 from windlass.jobs.cluster.cluster_file import read_cluster
 from windlass.jobs.cluster.queues import warnings_of
@@ -35,6 +36,10 @@ queues:
     max_running: 20
     user_running: 4
     user_limits: {gpu: 8}
+    max_priority: 10
+    namespaceSelector:
+      matchLabels: {team: vision}
+      matchExpressions: [{key: tier, operator: NotIn, values: [trial]}]
 """)
     assert got["team-a"] == Queue(
         name="team-a",
@@ -47,7 +52,14 @@ queues:
         max_running=20,
         user_running=4,
         user_limits={"gpu": 8},
+        max_priority=10,
+        namespace_selector=(Match("team", "In", ("vision",)), Match("tier", "NotIn", ("trial",))),
     )
+
+
+def test_an_empty_selector_is_another_one_than_none():
+    got = queues("queues: [{name: a, namespaceSelector: {}}, {name: b}]")
+    assert (got["a"].namespace_selector, got["b"].namespace_selector) == ((), None)
 
 
 def test_a_half_life_holds_for_the_queues_below_until_they_declare_another():
@@ -94,6 +106,10 @@ def test_a_queue_may_be_a_child_of_the_default_queue():
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        (
+            "queues: [{name: a, namespaceSelector: {matchExpressions: [{key: team, operator: NotIn}]}}]",
+            "cluster.yaml:2:20: the selector's team NotIn names no values; name one at least",
+        ),
         (
             "queues: [{name: a, parent: b}]",
             "cluster.yaml:2:20: there is no queue b; declare it, or leave parent out",

@@ -21,7 +21,8 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import JOBS, PODS, Resource
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
-from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob, unresolved_job
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
 from windlass.backends.kubernetes.external.gang_control import BackendCallbacks
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
@@ -130,6 +131,7 @@ class KubernetesBackend:
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
+        self.monitor.resolve_again = self._resolve_again
 
     def _external_gangs(self) -> ExternalGangs:
         callbacks = BackendCallbacks(
@@ -280,7 +282,7 @@ class KubernetesBackend:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's
             self.faults.counts[str(parsed.manifest.get("kind"))] += 1
             text = f"it cannot be resolved in this cluster: {type(error).__name__}: {error}"
-            return ResolvedJob(parsed.job, trouble=text)
+            return unresolved_job(parsed, text)
 
     def _report_fault(self, about: ObjectReference, sentence: str) -> None:
         self.on_trouble(f"{about.resource.kind} {about.namespace}/{about.name} {sentence}")
@@ -302,11 +304,14 @@ class KubernetesBackend:
                 self._refusals.refuse(Refusal(*fault))
             self.external.gather_again()
         if settled is Settled.LOOKUPS:
-            changed = self.monitor.lookups.take_changed()
-            self.job_specs.resolve_again(changed)
-            self.external.resolve_again(changed)
+            self._resolve_again(self.monitor.lookups.take_changed())
         self.external.process_changed()
         self._runs.process_due(self.now())
+
+    def _resolve_again(self, changed: ChangedNames) -> None:
+        """Resolves jobs again after a change in the cluster of what their names refer to."""
+        self.job_specs.resolve_again(changed)
+        self.external.resolve_again(changed)
 
     def _adopt(self, gang: Gang) -> None:
         """Recovers a gang whose object became readable, or ours, during this term."""

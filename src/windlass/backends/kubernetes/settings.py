@@ -22,5 +22,7 @@ class BackendSettings:
     """Time for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
     max_requests: int = 64
     """Requests in flight that create, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
+    left_kinds: frozenset[str] = frozenset()
+    """Kinds that the administrator leaves to operators that are not found by themselves."""
     cluster_settling: int = 20
     """Time for which changes of nodes are collected before they are reported to the controller."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.resources import PODS
 from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.cli.kubernetes.api_user import api_user
 from windlass.cli.kubernetes.job_finder import JobFinder, list_pods
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.core.model.status import TERMINAL, Phase
+from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.server.actions import describe_end
 from windlass.server.errors import ApiError, ErrorCode
 
 Json = dict[str, Any]
-CANCEL_ANNOTATION = "windlass.dev/cancel"
-"""Annotation that cancels a job; its value is the user who cancels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ def apply_action(session: ApiSession, finder: JobFinder, action: JobAction, name
 
 
 async def _apply_to_all(session: ApiSession, action: JobAction, jobs: Sequence[JobObject]) -> None:
+    if action.verb == "cancel":
+        action = replace(action, by=await api_user(session.connection) or action.by)
     await asyncio.gather(*(_apply_to_one(session, action, each) for each in jobs))
 
 
@@ -56,7 +58,7 @@ async def _apply_to_one(session: ApiSession, action: JobAction, job: JobObject) 
 
 def _patch(action: JobAction, job: JobObject) -> Json:
     if action.verb == "cancel":
-        return {"metadata": {"annotations": {CANCEL_ANNOTATION: action.by or "unknown user"}}}
+        return {"metadata": {"annotations": {CANCEL: action.by or "unknown user"}}}
     suspend = {"suspend": action.verb == "suspend"}
     return {"spec": suspend if job.resource.kind == "TrainingJob" else {"runPolicy": suspend}}
 

@@ -10,6 +10,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
 from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.cli.kubernetes.api_user import api_user, with_user
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.server.errors import ApiError, ErrorCode
@@ -29,7 +30,8 @@ def create_objects(session: ApiSession, manifests: Sequence[Manifest], *, strict
 
 async def _create_all(session: ApiSession, manifests: Sequence[Manifest], *, strict: bool) -> list[JobObject]:
     code = [each for each in manifests if each["kind"] == CONFIG_MAPS.kind]
-    jobs = [each for each in manifests if each["kind"] != CONFIG_MAPS.kind]
+    user = await api_user(session.connection)
+    jobs = [with_user(each, user) for each in manifests if each["kind"] != CONFIG_MAPS.kind]
     await asyncio.gather(*(_ensure_code(session, each) for each in code))
     outcomes = await asyncio.gather(*(_create(session, each, strict=strict) for each in jobs), return_exceptions=True)
     made = [each for each in outcomes if isinstance(each, JobObject)]

@@ -12,7 +12,6 @@ from windlass.backends.kubernetes.gangs.stored_state import ANNOTATION
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import current_folder, current_user, image_command, read_submissions, split_job_file
-from windlass.cli.kubernetes.job_actions import CANCEL_ANNOTATION
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize
@@ -20,6 +19,7 @@ from windlass.core.model.job import Job
 from windlass.jobs.description.job_file import loads
 from windlass.jobs.description.options import RunOptions
 from windlass.jobs.description.submission import Submission
+from windlass.jobs.kubernetes.labels import CANCEL, USER
 from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
@@ -45,8 +45,8 @@ _SERVER_FIELDS = (
     "managedFields",
     "selfLink",
 )
-_STATE_ANNOTATIONS = (ANNOTATION, CANCEL_ANNOTATION)
-"""Annotations that record the state of the original object."""
+_STATE_ANNOTATIONS = (ANNOTATION, CANCEL, USER)
+"""Annotations that record the state of the original object, and its user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,14 @@ _AgentsAddress: TypeAlias = Annotated[
 _AgentsPort: TypeAlias = Annotated[
     int, typer.Option("--agents-port", help="Port on which the leader serves agents; 0: any free port.")
 ]
+_LeaveKinds: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--leave-kinds",
+        metavar="KIND,…",
+        help="Kinds that another operator serves, such as MPIJob, besides those of operators that are found.",
+    ),
+]
 _PodGroups: TypeAlias = Annotated[
     bool, typer.Option("--pod-groups", help="Create a PodGroup for each job, for tools that read PodGroups.")
 ]
@@ -129,6 +137,7 @@ def run(
     agents_address: _AgentsAddress = "",
     agents_port: _AgentsPort = 8081,
     pod_groups: _PodGroups = False,
+    leave_kinds: _LeaveKinds = "",
     metrics_port: _Port = 8080,
     metrics_host: _Host = _EVERYWHERE,
     queries_port: _QueriesPort = None,
@@ -159,6 +168,7 @@ def run(
         kinds,
         image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout),
         max_requests=at_once,
+        left_kinds=_left_kinds(leave_kinds),
     )
     _check_address(address, metrics_host)
     access = access_to(context, kubeconfig)
@@ -195,6 +205,16 @@ def _check_address(address: str, host: str) -> None:
     """Raises UsageError if others than this machine's users could ask a replica without authentication."""
     if address and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError("--address answers queries of anybody: it needs --metrics-host 127.0.0.1")
+
+
+def _left_kinds(text: str) -> frozenset[str]:
+    """Returns the kinds of a list with commas. Raises UsageError for an unknown one."""
+    from windlass.jobs.kubernetes.kinds.registry import KINDS  # noqa: PLC0415 - verbs start light
+
+    written, known = {each.strip() for each in text.split(",") if each.strip()}, {kind.name for kind in KINDS}
+    if unknown := sorted(written - known):
+        raise UsageError(f"--leave-kinds does not know {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    return frozenset(written)
 
 
 def _host_and_port(text: str) -> str:

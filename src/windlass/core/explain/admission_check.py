@@ -22,7 +22,7 @@ from windlass.core.placement.gang_placement import fits
 from windlass.core.placement.shortage import find_shortage, format_amounts, impossible_verdict
 from windlass.core.placement.topology_shortage import check_topology_request
 from windlass.core.queues import quota
-from windlass.core.queues.limits import find_limit, user_maximum
+from windlass.core.queues.limits import find_limit, priority_fault, user_maximum
 from windlass.core.queues.queue_tree import Tree, tree_of
 from windlass.core.queues.quota import queue_named
 from windlass.core.queues.usage import QueueUsage
@@ -59,6 +59,16 @@ def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
         return None
     text = f"{verdict.message}; {_largest(table, empty, job.queue, demands, role)}"
     return replace(verdict, reason=Reason.MISCONFIGURED, message=text)
+
+
+def priority_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
+    """Returns why its queue refuses the job's priority, as the job's owner wrote it by a number; None if it does not.
+
+    A priority by class is not checked: on Kubernetes the backend does that, which knows where a priority is from.
+    """
+    queue = snapshot.queues.get(job.queue)
+    fault = priority_fault(queue.name, queue.max_priority, job.priority) if queue is not None else ""
+    return _rejection(fault) if fault else None
 
 
 def _request_fault(demands: Sequence[Demand]) -> str:

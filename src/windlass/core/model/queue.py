@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from windlass.core.model.job import Match
+
 
 @dataclass(frozen=True, slots=True)
 class Queue:
@@ -38,3 +40,9 @@ class Queue:
     """Maximum number of jobs of one user that hold nodes at a time. 0: no limit."""
     user_limits: Mapping[str, int] = field(default_factory=dict)
     """Maximum usage by the jobs of one user together; absent: no limit."""
+    max_priority: int | None = None
+    """Highest priority that a job may ask for by a number. None: the backend's default."""
+    namespace_selector: tuple[Match, ...] | None = None
+    """Conditions on the labels of namespaces whose jobs may use it, all of which must hold; only Kubernetes has
+    namespaces. None: only namespaces that name it in their label; the default queue is open to all then.
+    """

@@ -30,6 +30,13 @@ def find_limit(usage: QueueUsage, queue: str, user: str, request: Amounts, *, jo
     return None
 
 
+def priority_fault(name: str, most: int | None, priority: int) -> str:
+    """Returns why a job may not have this priority in the queue by a number, with the fix; "" if it may."""
+    if most is None or priority <= most:
+        return ""
+    return f"asks for priority {priority}, and jobs of queue {name} may ask for {most} at most; lower it"
+
+
 def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
     """Returns `amount`, or the most that a user may ever hold in the queue if that is less, in the resource's unit."""
     part = gpu_thousandths(resource)

@@ -12,6 +12,7 @@ from windlass import __version__
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
+from windlass.backends.kubernetes.cluster.admission_guard import read_guard
 from windlass.backends.kubernetes.cluster.cluster_settings import read_settings
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
 from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, age_of, find_rivals, parse_time
@@ -23,11 +24,12 @@ from windlass.deploy.install.readiness import describe_pods, is_ready
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.deploy.operator import NAMESPACE
 from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
 
-_OLDEST = (1, 29)
-"""First version whose API server has CEL with all functions that the rules use."""
+_OLDEST = (1, 30)
+"""First version whose API server has CEL with all functions that the rules use, and ValidatingAdmissionPolicies."""
 _MAX_SKEW_S = 5.0
 """Maximum difference of two clocks, in seconds; leases last three times as long."""
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -43,7 +45,7 @@ async def check_installation(connection: Connection, namespace: str, *, whole: b
     # 1. The API server, on which all other checks depend.
     server = await _server(connection)
     # 2. The installed parts, their permissions and their state.
-    parts: Sequence[Check] = (_kinds, check_permissions, _deployment, _leader, _declared)
+    parts: Sequence[Check] = (_kinds, check_permissions, _admission, _deployment, _leader, _declared)
     if not whole and await _is_bare(connection, namespace):
         parts = (_nothing,)
     checks = (_clock, *parts, _others, _nodes)
@@ -128,6 +130,14 @@ def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding
     return None
 
 
+async def _admission(connection: Connection, _namespace: str) -> list[Finding]:
+    guard = await read_guard(connection)
+    if guard.since is None:
+        message = f"the ValidatingAdmissionPolicy {POLICY} {guard.fault}: all jobs of a namespace count as one user's"
+        return [warning("admission", message, "windlass operator install")]
+    return [ok("admission", f"the ValidatingAdmissionPolicy {POLICY} guards the users of jobs")]
+
+
 async def _deployment(connection: Connection, namespace: str) -> list[Finding]:
     deployment = await find_object(connection, DEPLOYMENTS, namespace, OPERATOR)
     if deployment is None:
@@ -159,7 +169,7 @@ async def _leader(connection: Connection, namespace: str) -> list[Finding]:
 
 
 async def _others(connection: Connection, _namespace: str) -> list[Finding]:
-    rivals = await find_rivals(connection, time())
+    rivals = await find_rivals(connection)
     about = "other operators"
     return [_rival(about, each) for each in rivals] or [ok(about, "no other operator or batch scheduler was found")]
 

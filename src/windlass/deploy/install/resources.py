@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from windlass.backends.kubernetes.client.resources import (
+    ADMISSION_BINDINGS,
+    ADMISSION_POLICIES,
     API_SERVICES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -26,6 +28,8 @@ KINDS = tuple(
 )
 """Resources of every definition and version."""
 _BUILT_IN = (
+    ADMISSION_BINDINGS,
+    ADMISSION_POLICIES,
     API_SERVICES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

@@ -9,6 +9,7 @@ from typing import Any
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.queue import Queue
 from windlass.core.queues.queue_tree import find_faults, tree_of
+from windlass.jobs.cluster import namespace_selector
 from windlass.jobs.errors import FieldPath
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.field import Field, Shape, Table
@@ -17,8 +18,11 @@ from windlass.jobs.syntax.value_types import named, whole
 
 MAX_WEIGHT = 1_000_000
 MAX_JOBS = 1_000_000_000
+MAX_PRIORITY = 1_000_000_000
 _INHERITED = ("half_life", "unreachable_grace")
 """Settings that a queue takes from the nearest queue above it that declares them."""
+
+_SELECTOR = "namespaceSelector"
 
 _NAME = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
 _QUOTA: Table = (
@@ -120,6 +124,23 @@ QUEUE: Table = (
         table=_QUOTA,
         foreign_names=("per_user", "MaxTRESPerUser"),
     ),
+    Field(
+        "max_priority",
+        "The highest priority that a job may ask for by a number. A PriorityClass may give it more.",
+        whole(-MAX_PRIORITY, MAX_PRIORITY),
+        default="no limit; on Kubernetes 0",
+        example="10",
+        foreign_names=("maxPriority", "priority"),
+    ),
+    Field(
+        _SELECTOR,
+        "Namespaces of Kubernetes whose jobs may use the queue, by their labels; {} selects all.",
+        shape=Shape.TABLE,
+        default="namespaces that name it in the label windlass.dev/queue; for the default queue all",
+        example="{matchLabels: {team: vision}}",
+        table=namespace_selector.SELECTOR,
+        foreign_names=("namespace_selector", "namespaces"),
+    ),
 )
 
 
@@ -133,6 +154,9 @@ def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Itera
     places = {each["name"]: number for number, each in enumerate(written)}
     for fault in find_faults(_declared(written)):
         yield (*path, places[fault.queue], fault.field), fault.message
+    for number, each in enumerate(written):
+        if fault_text := namespace_selector.fault_of(each.get(_SELECTOR, {})):
+            yield (*path, number, _SELECTOR), fault_text
 
 
 def warnings_of(queues: Iterable[Queue]) -> Iterator[str]:
@@ -148,11 +172,13 @@ def warnings_of(queues: Iterable[Queue]) -> Iterator[str]:
 
 
 def _declared(written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
-    queues = {
-        each["name"]: Queue(nominal=each.get("quota", {}), **{k: v for k, v in each.items() if k != "quota"})
-        for each in written
-    }
-    return {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}
+    return {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **{each["name"]: _queue(each) for each in written}}
+
+
+def _queue(written: Mapping[str, Any]) -> Queue:
+    plain = {name: value for name, value in written.items() if name not in ("quota", _SELECTOR)}
+    selector = namespace_selector.conditions_of(written.get(_SELECTOR))
+    return Queue(nominal=written.get("quota", {}), namespace_selector=selector, **plain)
 
 
 def _with_inherited_settings(queues: dict[str, Queue], written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:

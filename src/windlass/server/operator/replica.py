@@ -19,6 +19,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.resources import PODS, Resource
+from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, read_guard
 from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
@@ -26,6 +27,7 @@ from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
 from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
+from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
@@ -37,8 +39,8 @@ from windlass.wire import exponential_backoff
 
 _DISCOVERY_INTERVAL_S = 5.0
 """Time between two requests for the kinds that the API server serves."""
-_ROUNDS_PER_OPERATOR_CHECK = 12
-"""Every so many of these rounds look for other operators of the same kinds."""
+_ROUNDS_PER_CHECK = 12
+"""Every so many of these rounds look for other operators of the same kinds, and for the guard of admission."""
 _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 """Milliseconds before a replica follows again after an unforeseen error; doubled each time up to the longest."""
 _LONG_TERM_S = 600.0
@@ -129,9 +131,9 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
         context.endpoints.unready = UNREADY
         known = asyncio.Event()
         served = await served_kinds(connection)
-        await _leave_kinds_to_others(context, backend)
+        await _check_surroundings(context, backend, election.connection)
         watching = group.create_task(watch_all(backend, served, known.set))
-        discovering = group.create_task(_discover(context, backend, served))
+        discovering = group.create_task(_discover(context, backend, served, election.connection))
         await known.wait()
         context.endpoints.unready = ""
         # 2. win the election
@@ -149,13 +151,31 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
             await backend.close()
 
 
-async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBackend) -> None:
+async def _check_surroundings(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> None:
+    """Finds out which kinds other operators serve, and whether admission guards the users of jobs.
+
+    `unfenced`: a follower asks too, and an access review is a POST. Raises BackendError.
+    """
+    guard = await read_guard(unfenced)
+    if backend.monitor.lookups.see_guard(guard):
+        context.say(_describe_guard(guard))
+    await _leave_kinds_to_others(context, backend, unfenced)
+
+
+def _describe_guard(guard: AdmissionGuard) -> str:
+    if guard.since is not None:
+        return f"users of jobs are those that the ValidatingAdmissionPolicy {POLICY} has checked"
+    policy = f"the ValidatingAdmissionPolicy {POLICY} {guard.fault}"
+    return f"users of jobs are not known, and all of a namespace count as one: {policy}"
+
+
+async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> None:
     """Leaves the kinds that another operator serves to it, until that operator is gone.
 
     Raises BackendError. Anything else that a deployment, a lease or a job makes it raise leaves the kinds as they are.
     """
     try:
-        _leave_kinds(context, backend, await find_rivals(backend.connection, time.time()))
+        _leave_kinds(context, backend, await find_rivals(unfenced))
     except BackendError:
         raise
     except Exception as error:  # noqa: BLE001 - any tenant may have written the object
@@ -165,7 +185,7 @@ async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBac
 
 def _leave_kinds(context: ReplicaContext, backend: KubernetesBackend, others: Sequence[OtherOperator]) -> None:
     rivals = [rival for rival in others if rival.serves]
-    kinds = frozenset(kind for rival in rivals for kind in rival.serves)
+    kinds = frozenset(kind for rival in rivals for kind in rival.serves) | context.settings.left_kinds
     if kinds == backend.job_reader.foreign_kinds:
         return
     for rival in rivals:
@@ -173,16 +193,18 @@ def _leave_kinds(context: ReplicaContext, backend: KubernetesBackend, others: Se
     backend.job_reader.leave_kinds(kinds)
 
 
-async def _discover(context: ReplicaContext, backend: KubernetesBackend, served: Collection[Resource]) -> None:
-    """Watches kinds that are defined later, and looks for other operators."""
+async def _discover(
+    context: ReplicaContext, backend: KubernetesBackend, served: Collection[Resource], unfenced: Connection
+) -> None:
+    """Watches kinds that are defined later, and checks the surroundings again and again."""
     known, rounds = set(served), 0
     async with asyncio.TaskGroup() as group:
         while True:
             await asyncio.sleep(_DISCOVERY_INTERVAL_S)
             rounds += 1
             try:
-                if rounds % _ROUNDS_PER_OPERATOR_CHECK == 0:
-                    await _leave_kinds_to_others(context, backend)
+                if rounds % _ROUNDS_PER_CHECK == 0:
+                    await _check_surroundings(context, backend, unfenced)
                 new = [kind for kind in await served_kinds(backend.connection) if kind not in known]
             except BackendError:
                 continue  # the watches report it

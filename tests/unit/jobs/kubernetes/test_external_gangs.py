@@ -146,15 +146,16 @@ def test_equal_pods_are_one_role():
     assert (gang.job.queue, gang.priority_class) == ("research", "high")
 
 
-def test_a_native_group_has_its_minimum_priority_and_domain():
+def test_a_native_group_has_its_minimum_and_domain_and_the_priority_of_its_pods():
+    """Nothing checks the number in a PodGroup, unless a feature gate of the API server is on."""
     group = """
     spec:
       schedulingPolicy: {gang: {minCount: 2}}
       schedulingConstraints: {topology: [{key: example.com/rack}]}
       priority: 9
     """
-    (gang,) = gathered([pod("a", group="g"), pod("b", group="g")], group).gangs
-    assert (gang.job.priority, gang.job.topology) == (9, TopologyRequest("example.com/rack"))
+    (gang,) = gathered([pod("a", group="g", priority=3), pod("b", group="g")], group).gangs
+    assert (gang.job.priority, gang.job.topology) == (3, TopologyRequest("example.com/rack"))
     basic = gathered([pod("a", group="g"), pod("b", group="g")], "spec: {schedulingPolicy: {basic: {}}}")
     assert names(basic) == [["a"], ["b"]]
 

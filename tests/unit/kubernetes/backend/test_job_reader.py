@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.gangs import readable_spec, stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.jobs.job_reader import JobReader
-from windlass.backends.kubernetes.jobs.job_reports import CANCEL, JobReports
+from windlass.backends.kubernetes.jobs.job_reports import JobReports
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.status.refusals import Refusal
@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.status import Phase, Placement, Status
+from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 

@@ -1,57 +1,80 @@
-from windlass.backends.kubernetes.cluster.other_operators import rivals_among
+"""Other operators: found by what their service accounts may do, not by the names of images or leases."""
 
-NOW = 1_800_000_000.0
-FRESH, OLD = "2027-01-15T08:00:00.000000Z", "2027-01-15T07:00:00.000000Z"
-"""15 January 2027, 08:00 is NOW."""
+import asyncio
+import json
+from typing import Any
+
+from windlass.backends.kubernetes.cluster.other_operators import find_rivals
 
 
-def deployment(name, image, replicas=1):
-    template = {"spec": {"containers": [{"name": "a", "image": image}]}}
+class Api:
+    """An API server with deployments, and accounts that may do anything to some resources of all namespaces."""
+
+    def __init__(self, *deployments: dict[str, Any], **rights: tuple[str, ...]) -> None:
+        """`rights`: resources by the namespace of the account that may write them."""
+        self.deployments, self.rights = deployments, rights
+
+    async def list(self, _resource: Any) -> tuple[dict[str, Any], ...]:
+        return self.deployments
+
+    async def request(self, _method: str, _path: str, *, body: dict[str, Any]) -> bytes:
+        spec = body["spec"]
+        asked = spec["resourceAttributes"]
+        _, _, namespace, _ = spec["user"].split(":")
+        assert "namespace" not in asked
+        allowed = f"{asked['resource']}/{asked['subresource']}" in self.rights.get(namespace, ())
+        return json.dumps({"status": {"allowed": allowed}}).encode()
+
+
+def deployment(name, image, replicas=1, namespace="kubeflow"):
+    template = {"spec": {"containers": [{"name": "a", "image": image}], "serviceAccountName": name}}
     return {
-        "metadata": {"namespace": "kubeflow", "name": name},
+        "metadata": {"namespace": namespace, "name": name},
         "spec": {"replicas": replicas, "template": template},
     }
 
 
-def lease(name, renewed):
-    return {
-        "metadata": {"namespace": "kubeflow", "name": name},
-        "spec": {"renewTime": renewed, "leaseDurationSeconds": 15},
-    }
+def found(*deployments, **rights):
+    rivals = asyncio.run(find_rivals(Api(*deployments, **rights)))  # type: ignore[arg-type]
+    return [(str(each), each.serves) for each in rivals]
 
 
-def found(deployments=(), leases=()):
-    return [(str(each), each.serves) for each in rivals_among(deployments, leases, NOW)]
+MPI = deployment("mpi-operator", "mpioperator/mpi-operator:0.8.0")
 
 
 def test_a_cluster_without_other_operators_has_no_rivals():
     assert found() == []
 
 
-def test_an_operator_of_the_same_kinds_is_named_with_them():
-    there = [deployment("mpi-operator", "mpioperator/mpi-operator:0.8.0")]
-    assert found(there) == [("the MPI operator (kubeflow/mpi-operator)", ("MPIJob",))]
+def test_an_operator_that_may_write_the_status_of_our_kinds_is_named_with_them():
+    assert found(MPI, kubeflow=("mpijobs/status",)) == [("the MPI operator (kubeflow/mpi-operator)", ("MPIJob",))]
+
+
+def test_a_tenants_deployment_with_an_operators_image_is_no_rival():
+    fake = deployment("mpi-operator", "mpioperator/mpi-operator:0.8.0", namespace="tenant")
+    assert found(fake, kubeflow=("mpijobs/status",)) == []
+    assert found(fake, MPI, kubeflow=("mpijobs/status",)) == [("the MPI operator (kubeflow/mpi-operator)", ("MPIJob",))]
+
+
+def test_an_operator_serves_only_the_kinds_whose_status_it_may_write():
+    training = deployment("training", "ghcr.io/kubeflow/training-v1/training-operator:v1")
+    assert found(training, kubeflow=("pytorchjobs/status", "tfjobs/status")) == [
+        ("the training operator (kubeflow/training)", ("PyTorchJob", "TFJob"))
+    ]
 
 
 def test_an_operator_scaled_to_zero_is_no_rival():
-    assert found([deployment("mpi-operator", "mpioperator/mpi-operator", replicas=0)]) == []
-
-
-def test_an_operator_without_a_deployment_is_found_by_its_lease():
-    name = "1ca428e5.training-operator.kubeflow.org"
-    assert [who for who, _ in found(leases=[lease(name, FRESH)])] == [f"the training operator (kubeflow/{name})"]
-    assert found(leases=[lease(name, OLD)]) == []
-
-
-def test_a_lease_that_was_never_renewed_belongs_to_no_operator():
-    assert found(leases=[lease("mpi-operator", None)]) == []
+    stopped = deployment("mpi-operator", "mpioperator/mpi-operator", replicas=0)
+    assert found(stopped, kubeflow=("mpijobs/status",)) == []
 
 
 def test_schedulers_and_queues_of_others_serve_no_kind_of_ours():
     kueue = deployment("kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.19.2")
     volcano = deployment("volcano-scheduler", "docker.io/volcanosh/vc-scheduler:v1")
-    assert [serves for _, serves in found([kueue, volcano])] == [(), ()]
+    there = found(kueue, volcano, kubeflow=("workloads/status", "pods/binding"))
+    assert [serves for _, serves in there] == [(), ()]
+    assert found(kueue, volcano) == []
 
 
 def test_our_own_operator_is_no_rival():
-    assert found([deployment("windlass-operator", "windlass:0.1.0")]) == []
+    assert found(deployment("windlass-operator", "windlass:0.1.0"), kubeflow=("mpijobs/status",)) == []

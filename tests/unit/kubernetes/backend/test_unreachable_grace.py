@@ -30,7 +30,7 @@ async def created_tolerations(queue: dict[str, Any], **job: Any) -> list[list[tu
     cluster.api = cluster.backend.connection = api
     cluster.backend._executor.binding.connection = api
     metadata = {"name": "research", "uid": "q", "resourceVersion": "1"}
-    cluster.backend.cluster.queues["research"] = {"metadata": metadata, "spec": queue}
+    cluster.backend.cluster.queues["research"] = {"metadata": metadata, "spec": {"namespaceSelector": {}, **queue}}
     cluster.backend.cluster.declare()
     try:
         cluster.put_job(nodes=1, queue="research", **job)

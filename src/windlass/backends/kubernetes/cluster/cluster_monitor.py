@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
-from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames, ClusterLookups
 from windlass.backends.kubernetes.cluster.nodes import is_dead, is_ready
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
@@ -35,12 +35,14 @@ class ClusterMonitor:
         self.faults = ObjectFaults(now)
         self.state = ClusterState(self.faults)
         self.placements = PlacementCheck(self.state, self.report)
-        self.lookups = ClusterLookups(self._mark_lookups, lambda: self.state.picture.view.levels)
+        self.lookups = ClusterLookups(self._mark_lookups, lambda: self.state.picture.view.levels, self.state.queues_now)
         self._settle, self._now, self._wake, self._inject = settle, now, wake, inject
         self._begun = False
         self._since: int | None = None
         """Time of the first change that was not reported yet."""
         self._lookups_changed = False
+        self.resolve_again: Callable[[ChangedNames], None] = lambda _changed: None
+        """Resolves jobs again after a change of what their names refer to, and reports those that have changed."""
 
     def begin(self) -> None:
         """Reports from now on."""
@@ -57,9 +59,14 @@ class ClusterMonitor:
             self._mark()
 
     def report(self) -> None:
-        """Reports the cluster at once, before any other event that follows, if it has changed."""
+        """Reports the cluster at once, before any other event that follows, if it has changed.
+
+        Jobs that may no longer use their queue are reported with it: no turn sees such a queue without them.
+        """
         if self.state.has_news:
             self._inject(self.state.changed())
+            if self._begun and self.lookups.has_other_access():
+                self.resolve_again(self.lookups.take_changed())
 
     def take(self, now: int) -> Settled:
         """Reports changes that are due, and returns which ones."""

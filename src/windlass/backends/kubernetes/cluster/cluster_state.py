@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
@@ -37,6 +37,7 @@ class ClusterState:
         self.policies: Manifests = {}
         self.reservations: Manifests = {}
         self.declared = ClusterSettings((DEFAULT,))
+        self._queues_by_name: Mapping[str, Queue] = {DEFAULT.name: DEFAULT}
         self._reported_faults: dict[str, str] = {}
         """Faults that were reported, by uid of their object."""
         self._declared_anew = True
@@ -86,11 +87,17 @@ class ClusterState:
         """Returns the ms for which a node of a job may be unreachable, by the job or by its queue."""
         return grace_of(job, next((queue for queue in self.declared.queues if queue.name == job.queue), None))
 
+    def queues_now(self) -> Mapping[str, Queue]:
+        """Returns the queues by name, also those that no event has reported yet."""
+        if self._declared_anew:
+            self._read_declared()
+        return self._queues_by_name
+
     def changed(self) -> ClusterChanged:
         """Returns the present cluster as an event."""
         if self._declared_anew or self.reservations:  # reservations name nodes
             self._read_declared()
-        self._declared_anew = self.has_news = False
+        self.has_news = False
         declared = self.declared
         return ClusterChanged(
             self.picture.nodes(), declared.queues, self.picture.topology, declared.policy, declared.reservations
@@ -104,3 +111,5 @@ class ClusterState:
         has_default = any(queue.name == DEFAULT.name for queue in found.queues)
         queues = found.queues if has_default else (*found.queues, DEFAULT)
         self.declared = ClusterSettings(queues, found.policy, found.reservations, found.levels, found.faults)
+        self._queues_by_name = {queue.name: queue for queue in queues}
+        self._declared_anew = False

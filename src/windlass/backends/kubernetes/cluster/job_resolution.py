@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, StringMap
+from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, namespace_user
 from windlass.backends.kubernetes.cluster.pods import pod_usage
+from windlass.backends.kubernetes.cluster.queue_access import MAX_PRIORITY, NamespaceQueues
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_named
 from windlass.backends.kubernetes.cluster.volumes import (
     StorageObjects,
@@ -19,9 +21,9 @@ from windlass.backends.kubernetes.cluster.volumes import (
     volume_constraints,
 )
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
+from windlass.core.model.queue import Queue
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.kinds.registry import exclusions
-from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import ManifestError, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.anti_affinity import Exclusions
@@ -39,6 +41,12 @@ class NamespaceLookups:
     stock: StorageObjects = field(default_factory=StorageObjects)
     levels: tuple[Level, ...] = ()
     """Topology levels of the nodes (`ClusterView.view`)."""
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    guard: AdmissionGuard = field(default_factory=AdmissionGuard)
+
+    def queues_of(self, namespace: str) -> NamespaceQueues:
+        """Returns the queues for jobs of the namespace, of which this is the view."""
+        return NamespaceQueues(namespace, self.namespace_labels, self.queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +60,24 @@ class ResolvedJob:
     """The reason for which it cannot be scheduled until something else in the cluster changes; "" for none."""
     warnings: tuple[str, ...] = ()
     """Settings without effect, or with another effect than intended: those of the manifest, and more."""
+    denial: str = ""
+    """Why `job` has another queue or a lower priority than its owner asks for; "" if it has not."""
 
 
 def resolve_job(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
     """Returns the job of one of our kinds for the core."""
+    job, troubles = _allowed(parsed, around)
+    found = ResolvedJob(job, warnings=parsed.warnings, denial=troubles[1])
     try:
-        return _fitted(parsed, around)
+        return _fitted(parsed, around, found, troubles)
     except ManifestError as error:  # a template from which no pod can be made
-        return ResolvedJob(parsed.job, trouble=str(error.fault), warnings=parsed.warnings)
+        return replace(found, trouble=str(error.fault))
+
+
+def unresolved_job(parsed: ParsedJob, trouble: str) -> ResolvedJob:
+    """Returns a job whose resolution has failed, with nothing of what its owner asks of the cluster."""
+    priority, user = min(parsed.job.priority, MAX_PRIORITY), namespace_user(parsed.namespace)
+    return ResolvedJob(replace(parsed.job, queue=DEFAULT_QUEUE, priority=priority, user=user), trouble=trouble)
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
@@ -84,11 +102,6 @@ def _placed_by(role: Role, kind: str) -> Role:
     return replace(role, node_selector={**role.node_selector, GPU_KIND: kind})
 
 
-def queue_of(written: str, namespace_labels: StringMap) -> str:
-    """Returns the queue that a job names, or that of its namespace, or the default queue."""
-    return written or namespace_labels.get(QUEUE) or DEFAULT_QUEUE
-
-
 def priority_of(name: str, known: Mapping[str, PriorityClass]) -> tuple[int | None, str]:
     """Returns the value of a priority class, and an error. Without a name: the default class, None if there is none."""
     if name:
@@ -108,20 +121,26 @@ class _Wishes:
     apart: tuple[str, ...]
 
 
-def _fitted(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
-    """Resolves the job. Raises ManifestError."""
+def _allowed(parsed: ParsedJob, around: NamespaceLookups) -> tuple[Job, tuple[str, str]]:
+    """Returns the job with its queue, priority and user, and two troubles: an unknown class, and a denial."""
+    queues = around.queues_of(parsed.namespace)
+    queue, closed = queues.allowed_queue(parsed.run_policy.queue)
+    number, above = queues.allowed_priority(queue, parsed.job.priority)
+    of_class, unknown = priority_of(parsed.priority_class, around.priorities)
+    priority, denial = (number, closed or above) if of_class is None else (of_class, closed)
+    user = around.guard.user_of(parsed.manifest["metadata"]) or namespace_user(parsed.namespace)
+    return replace(parsed.job, queue=queue, priority=priority, user=user), (unknown, denial)
+
+
+def _fitted(parsed: ParsedJob, around: NamespaceLookups, allowed: ResolvedJob, before: tuple[str, str]) -> ResolvedJob:
+    """Resolves the rest of a job. `before`: troubles so far. Raises ManifestError."""
     apart = exclusions(parsed)
     wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
     pairs = [(role, wishes[role.name]) for role in parsed.job.roles]
-    priority, unknown = priority_of(parsed.priority_class, around.priorities)
-    job = replace(
-        parsed.job,
-        roles=tuple(_role(role, wish) for role, wish in pairs),
-        queue=queue_of(parsed.run_policy.queue, around.namespace_labels),
-        priority=parsed.job.priority if priority is None else priority,
-    )
-    troubles = [unknown, *(trouble for role, wish in pairs for trouble in _troubles(role, wish))]
-    return ResolvedJob(
+    job = replace(allowed.job, roles=tuple(_role(role, wish) for role, wish in pairs))
+    troubles = [*before, *(trouble for role, wish in pairs for trouble in _troubles(role, wish))]
+    return replace(
+        allowed,
         job=with_level_name(job, around.levels),
         to_choose=tuple(dict.fromkeys(name for _, wish in pairs for name in wish.store.to_choose)),
         trouble=next(filter(None, troubles), ""),

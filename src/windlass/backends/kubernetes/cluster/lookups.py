@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,11 @@ from windlass.backends.kubernetes.client.objects import (
     PriorityClass,
     StringMap,
 )
+from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
 from windlass.backends.kubernetes.cluster.topology_levels import Level
 from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects, storage_class
+from windlass.core.model.queue import Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,19 @@ class ClusterLookups:
     """Objects that names in jobs refer to, as the watches last saw them.
 
     `of` is the view for jobs of a namespace. Calls `hear` after a change. `levels`: the levels of the network as nodes
-    have them.
+    have them. `queues`: the queues by name.
     """
 
-    def __init__(self, hear: Callable[[], None], levels: Callable[[], tuple[Level, ...]]) -> None:
-        self._hear, self._levels = hear, levels
-        self._seen_levels = levels()
+    def __init__(
+        self,
+        hear: Callable[[], None],
+        levels: Callable[[], tuple[Level, ...]],
+        queues: Callable[[], Mapping[str, Queue]],
+    ) -> None:
+        self._hear, self._levels, self._queues = hear, levels, queues
+        self._seen_levels, self._seen_access = levels(), _access_of(queues())
+        self._everywhere = False
+        self._guard = AdmissionGuard(fault="is not known yet")
         self._changed: set[str] = set()
         self._namespaces: dict[str, StringMap] = {}
         self._priorities: dict[str, PriorityClass] = {}
@@ -52,17 +61,31 @@ class ClusterLookups:
     def of(self, namespace: str) -> NamespaceLookups:
         """Returns the current view; its contents continue to change."""
         stock = StorageObjects(self._claims, self._volumes, self._classes)
-        return NamespaceLookups(self._namespaces.get(namespace, EMPTY_MAP), self._priorities, stock, self._levels())
+        labels = self._namespaces.get(namespace, EMPTY_MAP)
+        return NamespaceLookups(labels, self._priorities, stock, self._levels(), self._queues(), self._guard)
 
     def has_other_levels(self) -> bool:
         """Tells whether the levels of the network have changed since `take_changed`."""
         return self._levels() != self._seen_levels
 
+    def has_other_access(self) -> bool:
+        """Tells whether, since `take_changed`, another set of jobs may use some queue."""
+        return _access_of(self._queues()) != self._seen_access
+
     def take_changed(self) -> ChangedNames:
         """Returns the names that may resolve differently since the last call."""
-        everywhere, self._seen_levels = self.has_other_levels(), self._levels()
+        everywhere = self._everywhere or self.has_other_levels() or self.has_other_access()
+        self._seen_levels, self._seen_access, self._everywhere = self._levels(), _access_of(self._queues()), False
         changed, self._changed = frozenset(self._changed), set()
         return ChangedNames(everywhere, changed)
+
+    def see_guard(self, guard: AdmissionGuard) -> bool:
+        """Handles the guard of admission as it is now. Returns whether it is another one than before."""
+        if guard == self._guard:
+            return False
+        self._guard, self._everywhere = guard, True
+        self._hear()
+        return True
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
         """Handles changes of namespaces."""
@@ -108,3 +131,8 @@ class ClusterLookups:
             if change.kind != "deleted":
                 self._classes[name] = storage_class(change.object)
         self._hear()
+
+
+def _access_of(queues: Mapping[str, Queue]) -> dict[str, tuple[object, object]]:
+    """Returns what decides which jobs a queue takes, by queue."""
+    return {name: (queue.namespace_selector, queue.max_priority) for name, queue in queues.items()}

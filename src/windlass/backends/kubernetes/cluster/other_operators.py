@@ -1,5 +1,9 @@
 """Finds other operators and schedulers in a cluster: those that serve one of our kinds, and compatible ones.
 
+Every tenant may run a deployment of any image. So the image only selects deployments; the API server is then asked
+whether the deployment's service account may do the operator's work in every namespace, which no tenant can grant.
+Operators that this does not find are named by the administrator (`BackendSettings.left_kinds`).
+
 Sources: the manifests of kubeflow/training-operator v1.9, mpi-operator v0.8, trainer v2.3, Kueue, Volcano, KAI,
 scheduler-plugins, YuniKorn.
 """
@@ -7,36 +11,56 @@ scheduler-plugins, YuniKorn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.resources import DEPLOYMENTS, LEASES
-from windlass.jobs.kubernetes.bounded_integers import parse_integer
+from windlass.backends.kubernetes.client.resources import DEPLOYMENTS
+from windlass.jobs.kubernetes.kinds.registry import KINDS
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
-_NOT_OF_NODES = "metadata.namespace!=kube-node-lease"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
+
+
+class Right(NamedTuple):
+    """Permission in all namespaces that an operator needs for its work."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+
+
+_BINDING = Right("create", "", "pods", "binding")
+_STATUS_OF = {kind.name: Right("update", kind.api_version.partition("/")[0], kind.plural, "status") for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A known operator, identified by a part of its image's name or by its lease."""
+    """A known operator: a part of its image's name, and what it does; `right` for one that serves no kind of ours."""
 
     name: str
     image: str
-    leases: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
+    right: Right = _BINDING
+
+    @property
+    def rights(self) -> dict[str, Right]:
+        """What shows that it is at work, by kind; "" for no kind of ours."""
+        return {kind: _STATUS_OF[kind] for kind in self.serves} or {"": self.right}
 
 
 _KNOWN = (
-    _Known("the training operator", "/training-operator", ("1ca428e5.training-operator.kubeflow.org",), _TRAINING),
-    _Known("the MPI operator", "mpi-operator", ("mpi-operator",), ("MPIJob",)),
-    _Known("the trainer v2", "trainer-controller-manager", ("trainer.kubeflow.org",), ("TrainJob",)),
-    _Known("Kueue", "/kueue", ("c1f6bfd2.kueue.x-k8s.io",)),
-    _Known("Volcano", "vc-controller-manager", ("vc-controller-manager",)),
+    _Known("the training operator", "/training-operator", _TRAINING),
+    _Known("the MPI operator", "mpi-operator", ("MPIJob",)),
+    _Known("the trainer v2", "trainer-controller-manager", ("TrainJob",)),
+    _Known("Kueue", "/kueue", right=Right("update", "kueue.x-k8s.io", "workloads", "status")),
+    _Known("Volcano", "vc-controller-manager", right=Right("update", "batch.volcano.sh", "jobs", "status")),
     _Known("Volcano's scheduler", "vc-scheduler"),
     _Known("KAI", "kai-scheduler"),
     _Known("scheduler-plugins", "scheduler-plugins"),
@@ -50,7 +74,7 @@ class OtherOperator:
 
     name: str
     place: str
-    """Namespace and name of its deployment or its lease."""
+    """Namespace and name of its deployment."""
     serves: tuple[str, ...]
     """Kinds of ours for which it would create pods, too."""
 
@@ -59,26 +83,25 @@ class OtherOperator:
         return f"{self.name} ({self.place})"
 
 
-async def find_rivals(connection: Connection, now: float) -> list[OtherOperator]:
-    """Returns the operators of a cluster; `now` in seconds since the epoch. Raises ApiError, Unreachable."""
-    deployments, leases = await asyncio.gather(
-        connection.list(DEPLOYMENTS), connection.list(LEASES, fields=_NOT_OF_NODES)
-    )
-    return rivals_among(deployments, leases, now)
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A running deployment with the image of a known operator, and the service account of its pods."""
+
+    known: _Known
+    namespace: str
+    name: str
+    account: str
 
 
-def rivals_among(
-    deployments: Iterable[Mapping[str, Any]], leases: Iterable[Mapping[str, Any]], now: float
-) -> list[OtherOperator]:
-    """Returns operators with at least one replica, or with a fresh lease."""
-    fresh = {each["metadata"]["name"]: each for each in leases if age_of(each, now) < _lasts(each)}
-    running = [each for each in deployments if each.get("spec", {}).get("replicas", 1)]
-    found = []
-    for known in _KNOWN:
-        where = [*_deployed(known, running), *(_place(fresh[name]) for name in known.leases if name in fresh)]
-        if where:
-            found.append(OtherOperator(known.name, where[0], known.serves))
-    return found
+async def find_rivals(connection: Connection) -> list[OtherOperator]:
+    """Returns the operators of a cluster. Raises ApiError, Unreachable."""
+    candidates = candidates_among(await connection.list(DEPLOYMENTS))
+    return [each for each in [await _confirmed(connection, candidate) for candidate in candidates] if each is not None]
+
+
+def candidates_among(deployments: Iterable[Mapping[str, Any]]) -> list[Candidate]:
+    """Returns deployments of at least one replica that may be operators."""
+    return [found for each in deployments if each.get("spec", {}).get("replicas", 1) for found in _candidates(each)]
 
 
 def age_of(lease: Mapping[str, Any], now: float) -> float:
@@ -93,20 +116,36 @@ def parse_time(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp()
 
 
-def _deployed(known: _Known, deployments: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [_place(each) for each in deployments if any(known.image in image for image in _images(each))]
+def _candidates(deployment: Mapping[str, Any]) -> Iterator[Candidate]:
+    about, pod = deployment["metadata"], deployment["spec"]["template"]["spec"]
+    images = [f"/{each.get('image', '')}" for each in pod["containers"]]
+    for known in _KNOWN:
+        if any(known.image in image for image in images):
+            yield Candidate(known, about["namespace"], about["name"], pod.get("serviceAccountName") or "default")
 
 
-def _images(deployment: Mapping[str, Any]) -> list[str]:
-    containers = deployment["spec"]["template"]["spec"]["containers"]
-    return [f"/{each.get('image', '')}" for each in containers]
+async def _confirmed(connection: Connection, candidate: Candidate) -> OtherOperator | None:
+    """Returns the operator, with the kinds whose status it may write; None if it may not do such work."""
+    rights = candidate.known.rights
+    answers = await asyncio.gather(*(_may(connection, candidate, right) for right in rights.values()))
+    allowed = [kind for kind, answer in zip(rights, answers, strict=True) if answer]
+    if not allowed:
+        return None
+    place = f"{candidate.namespace}/{candidate.name}"
+    return OtherOperator(candidate.known.name, place, tuple(filter(None, allowed)))
 
 
-def _place(thing: Mapping[str, Any]) -> str:
-    metadata = thing["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}"
-
-
-def _lasts(lease: Mapping[str, Any]) -> float:
-    """Returns twice the lease's duration: one renewal may be late."""
-    return 2.0 * (parse_integer(lease.get("spec", {}).get("leaseDurationSeconds")) or 0)
+async def _may(connection: Connection, candidate: Candidate, right: Right) -> bool:
+    """Asks the API server for a right in all namespaces."""
+    spec = {
+        "user": f"system:serviceaccount:{candidate.namespace}:{candidate.account}",
+        "groups": [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{candidate.namespace}",
+            "system:authenticated",
+        ],
+        "resourceAttributes": right._asdict(),
+    }
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    reply = orjson.loads(await connection.request("POST", _REVIEWS, body=body))
+    return bool(reply["status"]["allowed"])

@@ -6,34 +6,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.cluster.job_resolution import (
-    NamespaceLookups,
-    priority_of,
-    queue_of,
-    with_level_name,
-)
+from windlass.backends.kubernetes.cluster.admission_guard import namespace_user
+from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, priority_of, with_level_name
 from windlass.backends.kubernetes.cluster.volumes import VolumeConstraints, intersect_terms, volume_constraints
-from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
+from windlass.core.model.job import Job, Match
 from windlass.core.model.resources import GPU_KIND
 from windlass.jobs.kubernetes.external.gang_assembly import AssembledGang
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms
-from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError
 from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 
 def fitted_job(gang: AssembledGang[Pod], around: NamespaceLookups) -> Job:
-    """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones."""
-    job = with_level_name(gang.job, around.levels)
-    named = any(pod.metadata.labels.get(QUEUE) for pod in gang.pods)
-    queue = job.queue if named or job.queue != DEFAULT_QUEUE else queue_of("", around.namespace_labels)
+    """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones.
+
+    It is in another queue than it names if that is closed to its namespace (`queue_denial`).
+    """
+    job, namespace = with_level_name(gang.job, around.levels), gang.pods[0].metadata.namespace
+    queue, _ = around.queues_of(namespace).allowed_queue(gang.queue)
     priority = priority_of(gang.priority_class, around.priorities)[0] if gang.priority_class else None
     return replace(
         job,
         queue=queue,
         priority=job.priority if priority is None else priority,
+        user=namespace_user(namespace),
         restart=replace(job.restart, user_limit=0, infrastructure_limit=0),
     )
+
+
+def queue_denial(gang: AssembledGang[Pod], around: NamespaceLookups) -> str:
+    """Returns why the gang may not be in the queue that it names; "" if it may."""
+    return around.queues_of(gang.pods[0].metadata.namespace).allowed_queue(gang.queue)[1]
 
 
 def node_terms_in(around: NamespaceLookups) -> Callable[[Pod], Terms]:

@@ -10,7 +10,7 @@ from functools import partial
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, requests_of
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
-from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_terms_in
+from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_terms_in, queue_denial
 from windlass.backends.kubernetes.external.dialects import job_id
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, placement_of
 from windlass.backends.kubernetes.external.gang_index import GangIndex
@@ -155,13 +155,14 @@ class GangGathering:
         known = [uid for uid in group.pods if self.index.of_pod(uid) is not None]
         terms = node_terms_in(self.around(member.namespace))
         gathered = gang_assembly.assemble_gangs(member, group.ready, manifest, requests_of, known, terms)
-        self._set_missing(group, gathered.missing)
+        denials = (queue_denial(gang, self.around(member.namespace)) for gang in gathered.gangs)
+        self._set_missing(group, gathered.missing or next(filter(None, denials), ""))
         if group.missing and (wait := len(group.pods) // _PODS_PER_MS):
             self.retry_later(group, wait)
         before, group.minimum = group.minimum, gathered.minimum or group.minimum
         if before not in (0, group.minimum) and self._start_over(group):
             return ()
-        return gathered.gangs
+        return () if group.missing else gathered.gangs
 
     def _set_missing(self, group: Group, missing: str) -> None:
         """Notes why the pods of a group form no gang yet, and writes it to its pods."""

@@ -50,6 +50,8 @@ class ClusterFit:
 
     waiting_reason: str = ""
     """The reason why the controller does not know the job yet; "" if it does."""
+    denial: str = ""
+    """Why a job that the controller knows has not the queue or priority that it asks for; "" if it has."""
     to_choose: tuple[str, ...] = ()
     """Claims whose volumes are provisioned near the first pod that mounts them."""
 

@@ -17,10 +17,9 @@ from windlass.backends.port import BackendEvent, JobArrived, JobEvent
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, Phase, Target
+from windlass.jobs.kubernetes.labels import CANCEL
 
 Manifest = Mapping[str, Any]
-CANCEL = "windlass.dev/cancel"
-"""Annotation that ends a job; its value names the user. The object stays, and its status shows it."""
 
 
 class JobReports:

@@ -46,6 +46,7 @@ class JobSpecs:
             "" if gang.stored else found.trouble
         )  # the controller knows every job that has a state
         gang.fit.to_choose = found.to_choose
+        self._note_denial(gang, found)
 
     def apply(self, gang: Gang, parsed: ParsedJob) -> None:
         """Applies a changed spec: suspends or resumes the job, or changes it for its next start."""
@@ -56,6 +57,7 @@ class JobSpecs:
         if before.suspend != found.job.suspend:
             self._reports.report_suspension(gang, found.job)
         self._request(gang, parsed, found.job)
+        self._note_denial(gang, found)
         if was_held:  # the controller does not know it yet
             self._reports.report_arrival(gang)
 
@@ -76,15 +78,27 @@ class JobSpecs:
             if gang.status.phase not in TERMINAL:
                 self._resolve_volumes(gang)
         for gang in [gang for gang in self._store if changed.concern(gang.reference.namespace)]:
-            if gang.stored is not None and gang.status.phase not in TERMINAL:
+            if not gang.fit.waiting_reason and gang.status.phase not in TERMINAL:
                 self._resolve_references(gang)
 
     def _resolve_references(self, gang: Gang) -> None:
-        """Resolves the names in a job again: the queue of its namespace, a level of the topology."""
+        """Resolves the names in a job again: its queue, a level of the topology.
+
+        A job that may no longer use its queue leaves it, whatever else keeps it from being scheduled.
+        """
         parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
         found = self._resolve_names(parsed)
-        if not found.trouble and found.job != requested:
+        if (found.denial or not found.trouble) and found.job != requested:
             self._request(gang, parsed, found.job)
+        self._note_denial(gang, found)
+
+    def _note_denial(self, gang: Gang, found: ResolvedJob) -> None:
+        """Notes, for the status, what a job that the controller knows has instead of what it asks for."""
+        instead = f"until then its queue is {found.job.queue} and its priority {found.job.priority}"
+        denial = f"{found.denial}; {instead}" if found.denial else ""
+        if denial != gang.fit.denial:
+            gang.fit.denial = denial
+            gang.notes.needs_write = True
 
     def _resolve_volumes(self, gang: Gang) -> None:
         """Resolves again a job whose volumes were provisioned: its next start is to be near them."""

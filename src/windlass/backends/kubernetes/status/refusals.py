@@ -16,6 +16,8 @@ from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc33
 
 ACCEPTED = "Accepted"
 INVALID = "Invalid"
+DENIED = "Denied"
+"""Reason for a job that may not use the queue or the priority that it asks for."""
 _DELAY_S, _INTERVAL_S = 0.0, 5.0
 
 

@@ -16,12 +16,13 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
-from windlass.backends.kubernetes.status.refusals import ACCEPTED
+from windlass.backends.kubernetes.status.refusals import ACCEPTED, DENIED
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Status, state_name
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
+from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 _INTERVAL_S = 2.0
 """Seconds between two writes of one job's status that no commit waits for."""
@@ -39,6 +40,9 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     failing = _failing(gang)
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     conditions = [each for each in status.get("conditions") or () if each["type"] != ACCEPTED]
+    if gang.fit.denial:
+        denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
+        conditions += with_times(before.get("conditions") or (), [denied], rfc3339(now), updates=True)
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
         shown[TRAINING] = gang.notes.training

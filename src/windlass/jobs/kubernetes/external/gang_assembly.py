@@ -37,6 +37,8 @@ class AssembledGang(Generic[P]):
     """In the order of the job's members."""
     priority_class: str = ""
     """Name of the priority class in its PodGroup; the backend resolves it."""
+    queue: str = ""
+    """The queue that its pods or its PodGroup name; the backend decides whether it may use that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +123,19 @@ def gang_of(
     """These pods as one gang, on whatever nodes. See `assemble_gangs`. Raises ManifestError."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
+    # the API server has resolved the priority of pods from PriorityClasses, and lets nobody write another
     job = Job(
         name=name,
         roles=roles,
         launcher=Launcher.TORCHRUN,
         queue=queue or DEFAULT_QUEUE,
-        priority=max(pod.spec.priority for pod in pods) if needed.priority is None else needed.priority,
+        priority=max(pod.spec.priority for pod in pods),
         grace=1000 * max(_grace(pod) for pod in pods),
         restart=RestartPolicy(user_limit=0),
         start_timeout=None,  # the owner of slow pods replaces them
         topology=needed.topology,
     )
-    return AssembledGang(name, job, ordered, needed.priority_class)
+    return AssembledGang(name, job, ordered, needed.priority_class, queue)
 
 
 def _grace(pod: Pod) -> int:

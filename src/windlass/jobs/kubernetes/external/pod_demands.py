@@ -26,7 +26,6 @@ class GroupDemands:
     """Pods that start together, or none does."""
     queue: str = ""
     priority_class: str = ""
-    priority: int | None = None
     topology: TopologyRequest | None = None
 
 
@@ -79,8 +78,7 @@ def _native(spec: ManifestField) -> GroupDemands:
     least = spec["schedulingPolicy"]["gang"]["minCount"].integer(1, MAX_GANG_SIZE) or 1
     keys = [constraint["key"].text() for constraint in spec["schedulingConstraints"]["topology"].items()]
     topology = TopologyRequest(keys[0]) if keys and keys[0] else None
-    priority = spec["priority"].integer(-(2**31))
-    return GroupDemands(least, "", spec["priorityClassName"].text(), priority, topology)
+    return GroupDemands(least, "", spec["priorityClassName"].text(), topology)
 
 
 def _of_job(spec: ManifestField) -> int:

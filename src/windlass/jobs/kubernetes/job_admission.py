@@ -1,0 +1,125 @@
+"""The ValidatingAdmissionPolicy by which the API server guards what a job says about its owner.
+
+The API server knows the user of a request, and the operator does not. So the policy lets an annotation name its user
+only as that user creates the object, never lets it change, and asks the authorizer whether the user may use the queue
+that the object names. The operator trusts the annotation only while the policy in the cluster is this one
+(`backends.kubernetes.cluster.admission_guard`). Sources: k8s.io/api v0.36, admissionregistration/v1; CEL in Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass.core.model.job import DEFAULT_QUEUE
+from windlass.jobs.kubernetes.kinds.registry import KINDS
+from windlass.jobs.kubernetes.labels import CANCEL, QUEUE, USER
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+
+GROUP, VERSION = "admissionregistration.k8s.io", "v1"
+POLICY = "windlass-jobs"
+"""Name of the policy and of its binding."""
+QUEUE_GROUP, QUEUES, USE = "windlass.dev", "queues", "use"
+"""The permission to name a queue in a job: the verb on queues, in the namespace of the job."""
+_OBJECT = "OBJECT"
+"""Stands for `object` or `oldObject` in an expression."""
+_CREATES = 'request.operation == "CREATE"'
+_NAME = "request.userInfo.username"
+
+
+def policy_spec() -> Manifest:
+    """`spec` of the policy, with the API server's defaults written out, so that it can be compared."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": _rules()},
+        "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
+        "validations": _validations(),
+    }
+
+
+def binding_spec() -> Manifest:
+    """`spec` of the policy's binding: for every namespace."""
+    return {"policyName": POLICY, "validationActions": ["Deny"]}
+
+
+def is_same_spec(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    """Tells whether a `spec` from the API server has the effect of one of these: equal but for empty fields."""
+    return bool(_without_empty(found) == _without_empty(expected))
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: _without_empty(each) for name, each in value.items()}
+        return {name: each for name, each in kept.items() if each not in (None, "", {}, [])}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+
+
+def _rules() -> list[Manifest]:
+    """All versions of the job kinds, by API group."""
+    plurals: dict[str, set[str]] = {}
+    for kind in KINDS:
+        plurals.setdefault(kind.api_version.partition("/")[0], set()).add(kind.plural)
+    return [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": sorted(names),
+            "scope": "Namespaced",
+        }
+        for group, names in sorted(plurals.items())
+    ]
+
+
+def _variables() -> dict[str, str]:
+    """Texts of the object and of the one before an update; "" for an absent text."""
+    texts = {"user": _annotation(USER), "cancel": _annotation(CANCEL), "queues": _queues()}
+    nothing = {"user": '""', "cancel": '""', "queues": "[]"}
+    now = {name: text.replace(_OBJECT, "object") for name, text in texts.items()}
+    before = {
+        f"{name}Before": f"{_CREATES} ? {nothing[name]} : {text.replace(_OBJECT, 'oldObject')}"
+        for name, text in texts.items()
+    }
+    return {**now, **before}
+
+
+def _annotation(name: str) -> str:
+    return f'string(dyn({_OBJECT}).metadata.?annotations[?"{name}"].orValue(""))'
+
+
+def _queues() -> str:
+    """Queues by all fields that name one in some kind, and by the label."""
+    fields = ("?spec.?queue", "?spec.?runPolicy.?schedulingPolicy.?queue", f'metadata.?labels[?"{QUEUE}"]')
+    return "[" + ", ".join(f'string(dyn({_OBJECT}).{field}.orValue(""))' for field in fields) + "]"
+
+
+def _validations() -> Sequence[Manifest]:
+    is_own = f'q in ["", "{DEFAULT_QUEUE}", namespaceObject.metadata.?labels[?"{QUEUE}"].orValue("")]'
+    may_use = (
+        f'authorizer.group("{QUEUE_GROUP}").resource("{QUEUES}").namespace(request.namespace)'
+        f'.name(q).check("{USE}").allowed()'
+    )
+    return [
+        _validation(
+            f'!({_CREATES}) || variables.user in ["", {_NAME}]',
+            f'"the annotation {USER} names " + variables.user + ", and the job is created by " + {_NAME} + '
+            '": write that name, or leave the annotation out"',
+        ),
+        _validation(
+            f"{_CREATES} || variables.user == variables.userBefore",
+            f'"the annotation {USER} records who has submitted the job: it cannot be changed"',
+        ),
+        _validation(
+            f'variables.cancel in ["", variables.cancelBefore, {_NAME}]',
+            f'"the annotation {CANCEL} names who cancels the job: write " + {_NAME}',
+        ),
+        _validation(
+            f"variables.queues.all(q, {is_own} || q in variables.queuesBefore || {may_use})",
+            f'{_NAME} + " may not use the queue " + variables.queues.filter(q, q != "").join(" or ") + '
+            f'" in the namespace " + request.namespace + ": that needs the verb {USE} on {QUEUES}.{QUEUE_GROUP}"',
+        ),
+    ]
+
+
+def _validation(expression: str, message: str) -> Manifest:
+    return {"expression": expression, "messageExpression": message, "reason": "Forbidden"}

@@ -1,0 +1,196 @@
+"""Tenants who ask for the name, the queue and the rank of others, on a real API server with the admission policy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backend_host import Behaviour
+from cli.cluster_terminal import Terminal
+from controlplane import kubeconfig
+from controlplane.api import Api, ApiError
+from controlplane.cluster import ControlPlane, add_default_account
+from controlplane.tidy import clear
+from operator_place import OperatorPlace, leading
+
+import strays
+from windlass.backends.kubernetes.cluster import admission_guard
+from windlass.deploy.job_policies import job_policies
+from windlass.deploy.roles import user_roles
+
+pytestmark = pytest.mark.apiserver
+
+OURS = "/apis/windlass.dev/v1alpha1"
+NAMESPACES = "/api/v1/namespaces"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+USER, QUEUE, CANCEL = "windlass.dev/user", "windlass.dev/queue", "windlass.dev/cancel"
+QUEUES = {"blue": {"namespaceSelector": {"matchLabels": {"color": "blue"}}, "quota": {"gpu": 2}}, "shared": {}}
+CREATES_JOBS = {"apiGroups": ["windlass.dev"], "resources": ["trainingjobs"], "verbs": ["create"]}
+
+
+@dataclass
+class Tenants:
+    """Ann may edit the namespace red, and Bob blue; Cid may only create jobs in red."""
+
+    place: OperatorPlace
+    plane: ControlPlane
+    ann: Api
+    bob: Api
+    cid: Api
+
+    async def accepted(self, namespace: str, name: str) -> tuple[str, str]:
+        """Reason and message of the condition Accepted of a job, once it is false."""
+        async with asyncio.timeout(strays.TIMEOUT_S):
+            while True:
+                job = await self.place.api.get(f"{jobs(namespace)}/{name}")
+                for each in job.get("status", {}).get("conditions", ()):
+                    if each["type"] == "Accepted":
+                        assert each["status"] == "False"
+                        return each["reason"], each["message"]
+                await asyncio.sleep(0.05)
+
+    async def running(self, job_id: str) -> dict[str, Any]:
+        return await self.place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] == "Running")
+
+
+def jobs(namespace: str) -> str:
+    return f"{OURS}/namespaces/{namespace}/trainingjobs"
+
+
+def job(name: str, annotations: Any = None, labels: Any = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "windlass.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name, "annotations": annotations or {}, "labels": labels or {}},
+        "spec": {"command": [Behaviour.RUN.value], "image": "example.com/job:1", "gpus": 1, **spec},
+    }
+
+
+async def refusal(request: Any) -> str:
+    with pytest.raises(ApiError) as caught:
+        await request
+    assert caught.value.status == 403, caught.value
+    return str(caught.value)
+
+
+@asynccontextmanager
+async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
+    users = [Api(kubeconfig.read(plane.user(name))) for name in ("ann", "bob", "cid")]
+    async with leading(plane, folder) as place, users[0] as ann, users[1] as bob, users[2] as cid:
+        made: list[str] = []
+        try:
+            for path, body in objects():
+                await place.api.post(path, body)
+                made.append(f"{path}/{body['metadata']['name']}")
+            for namespace in ("red", "blue"):
+                await add_default_account(place.api, namespace)
+            await until_guarded(place.api, guarded=True)
+            guard = await admission_guard.read_guard(place.world.connection)
+            place.world.monitor.lookups.see_guard(guard)
+            yield Tenants(place, plane, ann, bob, cid)
+        finally:
+            await clear(place.api, f"{OURS}/trainingjobs")
+            for path in reversed(made):
+                await place.api.delete(path)
+            await until_guarded(place.api, guarded=False)
+
+
+def objects() -> list[tuple[str, dict[str, Any]]]:
+    """Roles, the policy, queues and namespaces with their members."""
+    found = [(f"{RBAC}/{each['kind'].lower()}s", each) for each in user_roles()]
+    plurals = {"ValidatingAdmissionPolicy": "policies", "ValidatingAdmissionPolicyBinding": "policybindings"}
+    found += [(f"{ADMISSION}/validatingadmission{plurals[each['kind']]}", each) for each in job_policies()]
+    for name, spec in QUEUES.items():
+        queue = {"apiVersion": "windlass.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        found.append((f"{OURS}/queues", queue))
+    for namespace, user in (("red", "ann"), ("blue", "bob")):
+        found.append((NAMESPACES, {"metadata": {"name": namespace, "labels": {"color": namespace}}}))
+        roles = f"{RBAC}/namespaces/{namespace}/rolebindings"
+        found += [(roles, binding(user, "ClusterRole", role)) for role in ("windlass-view", "windlass-edit")]
+    found.append((f"{RBAC}/namespaces/red/roles", {"metadata": {"name": "creator"}, "rules": [CREATES_JOBS]}))
+    found.append((f"{RBAC}/namespaces/red/rolebindings", binding("cid", "Role", "creator")))
+    return found
+
+
+def binding(user: str, kind: str, role: str) -> dict[str, Any]:
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    return {"metadata": {"name": f"{user}-{role}"}, "roleRef": reference, "subjects": [subject]}
+
+
+async def until_guarded(api: Api, *, guarded: bool) -> None:
+    """Waits until the API server has noticed that the policy is there, or gone."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while True:
+            forged = api.post(jobs("default"), job("forged", {USER: "nobody"}), dryRun="All")
+            (answer,) = await asyncio.gather(forged, return_exceptions=True)
+            if isinstance(answer, ApiError) == guarded:
+                return
+            await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+def tell(apiserver: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    monkeypatch.setattr(admission_guard, "_EFFECT_MS", 0)
+
+    def run(story: Any) -> None:
+        async def told() -> None:
+            async with asyncio.timeout(strays.TIMEOUT_S * 4), tenants(apiserver, tmp_path) as place:
+                await story(place)
+
+        asyncio.run(told())
+
+    return run
+
+
+def test_a_tenant_gets_neither_the_name_nor_the_queue_nor_the_rank_of_others(tell, tmp_path):
+    async def story(on: Tenants) -> None:
+        ann, bob, place = on.ann, on.bob, on.place
+        # 1. another user's name, at creation and afterwards
+        text = await refusal(ann.post(jobs("red"), job("forged", {USER: "bob"})))
+        assert f"the annotation {USER} names bob, and the job is created by ann" in text
+        await ann.post(jobs("red"), job("mine", {USER: "ann"}))
+        await ann.post(jobs("red"), job("unnamed"))
+        for name, value in (("mine", "bob"), ("mine", None), ("unnamed", "ann")):
+            change = {"metadata": {"annotations": {USER: value}}}
+            assert "cannot be changed" in await refusal(ann.patch(f"{jobs('red')}/{name}", change))
+        forged = {"metadata": {"annotations": {CANCEL: "bob"}}}
+        assert "names who cancels the job: write ann" in await refusal(ann.patch(f"{jobs('red')}/mine", forged))
+        assert (await on.running("red/mine"))["user"] == "ann"
+        assert (await on.running("red/unnamed"))["user"] == "namespace:red"
+        # 2. another team's queue, by the spec, by the label, and by a change of a running job
+        closed = "the queue blue is closed to the namespace red: it is open to namespaces with color in (blue)"
+        await ann.post(jobs("red"), job("greedy", queue="blue"))
+        await ann.post(jobs("red"), job("labelled", labels={QUEUE: "blue"}))
+        assert await on.accepted("red", "greedy") == ("Waiting", closed)
+        assert await on.accepted("red", "labelled") == ("Waiting", closed)
+        await ann.patch(f"{jobs('red')}/mine", {"spec": {"queue": "blue"}})
+        reason, message = await on.accepted("red", "mine")
+        assert (reason, message.partition(";")[0]) == ("Denied", closed)
+        assert (await place.get("/v1/jobs/red/mine"))["queue"] == "default"
+        # 3. a rank before everybody
+        await ann.post(jobs("red"), job("first", priority=1_000_000_000))
+        assert "asks for priority 1000000000, and jobs of queue default may ask for 0" in str(
+            await on.accepted("red", "first")
+        )
+        # 4. a user without the permission to use queues names none
+        text = await refusal(on.cid.post(jobs("red"), job("quiet", queue="shared")))
+        assert "cid may not use the queue shared in the namespace red" in text
+        await on.cid.post(jobs("red"), job("quiet", {USER: "cid"}), dryRun="All")
+        # 5. meanwhile the queue is there for those to whom it belongs, with the name that the command line writes
+        bobs = Terminal(on.plane.user("bob"), tmp_path)
+        words = ("submit", "-n", "blue", "--queue", "blue", "--gpus", "1", "--image", "example.com/job:1")
+        name = await bobs.done(*words, "--name", "b", "--", Behaviour.RUN.value)
+        found = await on.running(name)
+        assert (found["user"], found["queue"]) == ("bob", "blue")
+        await bobs.done("cancel", name)
+        cancelled = await bob.get(f"{jobs('blue')}/{name.partition('/')[2]}")
+        assert cancelled["metadata"]["annotations"][CANCEL] == "bob"
+
+    tell(story)
