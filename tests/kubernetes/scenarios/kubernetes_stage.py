@@ -13,6 +13,7 @@ Differences from a production cluster, and their reasons:
   two on lines of their own, and not the third.
 - `saved` and `preempt` reach the controller directly: they come from a running program and from the controller's own
   API, not from the API server.
+- The script's users are in annotations, as if admission had checked them.
 - The controller may refuse jobs, as the local backend does, because the scripts expect it; the operator lets them wait.
 - Names: `a` is `default/a` here, `s-1_0` the object `s-1--0`. Texts: an end is reported by pod and exit code here, by
   code or signal alone in the scripts; a job suspended through its object is suspended by "its owner".
@@ -39,6 +40,7 @@ import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
+from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
@@ -104,6 +106,7 @@ class KubernetesStage(Stage):
         self.backend = KubernetesBackend(
             self.connection, lambda: self.now, BackendSettings(cluster_settling=0, failure_settling=0)
         )
+        self.backend.monitor.lookups.see_guard(AdmissionGuard(since=0))
         known = asyncio.Event()
         self.watching = asyncio.create_task(watch_all(self.backend, await served_kinds(self.connection), known.set))
         await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
