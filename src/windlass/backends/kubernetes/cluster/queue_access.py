@@ -18,6 +18,7 @@ from windlass.jobs.kubernetes.labels import QUEUE
 
 MAX_PRIORITY = 0
 """Highest priority by a number in a queue that declares none."""
+_BY_CLASS = "or name a PriorityClass (pod: {spec: {priorityClassName: …}})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class NamespaceQueues:
         declared = self.queues[queue].max_priority if queue in self.queues else None
         most = MAX_PRIORITY if declared is None else declared
         fault = priority_fault(queue, most, asked)
-        return min(asked, most), f"{fault}, or name a PriorityClass (pod: {{spec: {{priorityClassName: …}}}})" if fault else ""
+        return min(asked, most), f"{fault}, {_BY_CLASS}" if fault else ""
 
     def _denial(self, name: str) -> str:
         queue = self.queues.get(name)
