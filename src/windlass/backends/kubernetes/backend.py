@@ -131,7 +131,6 @@ class KubernetesBackend:
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
-        self.monitor.resolve_again = self._resolve_again
 
     def _external_gangs(self) -> ExternalGangs:
         callbacks = BackendCallbacks(
@@ -160,6 +159,7 @@ class KubernetesBackend:
         states = [*self.job_reader.recover(), *self.external.recover()]
         self._time.pass_by(latest(states))
         self._leads = True
+        self.monitor.resolve_again = self._resolve_again
         self.monitor.begin()
         self.gangs.recover()
         for pod in self.pods.all():
