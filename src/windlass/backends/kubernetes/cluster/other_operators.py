@@ -51,7 +51,7 @@ class _Known:
 
     @property
     def rights(self) -> dict[str, Right]:
-        """What shows that it is at work, by kind; "" for no kind of ours."""
+        """The permission that shows that it is at work, by kind; "" for no kind of ours."""
         return {kind: _STATUS_OF[kind] for kind in self.serves} or {"": self.right}
 
 

@@ -123,7 +123,7 @@ def gang_of(
     """These pods as one gang, on whatever nodes. See `assemble_gangs`. Raises ManifestError."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
-    # the API server has resolved the priority of pods from PriorityClasses, and lets nobody write another
+    # the API server resolves the priority of pods from PriorityClasses, and refuses any other number
     job = Job(
         name=name,
         roles=roles,
