@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,10 +19,12 @@ import strays
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from . import jobs, violations
+from .operator_processes import OperatorProcesses
 from .replicas import LEASE, Replicas
 from .witness import Witness
 
 T = TypeVar("T")
+Operators = Replicas | OperatorProcesses
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 EVENTS = "/apis/events.k8s.io/v1/events"
 TIMEOUT_S = 3 * strays.TIMEOUT_S
@@ -33,7 +35,7 @@ SERVER_AWAY = (ApiError, aiohttp.ClientError, OSError)
 
 
 class FaultScenario:
-    def __init__(self, plane: ControlPlane, api: Api, kubelets: FakeKubelets, witness: Witness, ops: Replicas) -> None:
+    def __init__(self, plane: ControlPlane, api: Api, kubelets: FakeKubelets, witness: Witness, ops: Operators) -> None:
         self.plane, self.api, self.kubelets, self.witness, self.replicas = plane, api, kubelets, witness, ops
 
     async def make(self, *manifests: jobs.Manifest) -> None:
@@ -41,8 +43,12 @@ class FaultScenario:
             await self.retry(lambda each=each: self._make(each))
 
     async def _make(self, manifest: jobs.Manifest) -> None:
+        await self.make_at(jobs.path(manifest), manifest)
+
+    async def make_at(self, path: str, manifest: jobs.Manifest) -> None:
+        """Creates an object at this path, unless an earlier attempt has created it."""
         try:
-            await self.api.post(jobs.path(manifest), manifest)
+            await self.api.post(path, manifest)
         except ApiError as failed:
             if failed.status != 409:
                 raise
@@ -162,18 +168,29 @@ def _describe_pod(pod: dict[str, Any]) -> str:
 
 @asynccontextmanager
 async def fault_scenario(
-    plane: ControlPlane, folder: Path, *, nodes: int = 4, gpus: int = 4, lease: float = 1.0, heartbeat: float = 10.0
+    plane: ControlPlane,
+    folder: Path,
+    *,
+    nodes: int = 4,
+    gpus: int = 4,
+    lease: float = 1.0,
+    heartbeat: float = 10.0,
+    lists: Sequence[str] = jobs.LISTS,
+    operators: Callable[[ControlPlane, Path, float], Operators] = Replicas,
 ) -> AsyncIterator[FaultScenario]:
+    """`lists`: lists of everything that the scenario creates, which is removed after it."""
     async with plane.api() as api, FakeKubelets(plane.admin, heartbeat=heartbeat, script_of=jobs.program) as kubelets:
         await kubelets.add_nodes([f"n{index + 1}" for index in range(nodes)], gpus=gpus)
-        replicas = Replicas(plane, folder, lease)
+        replicas = operators(plane, folder, lease)
+        witness = Witness(api, kubelets)
+        scenario = FaultScenario(plane, api, kubelets, witness, replicas)
         try:
-            async with Witness(api, kubelets) as witness:
-                yield FaultScenario(plane, api, kubelets, witness, replicas)
+            async with witness:
+                yield scenario
         finally:
             await replicas.close()
-            await clear(api, *jobs.LISTS)
-            await forget_lease(api)
+            await scenario.retry(lambda: clear(api, *lists))
+            await scenario.retry(lambda: forget_lease(api))
 
 
 async def forget_lease(api: Api) -> None:

@@ -19,8 +19,8 @@ Manifest = dict[str, Any]
 def program(pod: Manifest) -> Script:
     """The behaviour of a pod: works for some seconds, or without end, and exits with this code."""
     command = pod["spec"]["containers"][0].get("command") or ["work"]
-    work = float(command[1]) if len(command) > 1 else None
-    return Script(work=work, code=int(command[2]) if len(command) > 2 else 0)
+    has_end = command[0] == "work" and len(command) > 1
+    return Script(work=float(command[1]), code=int(command[2])) if has_end else Script()
 
 
 def command(work: float | None, code: int = 0) -> list[str]:

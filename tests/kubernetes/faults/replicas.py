@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from controlplane.cluster import ControlPlane
@@ -53,8 +54,7 @@ class Replica:
     @property
     def leads(self) -> bool:
         """Whether it leads, by its last message about it."""
-        words = [each for each in self.messages if each.startswith(("leading", "no longer", "following"))]
-        return bool(words) and words[-1].startswith("leading")
+        return leads_by_messages(self.messages)
 
     def kill(self) -> None:
         """Cuts all its connections without notice, as SIGKILL appears from outside."""
@@ -110,6 +110,12 @@ class Replicas:
         """Messages about errors of the program, not of the cluster."""
         all_messages = [text for each in (*self.living, *self.dead) for text in each.messages]
         return [text for text in all_messages if _OF_THE_PROGRAM.match(text)]
+
+
+def leads_by_messages(messages: Sequence[str]) -> bool:
+    """Whether an operator leads, by its last message about it."""
+    words = [each for each in messages if each.startswith(("leading", "no longer", "following"))]
+    return bool(words) and words[-1].startswith("leading")
 
 
 def now() -> int:
