@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 from external.conftest import NATIVE, define
+
+from . import load
 
 SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300, apiserver_flags=NATIVE)
 """Nodes are marked by the fault alone, and pods tolerate an unreachable node for as long as Kubernetes lets them."""
@@ -17,5 +20,24 @@ SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300, apiser
 @pytest.fixture(scope="session")
 def campaign_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     for plane in serve(request, SETTINGS):
-        asyncio.run(define(plane))
+        asyncio.run(define_kinds(plane))
         yield plane
+
+
+async def define_kinds(plane: ControlPlane) -> None:
+    """Defines the kinds, and waits until the API server lists them: their storage is set up in the background."""
+    await define(plane)
+    async with plane.api() as api, asyncio.timeout(60):
+        for path in load.CREATED:
+            while not await _is_listed(api, path):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.1)
+
+
+async def _is_listed(api: Api, path: str) -> bool:
+    try:
+        await api.get(path)
+    except ApiError as failed:
+        if failed.status not in (404, 429):
+            raise
+        return False
+    return True

@@ -9,8 +9,9 @@ import asyncio
 import socket
 import time
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -79,7 +80,7 @@ async def run_replica(context: ReplicaContext) -> None:
             while True:
                 await mark_leader(unfenced, context.lease.namespace, context.say, leads=False)
                 began = time.monotonic()
-                if not await _run_whole_term(context, election):
+                if not await _in_own_task(_run_whole_term(context, election)):
                     failures = 0
                     continue
                 failures = 0 if time.monotonic() - began > _LONG_TERM_S else failures
@@ -91,6 +92,20 @@ async def run_replica(context: ReplicaContext) -> None:
         finally:
             await election.resign()
             await mark_leader(unfenced, context.lease.namespace, context.say, leads=False)
+
+
+async def _in_own_task(term: Coroutine[Any, Any, bool]) -> bool:
+    """Runs a term as a task, so that a cancellation of the replica ends the replica however the term ends.
+
+    A task group whose tasks fail while it is cancelled raises their errors, and the cancellation is lost.
+    """
+    task = asyncio.create_task(term)
+    try:
+        await asyncio.wait([task])
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    return task.result()
 
 
 async def _run_whole_term(context: ReplicaContext, election: Election) -> bool:

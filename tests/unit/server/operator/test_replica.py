@@ -101,3 +101,45 @@ def test_a_replica_that_could_never_use_the_cluster_ends_with_the_error(monkeypa
 def test_a_cluster_that_cannot_be_reached_later_ends_the_term_only(monkeypatch: pytest.MonkeyPatch) -> None:
     waits, _, _ = run(monkeypatch, Unreachable("no connection"))
     assert waits == [1]
+
+
+def test_a_replica_ends_although_its_term_fails_while_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task group hides the cancellation of its parent if one of its tasks fails at that moment."""
+    terms = Terms()
+    term_began = asyncio.Event()
+
+    async def term(context: object, election: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            if not term_began.is_set():
+                group.create_task(_fail_when_cancelled(LostError("the lease could not be renewed")))
+            term_began.set()
+            await terms.run(context, election)
+
+    async def whole() -> None:
+        monkeypatch.setattr(replica, "_run_term", term)
+        monkeypatch.setattr(replica, "Connection", lambda *_, **__: _Context())
+        context = SimpleNamespace(
+            access=None,
+            metrics=OperatorMetrics(),
+            lease=LeaseSettings("ns", "l", "a"),
+            say=lambda _text: None,
+            endpoints=SimpleNamespace(),
+        )
+        running = asyncio.create_task(replica.run_replica(context))  # type: ignore[arg-type]
+        await terms.last.wait()
+        terms.last.clear()
+        running.cancel()
+        next_term = asyncio.create_task(terms.last.wait())
+        await asyncio.wait([running, next_term], return_when=asyncio.FIRST_COMPLETED)
+        assert running.cancelled()
+        next_term.cancel()
+
+    asyncio.run(whole())
+    assert terms.began == 1
+
+
+async def _fail_when_cancelled(error: Exception) -> None:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        raise error from None
