@@ -1,7 +1,7 @@
 import pytest
 from gangs import ledger_of, node, nodes, running
 
-from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.explain.admission_check import admission_refusal, priority_refusal
 from windlass.core.model.job import Job, Match, Role
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.queue import Queue
@@ -25,6 +25,15 @@ def role(replicas=1, gpu=1, name="worker", **selector):
 def test_a_job_that_fits_on_an_empty_cluster_is_not_refused():
     busy = ledger_of(nodes(2), running(1, {"n1": 8, "n2": 8}), queues=QUEUES).snapshot()
     assert admission_refusal(busy, Job("x", (role(2, 8),))) is None
+
+
+def test_a_priority_above_that_of_the_queue_is_refused():
+    snapshot = ledger_of(nodes(1), queues=[Queue("default"), Queue("calm", max_priority=10)]).snapshot()
+    refused = {
+        (queue, priority): priority_refusal(snapshot, Job("x", (role(),), queue=queue, priority=priority)) is not None
+        for queue, priority in (("default", 1_000_000_000), ("calm", 10), ("calm", 11), ("no-such", 11))
+    }
+    assert [each for each, is_refused in refused.items() if is_refused] == [("calm", 11)]
 
 
 def test_the_rejection_of_too_many_replicas_names_the_number_that_fits():

@@ -53,6 +53,18 @@ def test_a_job_becomes_an_object_of_a_new_name_in_the_users_namespace(cluster, s
     assert cluster.of_kind("ConfigMap") == []
 
 
+def test_a_job_has_its_user_as_the_api_server_knows_it(cluster, submit):
+    assert submit(*IMAGE, "--", "true").code == 0
+    assert "windlass.dev/user" not in only(cluster)["metadata"]["annotations"]
+    cluster.objects.clear()
+    cluster.lead()
+    cluster.says["/apis/authentication.k8s.io/v1/selfsubjectreviews"] = {
+        "status": {"userInfo": {"username": "oidc:ada"}}
+    }
+    assert submit(*IMAGE, "--", "true").code == 0
+    assert only(cluster)["metadata"]["annotations"]["windlass.dev/user"] == "oidc:ada"
+
+
 def test_a_script_is_run_by_python_of_the_image(cluster, submit):
     assert submit(*IMAGE, "train.py").code == 0
     assert only(cluster)["spec"]["command"] == ["python", "train.py"]
