@@ -10,13 +10,15 @@ SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh
 
-.PHONY: help demo demo-kubernetes test soak lint format bench bench-scheduler bench-train docs lock clean
+.PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon lint format bench bench-scheduler bench-train docs lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
 	@echo 'make demo-kubernetes   the same on a cluster: two real nodes, a PyTorchJob, a killed pod, an MPIJob (Linux, root)'
 	@echo 'make test    install what the tests need, run every test'
 	@echo 'make soak    10,000 fault schedules in simulated time, and the properties with 25 times the examples'
+	@echo 'make soak-simulator   100,000 fault schedules in simulated time, results appended to a file; hours'
+	@echo 'make soak-daemon      300 fault schedules of a daemon on this machine, results appended to a file'
 	@echo 'make lint    style, types, sizes, words, import contracts'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
@@ -44,6 +46,18 @@ soak: .venv/.installed-dev
 	@$(if $(SOAK),,WINDLASS_DEPTH=1000 $(BIN)/python -m pytest -n auto --timeout 3600 tests/properties)
 	@$(if $(SOAK),,WINDLASS_MALFORMED=10000 $(BIN)/python -m pytest tests/kubernetes/faults/test_malformed_objects.py)
 	@$(if $(SOAK),,WINDLASS_FOREIGN_OBJECTS=10070 $(BIN)/python -m pytest tests/kubernetes/external/test_foreign_objects.py)
+
+# For every night; FIRST moves on to other seeds, RESULTS is the file of the results.
+soak-simulator: .venv/.installed-dev
+	@$(BIN)/python tools/soak.py --schedules $(or $(SCHEDULES),100000) --from $(or $(FIRST),0) \
+		--results $(or $(RESULTS),soak-simulator.jsonl)
+	@$(BIN)/python tools/campaign_results.py $(or $(RESULTS),soak-simulator.jsonl)
+
+soak-daemon: .venv/.installed-dev
+	@WINDLASS_DAEMON_SCHEDULES=$(or $(SCHEDULES),300) WINDLASS_FIRST_SEED=$(or $(FIRST),0) \
+		WINDLASS_CAMPAIGN_RESULTS=$(or $(RESULTS),soak-daemon.jsonl) \
+		$(BIN)/python -m pytest -q -n auto tests/processes/test_daemon_campaign.py
+	@$(BIN)/python tools/campaign_results.py $(or $(RESULTS),soak-daemon.jsonl)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

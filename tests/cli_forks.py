@@ -15,28 +15,28 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 _IMPORTED = ("windlass.server.records_client", "windlass.server.client", "windlass.backends.local.backend")
 """Modules that most verbs import when they run, besides the modules of all verbs."""
 _MAX_REQUEST_BYTES = 1 << 20
+CLOCK_FILE = "CLI_FORKS_CLOCK"
+"""Environment variable with a file: the wall clock of the verb is wrong by the milliseconds that the file contains."""
 
 
 def run(
     words: Sequence[object], env: Mapping[str, str], cwd: Path | None = None, timeout_s: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """Runs a verb to its end, with pipes and without input. Raises subprocess.TimeoutExpired."""
-    request = {"words": [str(word) for word in words], "env": dict(env), "cwd": str(cwd or Path.cwd())}
     out, err = os.pipe(), os.pipe()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_REQUEST_BYTES)
-        link.connect(_server())
-        socket.send_fds(link, [json.dumps(request).encode()], [out[1], err[1]])
+        pid = _request(link, words, env, cwd, [out[1], err[1]])
         for _, writing in (out, err):
             os.close(writing)
-        pid = int(link.recv(64))
         try:
             texts = _read_all([out[0], err[0]], timeout_s)
         except TimeoutError:
@@ -46,6 +46,23 @@ def run(
             os.close(out[0])
             os.close(err[0])
         return subprocess.CompletedProcess(["windlass", *words], int(link.recv(64)), *texts)
+
+
+def start(words: Sequence[object], env: Mapping[str, str], output: Path) -> int:
+    """Starts a verb that goes on by itself, such as a daemon; its output is appended to a file. Returns its pid."""
+    with output.open("ab") as file, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+        return _request(link, words, env, None, [file.fileno(), file.fileno()])
+
+
+def _request(
+    link: socket.socket, words: Sequence[object], env: Mapping[str, str], cwd: Path | None, files: list[int]
+) -> int:
+    """Connects to the server, and requests a verb with this output. Returns its pid."""
+    request = {"words": [str(word) for word in words], "env": dict(env), "cwd": str(cwd or Path.cwd())}
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_REQUEST_BYTES)
+    link.connect(_server())
+    socket.send_fds(link, [json.dumps(request).encode()], files)
+    return int(link.recv(64))
 
 
 def _read_all(files: list[int], timeout_s: float) -> list[str]:
@@ -123,7 +140,8 @@ def _handle(link: socket.socket) -> None:
         os.close(file)
     link.send(b"%d" % pid)
     _, status = os.waitpid(pid, 0)
-    link.send(b"%d" % os.waitstatus_to_exitcode(status))
+    with suppress(BrokenPipeError):  # of `start`, which does not wait
+        link.send(b"%d" % os.waitstatus_to_exitcode(status))
     os._exit(0)
 
 
@@ -139,7 +157,19 @@ def _become_verb(request: dict[str, object], files: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[call-overload]
     sys.argv = ["windlass", *request["words"]]  # type: ignore[misc]
+    if CLOCK_FILE in os.environ:
+        _shift_wall_clock(Path(os.environ[CLOCK_FILE]))
     main()
+
+
+def _shift_wall_clock(file: Path) -> None:
+    correct = time.time_ns
+
+    def shifted() -> int:
+        return correct() + int(file.read_text()) * 1_000_000
+
+    time.time_ns = shifted
+    time.time = lambda: shifted() / 1e9
 
 
 if __name__ == "__main__":

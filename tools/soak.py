@@ -2,11 +2,13 @@
 
     make soak                      10,000 schedules over every core
     make soak SOAK='--seed 4711'   one of them again, with its violations
+    make soak-simulator            100,000 schedules, with the results of each thousand in a file
 
 A schedule is a small cluster, some jobs of every kind, a policy, and faults: nodes that die or are unreachable, GPUs
 that fail, ranks that are killed, gangs that vanish, slow and reclaimed nodes, a full disk, states that are refused,
 users who cancel, suspend and resume, and a controller that is killed at any point of its turn. After the last fault
-every job must end, and no node may stay allocated.
+every job must end, and no node may stay allocated. A second judge, the end-state witness, compares the ends of jobs
+with what the machines saw.
 """
 
 from __future__ import annotations
@@ -15,11 +17,16 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from random import Random
+
+import campaign_results
+from simulated_witness import EndStateWitness
 
 from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
@@ -32,7 +39,7 @@ from windlass.controller.loop import run
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.lifecycle import events as e
-from windlass.core.lifecycle.commands import Command
+from windlass.core.lifecycle.commands import Command, Launch
 from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
@@ -45,6 +52,8 @@ HORIZON = 600_000
 """Faults begin before this time, in ms. Suspended jobs are resumed at this time, and then every job must end."""
 MAX_TURNS = 20_000
 SCHEDULES = 10_000
+_PART = 1_000
+"""Schedules from one line of the results to the next."""
 _BATCH = 20
 _PLANS = 5
 """Turns from one check of a plan to the next."""
@@ -58,17 +67,21 @@ class Report:
     contract_violations: tuple[str, ...]
     turns: int
     deaths: int
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """Number of faults by kind."""
 
 
 def soak(seed: int) -> Report:
     """Runs one schedule to its end. Equal seeds give equal schedules."""
     rng = Random(seed)  # noqa: S311 - not for secrets
-    universe = _universe(rng)
-    watch = _Watch(universe)
+    faults: Counter[str] = Counter()
+    universe, jobs = _universe(rng, faults)
+    witness = EndStateWitness(universe, jobs)
+    watch = _Watch(universe, witness)
     deaths = 0
     while True:
         # 1. a controller takes over …
-        world = _MortalBackend(universe, rng, watch.look)
+        world = _MortalBackend(universe, rng, watch.look, witness, faults)
         watch.controller = Controller(world.recover(), world.finished)
         running = run(watch.controller, world, on_trouble=lambda _: None)
         try:
@@ -85,6 +98,7 @@ def soak(seed: int) -> Report:
         (*watch.contract_violations, *universe.gangs.contract_violations, *_unfinished(universe, watch)),
         watch.turns,
         deaths,
+        {**faults, "controllers killed": deaths},
     )
 
 
@@ -94,6 +108,7 @@ def _unfinished(universe: Universe, watch: _Watch) -> Iterator[str]:
     for state in universe.states.values():
         if state.status.phase not in TERMINAL:
             yield f"{state.id} never ends: {state.status.phase}, {state.status.reason} {state.status.message}"
+    yield from watch.witness.end_violations()
     yield from (f"{job_id} is still alive" for job_id in universe.gangs.by_job)
     snapshot = watch.controller.snapshot()
     if (snapshot.free != snapshot.table.capacity).any():
@@ -114,8 +129,9 @@ class _Killed(Exception):  # noqa: N818 - ends a controller
 class _Watch:
     """Checks the invariants between two events."""
 
-    def __init__(self, universe: Universe) -> None:
+    def __init__(self, universe: Universe, witness: EndStateWitness) -> None:
         self.controller: Controller
+        self.witness = witness
         self.contract_violations: list[str] = []
         self.turns = 0
         self._universe = universe
@@ -123,6 +139,8 @@ class _Watch:
     def look(self) -> None:
         self.turns += 1
         snapshot = self.controller.snapshot()
+        self.witness.observe_nodes()
+        self.contract_violations += self.witness.violations
         if not self._universe.timeline.repeats_refused:
             self.contract_violations += snapshot_violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
@@ -136,22 +154,44 @@ class _Watch:
 class _MortalBackend(SimulatorBackend):
     """A simulated backend whose controller may die before, between and after its writes, and whose disk may be full."""
 
-    def __init__(self, universe: Universe, rng: Random, watch: Callable[[], None]) -> None:
-        super().__init__(universe, watch, lambda: self._busy() and rng.random() < 0.02, self._refuse_at_random)
-        self._rng = rng
+    def __init__(
+        self,
+        universe: Universe,
+        rng: Random,
+        watch: Callable[[], None],
+        witness: EndStateWitness,
+        faults: Counter[str],
+    ) -> None:
+        super().__init__(universe, watch, self._is_full_at_random, self._refuse_at_random)
+        self._rng, self._witness, self._faults = rng, witness, faults
+
+    def _is_full_at_random(self) -> bool:
+        full = self._busy() and self._rng.random() < 0.02
+        self._faults["full disks"] += full
+        return full
 
     def _refuse_at_random(self, _job_id: str) -> str:
-        return "a webhook is down" if self._busy() and self._rng.random() < 0.02 else ""
+        refused = self._busy() and self._rng.random() < 0.02
+        self._faults["states refused"] += refused
+        return "a webhook is down" if refused else ""
+
+    async def wait(self, until: int | None) -> Sequence[BackendEvent]:
+        events = await super().wait(until)
+        self._witness.observe_events(events)
+        return events
 
     async def commit(self, changes: Changes) -> Mapping[str, str]:
         self._die_at_random()
         refusals = await super().commit(changes)
+        self._witness.observe_commit(state for state in changes.states if state.id not in refusals)
         self._die_at_random()
         return refusals
 
     def perform(self, commands: Sequence[Command]) -> None:
         for command in commands:
             super().perform([command])
+            if isinstance(command, Launch):
+                self._witness.observe_launch(command.job_id)
             self._die_at_random()
 
     def _die_at_random(self) -> None:
@@ -165,7 +205,8 @@ class _MortalBackend(SimulatorBackend):
 # --- a random cluster, its jobs and its faults --------------------------------------------------------
 
 
-def _universe(rng: Random) -> Universe:
+def _universe(rng: Random, faults: Counter[str]) -> tuple[Universe, Mapping[str, Job]]:
+    """Returns a cluster with everything that will happen to it, and the jobs. Counts the faults by kind."""
     cluster = _cluster(rng)
     scripts: dict[str, Script] = {}
     universe = Universe(
@@ -180,12 +221,27 @@ def _universe(rng: Random) -> Universe:
         universe.timeline.arrive(rng.randrange(HORIZON // 2), arrival)
     rates = {kind: FaultRate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
     seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
-    universe.schedule_faults(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
+    drawn = list(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
+    universe.schedule_faults(drawn)
+    faults.update(_FAULT_NAMES[fault.kind] for fault in drawn)
     for at, event in _user_events(rng, [arrival.job_id for arrival in jobs]):
         universe.timeline.arrive(at, event)
+        faults["requests of users"] += at < HORIZON
     for at, changed in _cluster_changes(rng, cluster):
         universe.timeline.schedule(at, partial(universe.declare, changed))
-    return universe
+        faults["changes of the cluster"] += 1
+    return universe, {arrival.job_id: arrival.job for arrival in jobs}
+
+
+_FAULT_NAMES = {
+    FaultKind.NODE: "nodes dead",
+    FaultKind.RECLAIM: "nodes reclaimed",
+    FaultKind.UNREACHABLE: "nodes unreachable",
+    FaultKind.GPU: "GPUs failed",
+    FaultKind.RANK: "ranks killed",
+    FaultKind.GANG: "gangs vanished",
+    FaultKind.SLOW: "nodes slow",
+}
 
 
 def _cluster(rng: Random) -> ClusterChanged:
@@ -255,7 +311,7 @@ def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
 def _roles(rng: Random) -> Iterator[Role]:
     replicas = rng.randrange(1, 5)
     elastic = rng.random() < 0.2
-    part = {"gpu": rng.randrange(4)}
+    part = {"gpu": rng.choice((0, 1, 1, 1, 2, 3))}
     if rng.random() < 0.3:
         part = rng.choice(({"gpu-milli": rng.randrange(100, 1_000)}, {"mig-1g.10gb": rng.randrange(1, 3)}))
     yield Role(
@@ -308,6 +364,7 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=SCHEDULES, help=f"number of schedules (default {SCHEDULES})")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--seed", type=int, help="run only this seed and print its violations")
+    parser.add_argument("--results", type=Path, help="append the result of each thousand schedules to this file")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes (default: all cores)")
     options = parser.parse_args()
     if options.seed is not None:
@@ -318,15 +375,17 @@ def main() -> int:
             sep="\n",
         )
         return 1 if report.contract_violations else 0
-    return _soak_many(range(options.first, options.first + options.schedules), options.processes)
+    return _soak_many(range(options.first, options.first + options.schedules), options.processes, options.results)
 
 
-def _soak_many(seeds: range, processes: int | None) -> int:
+def _soak_many(seeds: range, processes: int | None, results: Path | None) -> int:
     begun, done, turns, deaths = time.monotonic(), 0, 0, 0
     failed: list[Report] = []
+    part = _PartOfCampaign(results, seeds)
     with ProcessPoolExecutor(processes) as pool:
         for report in pool.map(soak, seeds, chunksize=_BATCH):
             done, turns, deaths = done + 1, turns + report.turns, deaths + report.deaths
+            part.add(report)
             if report.contract_violations:
                 failed.append(report)
                 print(f"\nseed {report.seed}: {report.contract_violations[0]}")
@@ -336,6 +395,34 @@ def _soak_many(seeds: range, processes: int | None) -> int:
     for report in failed[:10]:
         print(f"to repeat: make soak SOAK='--seed {report.seed}'")
     return 1 if failed else 0
+
+
+class _PartOfCampaign:
+    """Sums up a thousand reports and appends them to the results, if any."""
+
+    def __init__(self, results: Path | None, seeds: range) -> None:
+        self._results, self._last = results, seeds.stop - 1
+        self._reports: list[Report] = []
+        self._begun = time.monotonic()
+
+    def add(self, report: Report) -> None:
+        self._reports.append(report)
+        if self._results is not None and (len(self._reports) == _PART or report.seed == self._last):
+            campaign_results.append(self._results, self._sum())
+            self._reports, self._begun = [], time.monotonic()
+
+    def _sum(self) -> Mapping[str, object]:
+        faults: Counter[str] = Counter()
+        for report in self._reports:
+            faults.update(report.faults)
+        return {
+            "first": self._reports[0].seed,
+            "schedules": len(self._reports),
+            "faults": dict(faults),
+            "violations": [report.seed for report in self._reports if report.contract_violations],
+            "turns": sum(report.turns for report in self._reports),
+            "seconds": round(time.monotonic() - self._begun, 1),
+        }
 
 
 def _show(done: int, of: int, failed: int, seconds: float) -> None:
