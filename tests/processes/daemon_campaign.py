@@ -159,7 +159,7 @@ class Schedule:
                 self._daemon = cli_forks.start(["up", *SMALL], self._environment, self._log)
             while _is_alive(self._daemon) and time.monotonic() < until:
                 answer = self._answer("status")
-                if answer and answer["pid"] == self._daemon:
+                if answer and answer.get("pid") == self._daemon:
                     return
                 time.sleep(0.02)
             self._judge_refusal(self._log.read_text()[begin:].strip())
@@ -306,7 +306,7 @@ class Schedule:
             names = {job.name for job in self._asked}
             diary = [entry for entry in diary if entry.job_id.rpartition("-")[0] in names]
         self.report.violations += end_violations(self._asked, history, diary, cancelled=self._cancelled)
-        if not _FATAL_TO_REPORTS & +self.report.faults.keys():
+        if not _FATAL_TO_REPORTS & set(self.report.faults):
             self.report.violations += repeated_work(diary, self._ranks)
         self._run("down", "--yes")
         self.report.violations += self._left_behind()

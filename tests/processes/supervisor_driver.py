@@ -72,7 +72,7 @@ class SupervisorDriver:
         client = proc.stat(owner) if owner else None
         client_identity = [owner, client.started] if client else None
         description = {"job": job, "generation": generation, "logs": logs, "cwd": cwd, "owner": client_identity}
-        self.send(do="spawn", **description, env={**marks, **env}, ranks=ranks)
+        self.send(do="spawn", **{"repeated": False, **description}, env={**marks, **env}, ranks=ranks)
 
     def stop(self, job: str = "job-1", generation: int = 1, grace: int = 10_000) -> None:
         self.send(do="stop", job=job, generation=generation, grace=grace)

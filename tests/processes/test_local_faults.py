@@ -180,3 +180,9 @@ def test_a_wall_clock_that_jumps_changes_nothing(state: Path) -> None:
         assert times[-1] - times[0] < hour
 
     asyncio.run(scenario())
+
+
+def test_a_database_without_tables_yet_has_no_records(state: Path) -> None:
+    paths = prepare_folder(state)
+    paths.database.touch(mode=0o600)  # as the first controller leaves it for a moment
+    assert StateReader.open(paths) is None

@@ -137,6 +137,37 @@ def test_a_launch_that_a_later_controller_repeats_has_a_port(state: Path) -> Non
     asyncio.run(scenario())
 
 
+def test_a_generation_is_never_started_again_by_a_later_supervisor(state: Path, tmp_path: Path) -> None:
+    starts = tmp_path / "diary"
+
+    async def begin() -> None:
+        async with run_controller(state, end=False) as local:
+            commit = local.backend.store.commit
+
+            def die_before_the_start_is_recorded(changes: Changes, *notes: Any) -> None:
+                if any(found.status.phase is Phase.RUNNING for found in changes.states):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                commit(changes, *notes)
+
+            local.backend.store.commit = die_before_the_start_is_recorded  # type: ignore[method-assign]
+            note = f"echo $WINDLASS_GENERATION >> '{starts}'"
+            await local.submit(job("sh", "-c", f"{note}; test $WINDLASS_GENERATION = 2 || exec sleep 1000"))
+            await asyncio.sleep(strays.TIMEOUT_S)
+
+    assert run_in_fork(lambda: asyncio.run(begin())) == -signal.SIGKILL
+    wait_until(starts.exists, "the rank did not start")
+    for pid in supervising_pids(state):
+        os.kill(pid, signal.SIGKILL)
+
+    async def take_over() -> None:
+        async with run_controller(state) as local:
+            ended = await local.end("job-1")
+            assert (ended.status.phase, ended.status.generation) == (Phase.SUCCEEDED, 2)
+
+    asyncio.run(take_over())
+    assert starts.read_text().split() == ["1", "2"]
+
+
 def test_jobs_of_a_run_end_soon_after_their_controller(state: Path) -> None:
     async def scenario() -> None:
         async with run_controller(state, end=False, kind="run") as local:

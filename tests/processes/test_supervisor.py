@@ -46,7 +46,8 @@ def test_a_rank_without_output_leaves_no_files(state: Path) -> None:
         assert supervisor.until("exit", rank=1)["code"] == 0
         supervisor.stop()
         supervisor.until("gone")
-        assert not supervisor.paths.logs.exists()
+        folder = supervisor.paths.generation_logs("job-1", 1)  # shows a later supervisor that the gang was started
+        assert list(supervisor.paths.logs.rglob("*")) == [folder.parent, folder]
 
 
 def test_a_ranks_output_is_on_disk_before_its_end_is_reported(state: Path) -> None:

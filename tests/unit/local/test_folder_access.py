@@ -42,7 +42,7 @@ def test_every_folder_and_file_that_windlass_makes_is_closed(tmp_path):
     with closing(open_store(paths)) as store:
         store._connection.execute("INSERT INTO meta (key, value) VALUES ('secret', 'TOKEN')")
         modes = {file.name: _mode(file) for file in paths.root.iterdir()}
-    assert modes == dict.fromkeys(("id", "windlass.db", "windlass.db-wal", "windlass.db-shm"), 0o600)
+    assert modes == dict.fromkeys(("commits", "id", "windlass.db", "windlass.db-wal", "windlass.db-shm"), 0o600)
     assert [_mode(folder) for folder in (paths.root, *paths.root.parents[:2])] == [0o700] * 3
 
 

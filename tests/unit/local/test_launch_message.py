@@ -88,6 +88,7 @@ def test_a_spawn_message_has_commands_environments_and_the_log_folder(tmp_path):
     assert len(message["env"].pop("WINDLASS_GANG_SECRET")) == 64
     assert message == {
         "do": "spawn",
+        "repeated": False,
         "job": "job-1",
         "generation": 1,
         "logs": str(tmp_path),

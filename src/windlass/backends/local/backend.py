@@ -23,6 +23,7 @@ from windlass.backends.local.clock import SYSTEM, BootOffset, Clock, ClockSource
 from windlass.backends.local.launched_gangs import GangCommit, LaunchedGangs
 from windlass.backends.local.nodes import LocalCluster
 from windlass.backends.local.paths import StatePaths, prepare_folder
+from windlass.backends.local.sealed_text import checksum_of
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
 from windlass.backends.local.supervisor_start import SupervisorLink, start_supervisor
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
@@ -34,6 +35,7 @@ from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import TERMINAL, JobState
 
 _PAST_USAGE = "past usage"
+_CLOCK, _CLOCK_CHECKSUM = "clock", "clock checksum"
 _RUN_LINGER = 2.0
 """Seconds that jobs of a `windlass run` outlive a controller that was killed."""
 
@@ -99,7 +101,7 @@ class LocalBackend:
         self._origins: dict[str, SubmissionOrigin] = {}
         self._unwritten = _Unwritten()
         self._pending: _PendingCommit | None = None
-        self._next_number = int(self.store.meta("next_number") or 1)
+        self._next_number = max(self.store.number("next_number") or 1, self.store.last_number() + 1)
         self._gangs = LaunchedGangs(
             self.paths,
             self.store,
@@ -125,8 +127,7 @@ class LocalBackend:
         for job_id, owner in submission_origins.clients_of_living_jobs(self.store).items():
             self._clients.add(job_id, owner)
         self._unwritten.removed += _remove_logs(self.paths, self.store.unremoved())
-        past = self.store.meta(_PAST_USAGE)
-        kept = msgspec.json.decode(past, type=dict[str, PastUsage]) if past else {}
+        kept = self.store.decoded(_PAST_USAGE, dict[str, PastUsage]) or {}
         return Recovery(self.cluster.changed(self.reservations), tuple(states), kept)
 
     def finished(self, job_id: str) -> JobState | None:
@@ -242,8 +243,11 @@ def _remove_logs(paths: StatePaths, job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def _keep_clock(store: StateStore, sources: ClockSources) -> Clock:
-    boot_id, _, kept_offset = (store.meta("clock") or "").rpartition(" ")
-    kept = boot_offset(sources, BootOffset(boot_id, int(kept_offset)) if boot_id else None, store.last_time())
-    if (kept.boot_id, str(kept.offset)) != (boot_id, kept_offset):
-        store.note(Notes(meta={"clock": f"{kept.boot_id} {kept.offset}"}))
+    """Returns the clock of this boot. A damaged offset is as good as none: the wall clock gives a new one."""
+    stored = store.meta(_CLOCK) or ""
+    checksum = store.meta(_CLOCK_CHECKSUM) or checksum_of(stored)
+    boot_id, _, offset = stored.rpartition(" ") if checksum == checksum_of(stored) else ("", "", "")
+    kept = boot_offset(sources, BootOffset(boot_id, int(offset)) if boot_id else None, store.last_time())
+    if (text := f"{kept.boot_id} {kept.offset}") != stored:
+        store.note(Notes(meta={_CLOCK: text, _CLOCK_CHECKSUM: checksum_of(text)}))
     return Clock(sources, kept.offset)

@@ -94,6 +94,7 @@ def spawn_message(
         "do": "spawn",
         "job": job_id,
         "generation": generation,
+        "repeated": gang.may_have_started,
         "logs": str(logs),
         "cwd": job.workdir or str(Path.home()),
         # below the job's own variables

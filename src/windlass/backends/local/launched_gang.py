@@ -60,6 +60,8 @@ class LaunchedGang:
     ranks: tuple[Rank, ...] = ()
     connection: int = -1
     """Number of the supervisor connection on which the launch was sent; -1: not sent yet."""
+    may_have_started: bool = False
+    """Whether an earlier controller may have sent the launch."""
     launch_error: str = ""
     """The error that prevents its launch; "" for none."""
     running_ranks: dict[int, set[int]] = field(default_factory=dict)

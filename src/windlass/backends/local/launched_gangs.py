@@ -100,8 +100,8 @@ class LaunchedGangs:
             key = (state.id, status.generation)
             gang = remembered_gang(key, state.job, self._store.tasks(*key), records.get(_name(key)))
             gang.admission_status = status
-            is_repeated = status.phase is Phase.ADMITTED and status.target is None
-            gang.connection = -1 if is_repeated else _EARLIER_CONTROLLER
+            gang.may_have_started = status.phase is Phase.ADMITTED and status.target is None
+            gang.connection = -1 if gang.may_have_started else _EARLIER_CONTROLLER
             self._by_key[key] = gang
 
     # --- commit --------------------------------------------------------------------------------------

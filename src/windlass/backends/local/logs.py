@@ -52,7 +52,8 @@ class LogLine(NamedTuple):
 
 def generations(paths: StatePaths, job_id: str) -> list[int]:
     """Returns the generations of a job that have printed something."""
-    return _numbers(paths.job_logs(job_id))
+    found = _numbers(paths.job_logs(job_id))
+    return [number for number in found if any(paths.generation_logs(job_id, number).iterdir())]
 
 
 def log_files(

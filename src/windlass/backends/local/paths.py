@@ -31,6 +31,11 @@ class StatePaths:
         return self.root / "windlass.db"
 
     @property
+    def commit_count(self) -> Path:
+        """Number of commits to the database."""
+        return self.root / "commits"
+
+    @property
     def supervisor_socket(self) -> Path:
         """Socket on which a supervisor accepts the controller."""
         return self.root / "supervisor.sock"

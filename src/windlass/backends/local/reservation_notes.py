@@ -15,8 +15,7 @@ _KEY = "reservations"
 
 def read_reservations(records: StateReader) -> tuple[Reservation, ...]:
     """Returns every reservation that was made and not deleted, past ones included, in the order of creation."""
-    written = records.meta(_KEY)
-    return msgspec.json.decode(written, type=tuple[Reservation, ...]) if written else ()
+    return tuple(records.decoded(_KEY, list[Reservation]) or ())
 
 
 def reservation_note(reservations: Iterable[Reservation]) -> Notes:

@@ -7,18 +7,21 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
+from windlass.backends.local import commit_count
 from windlass.backends.local.folder_access import check_access
 from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.sealed_text import unseal
 from windlass.backends.port import BackendError, Transition
 from windlass.backends.status_fields import from_fields
 from windlass.core.model.job import Job
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Phase, Status
 
+_Fact = TypeVar("_Fact")
 _decode_job = msgspec.json.Decoder(Job).decode
 _decode_verdict = msgspec.json.Decoder(Verdict).decode
 
@@ -70,20 +73,32 @@ class StateReader:
 
     @classmethod
     def open(cls, paths: StatePaths) -> Self | None:
-        """Opens the database for reading only, beside a controller; None if there is no database yet.
+        """Opens the database for reading only, beside a controller; None if there is none, or not yet a table in it.
 
-        Raises BackendError if other users can reach the folder.
+        Raises BackendError if other users can reach the folder, CorruptError.
         """
         if not paths.database.exists():
             return None
         check_access(paths.root)
+        count = commit_count.read_count(paths)  # before the database, which a controller may be writing
         uri = paths.database.absolute().as_uri()
         try:
-            return cls(_readable(f"{uri}?mode=ro"), paths.database)
-        except sqlite3.OperationalError:  # a folder that is not writable has no writer
-            return cls(_readable(f"{uri}?immutable=1"), paths.database)
+            try:
+                connection = _readable(f"{uri}?mode=ro")
+            except sqlite3.OperationalError:  # a folder that is not writable has no writer
+                connection = _readable(f"{uri}?immutable=1")
+        except sqlite3.OperationalError as error:
+            raise BackendError(f"{paths.database}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise CorruptError(paths.database, str(error)) from error
+        if connection is None:
+            if count is not None:
+                raise missing_commits(paths, count.number)
+            return None
+        records = cls(connection, paths.database)
+        if count is not None and count.is_ahead_of(records.committed()):
+            raise missing_commits(paths, count.number - records.committed())
+        return records
 
     def close(self) -> None:
         """Closes the file."""
@@ -164,12 +179,42 @@ class StateReader:
         of_generation = "" if generation is None else "AND generation = ?"
         values = (job_id,) if generation is None else (job_id, generation)
         rows = self.rows(f"{_TASK} WHERE job_id = ? {of_generation} ORDER BY generation, rank", values)
-        return [replace(Task(*row), devices=tuple(json.loads(row[6]))) for row in rows]
+        try:
+            return [replace(Task(*row), devices=tuple(json.loads(row[6]))) for row in rows]
+        except (TypeError, ValueError) as error:
+            raise CorruptError(self._database, str(error)) from error
 
     def verdict(self, job_id: str) -> Verdict | None:
         """Returns the last recorded reason for waiting."""
         rows = self.rows("SELECT verdict FROM verdicts WHERE job_id = ?", (job_id,))
-        return _decode_verdict(rows[0][0]) if rows else None
+        try:
+            return _decode_verdict(rows[0][0]) if rows else None
+        except msgspec.MsgspecError as error:
+            raise CorruptError(self._database, str(error)) from error
+
+    def committed(self) -> int:
+        """Returns the number of commits so far, except those of versions that did not count them."""
+        return self.number(commit_count.KEY) or 0
+
+    def number(self, key: str) -> int | None:
+        """Returns a fact that is a number. Raises CorruptError."""
+        text = self.meta(key)
+        try:
+            return None if text is None else int(text)
+        except ValueError as error:
+            raise CorruptError(self._database, f"{key} is {text!r}") from error
+
+    def decoded(self, key: str, kind: type[_Fact]) -> _Fact | None:
+        """Returns a fact that is stored as JSON. Raises CorruptError."""
+        text = self.meta(key)
+        try:
+            return None if text is None else msgspec.json.decode(text, type=kind)
+        except msgspec.MsgspecError as error:
+            raise CorruptError(self._database, f"{key}: {error}") from error
+
+    def last_number(self) -> int:
+        """Returns the highest number of any job; 0 without jobs."""
+        return int(self.rows("SELECT coalesce(max(number), 0) FROM jobs")[0][0])
 
     def meta(self, key: str) -> str | None:
         """Returns a fact about the whole folder."""
@@ -181,7 +226,7 @@ class StateReader:
     def _states(self, query: str, values: Iterable[Any] = ()) -> list[JobState]:
         rows = self.rows(query, values)
         try:
-            return [JobState(row[0], row[1], _decode_job(row[2]), _read_status(row[3], row[4])) for row in rows]
+            return [_read_state(*row) for row in rows]
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise CorruptError(self._database, str(error)) from error
 
@@ -199,12 +244,28 @@ def _places(values: Collection[str]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _readable(uri: str) -> sqlite3.Connection:
+def _readable(uri: str) -> sqlite3.Connection | None:
+    """Opens a database; None if its first controller has not created the tables yet."""
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5)
+    if not connection.execute("PRAGMA user_version").fetchone()[0]:
+        connection.close()
+        return None
     connection.execute("SELECT value FROM meta LIMIT 1").fetchall()
     return connection
 
 
-def _read_status(text: str, placements: str | None) -> Status:
-    fields = msgspec.json.decode(text)
-    return from_fields(fields if placements is None else fields | msgspec.json.decode(placements))
+def missing_commits(paths: StatePaths, number: int) -> CorruptError:
+    """Returns the error for a database that lacks commits."""
+    return CorruptError(
+        paths.database, f"its last {number} commits are missing; to go on without them: rm '{paths.commit_count}'"
+    )
+
+
+def _read_state(job_id: str, number: int, spec: str, status: str, placements: str | None) -> JobState:
+    job = _decode_job(unseal(spec, f"{job_id} {number}"))
+    return JobState(job_id, number, job, _read_status(job_id, status, placements))
+
+
+def _read_status(job_id: str, text: str, placements: str | None) -> Status:
+    fields = msgspec.json.decode(unseal(text, job_id))
+    return from_fields(fields if placements is None else fields | msgspec.json.decode(unseal(placements, job_id)))

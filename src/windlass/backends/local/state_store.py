@@ -19,9 +19,12 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from windlass import wire
+from windlass.backends.local import commit_count
+from windlass.backends.local.integrity_check import check_integrity
 from windlass.backends.local.paths import StatePaths, create_file
 from windlass.backends.local.schema_migrations import migrate
-from windlass.backends.local.state_reader import STATE_QUERY, CorruptError, StateReader, Task
+from windlass.backends.local.sealed_text import seal
+from windlass.backends.local.state_reader import STATE_QUERY, CorruptError, StateReader, Task, missing_commits
 from windlass.backends.port import BackendError, Changes
 from windlass.backends.status_fields import PLACEMENTS, to_fields
 from windlass.core.model.reasons import Verdict
@@ -67,8 +70,10 @@ class Notes:
 class StateStore(StateReader):
     """The only writer of the database, created by `open_store`."""
 
-    def __init__(self, connection: sqlite3.Connection, database: Path) -> None:
-        super().__init__(connection, database)
+    def __init__(self, connection: sqlite3.Connection, paths: StatePaths) -> None:
+        super().__init__(connection, paths.database)
+        self._committed = self.committed()
+        self._count = commit_count.CommitCountFile(paths)
         self._written: dict[str, _Placements] = {}
         """The placements in the database, by job."""
         self._removed_environment = True
@@ -88,6 +93,11 @@ class StateStore(StateReader):
         """Writes notes outside a turn. Raises BackendError."""
         self.commit(Changes(), notes)
 
+    def close(self) -> None:
+        """Closes the files."""
+        super().close()
+        self._count.close()
+
     def commit(self, changes: Changes, notes: Notes) -> None:
         """Makes a turn durable, completely or not at all. Raises BackendError."""
         try:
@@ -96,8 +106,11 @@ class StateStore(StateReader):
                 for state in changes.states:
                     self._put(state, notes.origins.get(state.id))
                     self._put_placements(state)
+                notes.meta[commit_count.KEY] = str(self._committed + 1)
                 self._write(changes, notes)
                 self._connection.execute("COMMIT")
+                self._committed += 1
+                self._count.write(self._committed)
                 self._note_placements(changes.states)
                 self._erase_removed()
             except BaseException:
@@ -136,12 +149,12 @@ class StateStore(StateReader):
     def _put(self, state: JobState, origin: SubmissionOrigin | None) -> None:
         status, finished = state.status, state.status.finished_at
         kept_until = None if finished is None or state.job.ttl is None else finished + state.job.ttl
-        changing = (status.phase.value, finished, kept_until, _encode(to_fields(status, without=PLACEMENTS)).decode())
+        changing = (status.phase.value, finished, kept_until, _sealed(to_fields(status, without=PLACEMENTS), state.id))
         update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
         if not self._connection.execute(update, (*changing, state.id)).rowcount:
             job, number, created_at = state.job, state.number, status.created_at
             array_id = job.array.array_id if job.array else None
-            spec = _encode(job).decode()
+            spec = _sealed(job, f"{state.id} {number}")
             fixed = (state.id, number, job.name, array_id, job.user, job.queue, created_at, spec)
             self._insert(changing, fixed, origin or SubmissionOrigin())
         if finished is not None:
@@ -161,7 +174,7 @@ class StateStore(StateReader):
             return
         fields = {name: value for name, value in zip(PLACEMENTS, placements, strict=True) if value is not None}
         if fields:
-            row = (state.id, _encode(fields).decode())
+            row = (state.id, _sealed(fields, state.id))
             self._connection.execute("INSERT OR REPLACE INTO placements (job_id, fields) VALUES (?, ?)", row)
         else:
             self._connection.execute("DELETE FROM placements WHERE job_id = ?", (state.id,))
@@ -218,8 +231,15 @@ class StateStore(StateReader):
             self._connection.executemany(statement, rows)
 
 
+def _sealed(value: object, owner: str) -> str:
+    return seal(_encode(value).decode(), owner)
+
+
 def open_store(paths: StatePaths) -> StateStore:
     """Opens the database for writing, or creates it. The caller holds the lock. Raises BackendError, CorruptError."""
+    if not paths.database.exists():
+        paths.commit_count.unlink(missing_ok=True)
+    count = commit_count.read_count(paths)
     try:
         _close_to_others(paths.database)
         connection = sqlite3.connect(paths.database, isolation_level=None, timeout=_BUSY_TIMEOUT_MS / 1000)
@@ -230,10 +250,16 @@ def open_store(paths: StatePaths) -> StateStore:
             "secure_delete = ON",
         ):
             connection.execute(f"PRAGMA {setting}")
+        if count is not None and not connection.execute("PRAGMA user_version").fetchone()[0]:
+            raise missing_commits(paths, count.number)
         migrate(connection, paths.database)
+        check_integrity(connection, paths.database)
+        store = StateStore(connection, paths)
     except sqlite3.DatabaseError as error:
         raise _explained(paths.database, error) from error
-    return StateStore(connection, paths.database)
+    if count is not None and count.is_ahead_of(store.committed()):
+        raise missing_commits(paths, count.number - store.committed())
+    return store
 
 
 def _close_to_others(database: Path) -> None:

@@ -5,6 +5,7 @@ A process belongs to a gang because it is a rank of it, descends from one, or wa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -84,10 +85,21 @@ class SupervisedGangs:
 
     # --- start ---------------------------------------------------------------------------------------
 
-    def start(self, key: Key, logs: str, programs: Iterable[spawn.Program], owner: list[int] | None) -> None:
-        """Starts every rank. Does nothing for a gang that exists already."""
+    def start(
+        self, key: Key, logs: str, programs: Iterable[spawn.Program], owner: list[int] | None, *, repeated: bool = False
+    ) -> None:
+        """Starts every rank. Does nothing for a gang that exists already.
+
+        `repeated`: another controller may have requested this before. What an earlier supervisor has started, which
+        the folder `logs` shows, is gone and is not started again.
+        """
         if key in self.by_key:
             return
+        if repeated and os.path.isdir(logs):
+            self.stop(key, 0)
+            return
+        with contextlib.suppress(OSError):  # a full disk
+            os.makedirs(logs, mode=0o700, exist_ok=True)
         gang = self.by_key[key] = SupervisedGang(key, self._send, owner)
         unstarted: list[tuple[int, int]] = []
         for number, program in enumerate(programs):

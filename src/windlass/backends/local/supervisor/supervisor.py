@@ -6,7 +6,8 @@ Messages from the controller, by their "do":
           every report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
           becomes the controller if there is none; with both gone the gang ends), ranks: [{argv, env}], of an agent
-          also agent: {node, first, ranks}. Answered by "started" (pids: [[pid, ticks]]).
+          also agent: {node, first, ranks}, repeated (a controller that has died may have sent this before). Answered
+          by "started" (pids: [[pid, ticks]]), or by "gone" if an earlier supervisor has started it.
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are durable.
 - end     kill everything, and end.
@@ -87,7 +88,8 @@ class Supervisor:
                     self._hello(message)
                 case "spawn":
                     key = (message["job"], message["generation"])
-                    self._gangs.start(key, message["logs"], _programs(message), message["owner"])
+                    programs, repeated = _programs(message), message["repeated"]
+                    self._gangs.start(key, message["logs"], programs, message["owner"], repeated=repeated)
                 case "stop":
                     self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)
                 case "ack":
