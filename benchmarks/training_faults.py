@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/train"))
 
 from fault_injection.faulted_run import FaultOutcome, RunOutcome, run_with_faults, run_without_faults
-from fault_injection.faulty_storage import Bucket, Disk, damage_file, disk, store
+from fault_injection.faulty_storage import Bucket, Disk, damage_file, disk, saved_folder, store
 from fault_injection.schedule import Fault, Kind, assign_faults, draw_faults, required_steps
 
-from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
 from windlass.train.checkpoint.store.storage import open_storage
 from windlass.train.checkpoint.store.verification import read_manifest, verify_files
@@ -166,7 +165,7 @@ def table(met: list[FaultOutcome]) -> list[str]:
 def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     """Flip one bit of one file of DCP repeatedly, and count detections by Windlass and by DCP's load."""
     storage, chance = Disk(str(place), can_be_filled=False), random.Random(seed)  # noqa: S311 - no secret
-    folder = place / folder_of(step)
+    folder = place / saved_folder(place, step)
     manifest = read_manifest(open_storage(str(place)), folder.name)
     assert manifest is not None
     logging.disable()  # torch logs each error

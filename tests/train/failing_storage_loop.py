@@ -40,7 +40,19 @@ def _steps(place: str, steps: int, how: dict[str, Any]) -> Any:
                 os.kill(os.getpid(), signal.SIGTERM)
             if run.world.is_first:
                 _break(Path(place), run.steps_done in how["broken"])
+                if run.steps_done == how.get("intruded"):
+                    _take_away_the_lease(place)
             yield run.steps_done
+
+
+def _take_away_the_lease(place: str) -> None:
+    """Take the next lease, as another run does that believes this one dead."""
+    from windlass.train.checkpoint.store.layout import lease_file  # noqa: PLC0415
+    from windlass.train.checkpoint.store.lease import Holder, LeaseRecord, ProcessIdentity  # noqa: PLC0415
+    from windlass.train.checkpoint.store.storage import open_storage  # noqa: PLC0415
+
+    other = Holder("other-1", 1, ProcessIdentity("node-9", "another boot", 7, 100), 0)
+    assert open_storage(place).create(lease_file(2), LeaseRecord(other, "nonce").to_json())
 
 
 def _break(place: Path, is_broken: bool) -> None:

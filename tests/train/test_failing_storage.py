@@ -36,6 +36,15 @@ def test_storage_that_keeps_failing_ends_the_run_and_the_last_good_checkpoint_st
     assert saved(tmp_path / "away") == [2]
 
 
+def test_a_run_whose_lease_was_taken_ends_at_its_next_save(tmp_path: Path):
+    place = tmp_path / "run"
+    first, other = ranks(2, trained, str(place), 200, {"broken": [], "intruded": 4})
+    assert first["code"] == other["code"] == wire.RankExitCode.FATAL
+    assert first["steps"] < 12
+    assert "the lease of this run was taken by job other-1, generation 1, process 7 on node-9" in first["err"]
+    assert all(step <= 4 for step in saved(place)), "what the other run has taken is left alone"
+
+
 def test_a_failed_final_save_does_not_look_like_a_clean_exit(tmp_path: Path):
     place = tmp_path / "run"
     first, other = ranks(2, trained, str(place), 200, {"broken": [*range(3, 200)], "asked": 5})

@@ -12,6 +12,7 @@ from typing import Self
 from windlass.train.checkpoint.rank_group import new_rank_group, run_on_first
 from windlass.train.checkpoint.replicas.memory_replicas import MemoryReplicas, open_replicas, parse_steps
 from windlass.train.checkpoint.save_interval import parse_interval
+from windlass.train.checkpoint.shared_lease import SharedLease, take_lease
 from windlass.train.checkpoint.store.inventory import newest_complete
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import open_storage
@@ -39,6 +40,7 @@ class RunCheckpoints:
         self.create_groups()
         self._saves: RunSaves | None = None
         """Set after `resume`, except during in-place recovery."""
+        self._lease: SharedLease | None = None
         self._rollbacks = RollbackHistory()
         run.add_reinit_hook(self)
         run.add_step_listener(self._on_step, self._is_save_due, self._save_duration, self._wait_until_staged)
@@ -47,10 +49,12 @@ class RunCheckpoints:
         """Resume from the newest complete checkpoint; start from the beginning if there is none.
 
         A collective. Raises CheckpointError on all ranks alike; for a checkpoint of another model before anything is
-        read. A rank that joins running ranks receives their state instead, when the loop begins.
+        read, and where another run uses the location. A rank that joins running ranks receives their state instead,
+        when the loop begins.
         """
         if not self._run.is_joining:
             self._run.print(self._description)
+            self._take_lease()
             replicas = self._open_replicas()
             restored = restore_newest(self._run, self._state, self._storage, self._ranks, replicas)
             self._run.bad_steps.loss_window = LossWindow(restored.facts.get(LOSSES, ()))
@@ -71,6 +75,8 @@ class RunCheckpoints:
         finally:
             if self._saves is not None:
                 self._saves.close()
+            if self._lease is not None:
+                self._lease.release()
 
     def save(self, *, blocking: bool = False) -> None:
         """Save now. A collective. Unless `blocking`, the save continues in the background of the next steps.
@@ -91,7 +97,20 @@ class RunCheckpoints:
             return open_replicas(self._storage.location, str(self._run.mesh.degrees), self._run.print)
 
     def _start_saves(self, replicas: MemoryReplicas | None, restored: RestoredState) -> None:
-        self._saves = RunSaves(self._run, self._state, self._storage, self._ranks, self._options, replicas, restored)
+        assert self._lease is not None  # noqa: S101 - taken before anything was restored
+        parts = self._run, self._state, self._storage, self._ranks, self._options
+        self._saves = RunSaves(*parts, replicas, restored, self._lease)
+
+    def _take_lease(self) -> None:
+        """Take the lease of the location, or the next one after in-place recovery. A collective."""
+        before = self._lease
+        if before is not None:
+            before.abandon()
+        job = before.job if before is not None else ""
+        self._lease = take_lease(self._storage, self._ranks, report=self._warn, job=job)
+
+    def _warn(self, text: str) -> None:
+        self._run.print(f"windlass: {text}", stream="stderr")
 
     # --- in-place recovery (recovery.in_place.ReinitHook) ----------------------------------------------
 
@@ -109,6 +128,7 @@ class RunCheckpoints:
     def restore(self) -> None:
         """Continue to save after the newest checkpoint of the storage. A collective."""
         self._rollbacks = RollbackHistory()  # equal on all ranks; a new rank has counted none
+        self._take_lease()
         replicas = self._open_replicas()
         newest = run_on_first(self._ranks, lambda: newest_complete(self._storage, self._run.steps_done))
         self._start_saves(replicas, RestoredState(*newest))

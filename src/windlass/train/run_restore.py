@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from windlass.train.checkpoint.checkpoint_search import VerifiedCheckpoint, find_newest_good
+from windlass.train.checkpoint.checkpoint_search import VerifiedCheckpoint, read_newest_good
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_first
 from windlass.train.checkpoint.replicas.memory_replicas import MemoryReplicas
 from windlass.train.checkpoint.state_loader import load_state, restore_generators
@@ -40,12 +40,12 @@ def restore_newest(
         restored = _restore_from_replicas(run, state, storage, ranks, replicas)
         if restored is not None:
             return restored
-    found = find_newest_good(storage, ranks, report=run.print)
-    if found is not None:
-        load_checkpoint(run, state, ranks, found)
-        mesh = found.manifest.mesh
-        other_mesh = "" if mesh == str(run.mesh.degrees) else f", saved on {mesh}"
-        run.print(f"resumed after step {found.manifest.step}{other_mesh}")
+    with read_newest_good(storage, ranks, report=run.print) as found:
+        if found is not None:
+            load_checkpoint(run, state, ranks, found)
+            mesh = found.manifest.mesh
+            other_mesh = "" if mesh == str(run.mesh.degrees) else f", saved on {mesh}"
+            run.print(f"resumed after step {found.manifest.step}{other_mesh}")
     if replicas is not None:
         replicas.keep_only(None)
     return RestoredState(None, {}) if found is None else RestoredState(found.manifest.step, found.manifest.facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.train.checkpoint.checkpoint_search import find_newest_good
+from windlass.train.checkpoint.checkpoint_search import read_newest_good
 from windlass.train.checkpoint.rank_group import RankGroup
 from windlass.train.checkpoint.store.storage import StorageBackend
 from windlass.train.checkpointed_run import CheckpointedRun
@@ -54,14 +54,14 @@ def roll_back(
     retrying, data = saves.retrying, state.data
     retrying.wait()
     step, used, newest = run.steps_done, data.samples, retrying.newest_good
-    found = find_newest_good(storage, ranks, report=run.print, before=history.before(newest))
-    if found is None:
-        raise TrainError(f"{why}; there is no checkpoint to roll back to")
-    target = found.manifest.step
-    history = history.after(newest, target)
-    if history.count > MAX_ROLLBACKS:
-        raise TrainError(f"{why}; {MAX_ROLLBACKS} rollbacks in a row, each to an older checkpoint, did not help")
-    load_checkpoint(run, state, ranks, found)
+    with read_newest_good(storage, ranks, report=run.print, before=history.before(newest)) as found:
+        if found is None:
+            raise TrainError(f"{why}; there is no checkpoint to roll back to")
+        target = found.manifest.step
+        history = history.after(newest, target)
+        if history.count > MAX_ROLLBACKS:
+            raise TrainError(f"{why}; {MAX_ROLLBACKS} rollbacks in a row, each to an older checkpoint, did not help")
+        load_checkpoint(run, state, ranks, found)
     skipped, data.samples = (used - data.samples) // data.global_batch, used
     run.bad_steps.skipped, run.bad_steps.loss_window = 0, LossWindow(found.manifest.facts.get(LOSSES, ()))
     retrying.rewind_to(target)

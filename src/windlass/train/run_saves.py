@@ -17,6 +17,7 @@ from windlass.train.checkpoint.run_history import continue_history
 from windlass.train.checkpoint.save_interval import SaveInterval
 from windlass.train.checkpoint.save_retry import RetryingSaver
 from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.shared_lease import SharedLease
 from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import StorageBackend
@@ -46,9 +47,12 @@ class RunSaves:
         options: SaveOptions,
         replicas: MemoryReplicas | None,
         restored: RestoredState,
+        lease: SharedLease,
     ) -> None:
         self._run, self._state, self._options, self._replicas = run, state, options, replicas
-        saver = CheckpointSaver(storage, ranks, after=restored.newest, keep=options.keep, rank_name=rank_name(run))
+        saver = CheckpointSaver(
+            storage, ranks, after=restored.newest, keep=options.keep, rank_name=rank_name(run), lease=lease
+        )
         history = continue_history(restored.facts, int(os.environ.get(wire.GENERATION, "1")))
         interval = AdaptiveInterval(options.every, history, run.print)
         self.retrying = RetryingSaver(saver, interval, ranks, self.warn, begun=restored.newest)

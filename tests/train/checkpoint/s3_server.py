@@ -7,6 +7,7 @@ Prints its port, and ends with its standard input. POST /-/faults with JSON sets
 - drop: the same for uploads of whole files
 - hide: text; listings omit objects with it in their name, as stale listings do
 - deny: methods that are answered with 403
+- conditions: "ignored" or "refused", as by stores that lack conditional writes
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ class Faulty:
 
     def __init__(self) -> None:
         self.moto = DomainDispatcherApplication(create_backend_app)
+        self.conditional = threading.Lock()
         self.set({})
 
     def set(self, faults: dict[str, Any]) -> None:
         self.errors, self.slow, self.cut = faults.get("errors", 0.0), faults.get("slow", 0.0), faults.get("cut", 0)
         self.drop = faults.get("drop", 0)
         self.hide, self.deny = faults.get("hide", ""), faults.get("deny", [])
+        self.conditions = faults.get("conditions", "")
         self.chance = random.Random(faults.get("seed", 0))  # noqa: S311 - a dice
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
@@ -61,7 +64,19 @@ class Faulty:
             environ["wsgi.input"].read(1000)
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionResetError
+        if environ["REQUEST_METHOD"] == "PUT" and "HTTP_IF_NONE_MATCH" in environ:
+            return self._put_if_absent(environ, start)
         return self._answer(environ, start)
+
+    def _put_if_absent(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        if self.conditions == "refused":
+            return refused(environ, start, "501 Not Implemented", "NotImplemented", "A header is not implemented.")
+        if self.conditions == "ignored":
+            del environ["HTTP_IF_NONE_MATCH"]
+        with self.conditional:  # moto compares and stores in two steps
+            parts, status, headers = run_wsgi_app(self.moto, environ, buffered=True)
+        start(status, headers.to_wsgi_list())
+        return parts
 
     def _is_cut_off(self, environ: Environ) -> bool:
         if self.cut and "partNumber=" in environ["QUERY_STRING"]:

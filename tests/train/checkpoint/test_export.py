@@ -7,9 +7,12 @@ import torch
 from torch import nn
 
 from windlass.cli.entry import main
+from windlass.train.checkpoint import export
 from windlass.train.checkpoint.rank_group import new_rank_group
 from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.store.inventory import candidate_keys
 from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import open_storage
 
 
@@ -72,8 +75,24 @@ def test_an_impossible_export_is_refused_with_the_valid_choices(run, tmp_path, m
     assert not list(tmp_path.glob("out*"))
 
 
+def test_a_run_does_not_remove_a_checkpoint_that_is_exported(run, tmp_path, monkeypatch):
+    really, storage = export.read_state, open_storage(str(run))
+
+    def read_state(*what):
+        with CheckpointSaver(storage, new_rank_group(), after=500, keep=Retention(1)) as saver:
+            saver.save({"model": {"w": torch.zeros(3)}}, 600, blocking=True)
+        return really(*what)
+
+    monkeypatch.setattr(export, "read_state", read_state)
+    assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt")]) == 0
+    assert len(torch.load(tmp_path / "out.pt", weights_only=True)) > 3
+    with CheckpointSaver(storage, new_rank_group(), after=600, keep=Retention(1)) as saver:
+        saver.save({"model": {"w": torch.zeros(3)}}, 700, blocking=True)
+    assert [key.step for key in candidate_keys(storage)] == [700]
+
+
 def test_a_damaged_checkpoint_is_not_exported(run, tmp_path, capsys):
-    file = run / folder_of(500) / "__0_0.distcp"
+    file = run / folder_of(500, 1) / "__0_0.distcp"
     file.write_bytes(file.read_bytes()[:-1] + b"!")
     assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt")]) == 2
     assert "__0_0.distcp was changed after it was written" in capsys.readouterr().err

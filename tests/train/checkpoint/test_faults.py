@@ -14,8 +14,9 @@ import ranks
 import torch
 import training
 
+from windlass.train.checkpoint.store import lease
 from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints
-from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
+from windlass.train.checkpoint.store.layout import CONTROL, MANIFEST, folder_of
 from windlass.train.checkpoint.store.storage import open_storage
 
 
@@ -57,8 +58,8 @@ def test_files_of_an_interrupted_save_are_removed_at_the_next_start(tmp_path):
     (place / "step-00000009.tmp").mkdir()
     (place / "step-00000009.tmp/__0_0.distcp").write_bytes(b"half")
     ranks.run(tmp_path / "b", 2, training.train, str(place), 4)
-    assert names_in(place) == ["LATEST", folder_of(3), folder_of(4)]
-    assert (place / "LATEST").read_text() == "step-00000004\n"
+    assert names_in(place) == [CONTROL, "LATEST", folder_of(3, 1), folder_of(4, 2)]
+    assert (place / "LATEST").read_text() == "step-00000004.lease2\n"
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +71,18 @@ def saved(tmp_path_factory):
 
 
 def test_a_flipped_bit_in_any_file_is_detected_and_the_older_checkpoint_is_used(tmp_path, saved):
-    chance, names = random.Random(3), names_in(saved / folder_of(3))  # noqa: S311 - a dice
+    chance, names = random.Random(3), names_in(saved / folder_of(3, 1))  # noqa: S311 - a dice
     assert names == [".metadata", "__0_0.distcp", "__1_0.distcp", MANIFEST, "rng-0.json", "rng-1.json"]
     for name in names:
         place = tmp_path / name
         subprocess.run(["cp", "-r", saved, place], check=True)
-        _flip(place / folder_of(3) / name, chance)
-        _flip(place / folder_of(2) / name, chance)
+        _flip(place / folder_of(3, 1) / name, chance)
+        _flip(place / folder_of(2, 1) / name, chance)
         (step, reports), (also, _) = ranks.run(tmp_path / f"{name}-ranks", 2, training.resume_only, str(place))
         assert step == also == 1
         assert [line.split(": ")[:2] for line in reports] == [
-            [str(place), f"skipping {folder_of(3)}"],
-            [str(place), f"skipping {folder_of(2)}"],
+            [str(place), f"skipping {folder_of(3, 1)}"],
+            [str(place), f"skipping {folder_of(2, 1)}"],
         ]
         assert all(line.split(": ")[2].startswith(name) for line in reports)
 
@@ -100,10 +101,10 @@ def _flip(file, chance):
 def test_training_resumes_before_a_damaged_checkpoint_and_replaces_it(tmp_path, saved):
     place = tmp_path / "run"
     subprocess.run(["cp", "-r", saved, place], check=True)
-    (place / folder_of(3) / "__1_0.distcp").unlink()
+    (place / folder_of(3, 1) / "__1_0.distcp").unlink()
     ((begun, reports), _) = ranks.run(tmp_path / "ranks", 2, training.train, str(place), 4, 5)
     assert begun == 2
-    assert reports == [f"{place}: skipping step-00000003: __1_0.distcp is missing"]
+    assert reports == [f"{place}: skipping step-00000003.lease1: __1_0.distcp is missing"]
     assert [(each.step, each.state) for each in list_checkpoints(open_storage(str(place)))] == [
         (step, CheckpointStatus.COMPLETE) for step in (4, 3, 2, 1)
     ]
@@ -113,12 +114,12 @@ def test_damage_of_all_checkpoints_is_an_error_on_every_rank(tmp_path, saved):
     place = tmp_path / "run"
     subprocess.run(["cp", "-r", saved, place], check=True)
     for step in (1, 2, 3):
-        (place / folder_of(step) / "__0_0.distcp").write_bytes(b"")
+        (place / folder_of(step, 1) / "__0_0.distcp").write_bytes(b"")
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(place), 4))
     for output, code in ended:
         assert code == 1
         assert f"{place}: there is no complete checkpoint" in output
-        assert "step-00000001: __0_0.distcp has 0 bytes, and" in output
+        assert "step-00000001.lease1: __0_0.distcp has 0 bytes, and" in output
 
 
 def test_a_run_without_a_loaded_checkpoint_does_not_overwrite_another_run(tmp_path, saved):
@@ -182,7 +183,8 @@ def test_a_location_that_is_a_file_is_refused_before_training(tmp_path):
     assert all("Not a directory\npart of its path is a file: use another location" in output for output, _ in ended)
 
 
-def test_a_folder_that_is_not_shared_is_reported(tmp_path):
+def test_a_folder_that_is_not_shared_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "DURATION_S", 0.1)  # files of other nodes are waited for that long
     ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _train_at_own, str(tmp_path)))
     assert all("are not visible to rank 0: " in output for output, _ in ended)
     assert all("all nodes must share the folder; or use an object store" in output for output, _ in ended)

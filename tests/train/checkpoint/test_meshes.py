@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_model_is_refused_on_all_ranks_with_the_names(tm
         loaded
         == again
         == (
-            f"{place}/step-00000007 belongs to another model\n"
+            f"{place}/step-00000007.lease1 belongs to another model\n"
             "2 the model has and the checkpoint lacks: model.only.0, model.only.1\n"
             "3 the checkpoint has and the model lacks: model.norm, opt.lr, opt.step\n"
             "1 have another shape (saved → wanted): model.a [6, 4] → [6, 5]"

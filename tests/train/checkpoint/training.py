@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from pathlib import Path
+
 import torch
 
 from windlass.train.checkpoint.checkpoint_search import find_newest_good
 from windlass.train.checkpoint.rank_group import new_rank_group
 from windlass.train.checkpoint.saver import CheckpointSaver
+from windlass.train.checkpoint.shared_lease import SharedLease
 from windlass.train.checkpoint.state_loader import load_state
+from windlass.train.checkpoint.store import lease
+from windlass.train.checkpoint.store.errors import LeaseLostError
+from windlass.train.checkpoint.store.lease import Holder, ProcessIdentity
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import open_storage
+from windlass.train.checkpoint.store.writer_lease import take_writer_lease
 
 WIDTH = 20_000
 
@@ -42,6 +51,51 @@ def resumed(rank, place, everybody, reports):
     assert all(torch.equal(state["model"][name], tensor) for name, tensor in wanted["model"].items())
     assert state["step"] == step
     return step
+
+
+def hold_lease(rank, place, pause):
+    """Save step 1, wait for the file `pause`, then save step 2; return the verified steps."""
+    everybody = new_rank_group()
+    with CheckpointSaver(open_storage(place), everybody, after=None) as saver:
+        saver.save(state_at(rank, 1), 1, blocking=True)
+        Path(f"{pause}.ready").touch()
+        while not Path(pause).exists():
+            time.sleep(0.01)
+        saver.save(state_at(rank, 2), 2, blocking=True)
+    return resumed(rank, place, everybody, [])
+
+
+def saver_of_generation(storage, generation, after, keep=3):
+    """Return a saver of one start of a job, on a machine of its own as far as leases tell."""
+    process = ProcessIdentity(f"node-{generation}", f"boot {generation}", 7, 100)
+    held = take_writer_lease(storage, Holder("digits-1", generation, process, 0), print)
+    ranks = new_rank_group()
+    shared = SharedLease(ranks, "digits-1", held)
+    return CheckpointSaver(storage, ranks, after=after, keep=Retention(keep), lease=shared)
+
+
+def commit_late(storage, monkeypatch):
+    """Save steps 10 and 20 as generation 1, which stalls before it commits the second; generation 2 runs meanwhile.
+
+    Return the savers of both. Generation 2 resumes from step 10, and saves steps 15 and 20.
+    """
+    old = saver_of_generation(storage, 1, None, keep=1)
+    old.save(state_at(0, 10), 10, blocking=True)
+    really, savers = type(storage).commit, [old]
+
+    def commit(self, *what):
+        monkeypatch.setattr(type(storage), "commit", really)
+        new = saver_of_generation(storage, 2, resumed(0, str(storage.location), new_rank_group(), []))
+        savers.append(new)
+        for step in (15, 20):
+            new.save(state_at(0, step), step, blocking=True)
+        monkeypatch.setattr(lease, "DURATION_S", 0.0)  # for which a commit to a folder waits for missing files
+        really(self, *what)
+
+    monkeypatch.setattr(type(storage), "commit", commit)
+    with contextlib.suppress(LeaseLostError):
+        old.save(state_at(0, 20), 20, blocking=True)
+    return savers
 
 
 def resume_only(rank, place):

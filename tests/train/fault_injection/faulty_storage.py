@@ -15,8 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.train.checkpoint.store.inventory import CheckpointEntry, CheckpointStatus, list_checkpoints
-from windlass.train.checkpoint.store.layout import MANIFEST, folder_of, incomplete_in, step_of
+from windlass.train.checkpoint.store.inventory import (
+    CheckpointEntry,
+    CheckpointStatus,
+    candidate_keys,
+    list_checkpoints,
+)
+from windlass.train.checkpoint.store.layout import MANIFEST, folder_of, incomplete_in, key_of
 from windlass.train.checkpoint.store.storage import StorageBackend, open_storage
 from windlass.train.checkpoint.store.verification import verify_files
 
@@ -71,13 +76,13 @@ class Disk:
         return bool(incomplete_in(entry.name for entry in Path(self.text).glob("*")))
 
     def files(self, step: int) -> list[str]:
-        return sorted(path.name for path in Path(self.text, folder_of(step)).iterdir())
+        return sorted(path.name for path in Path(self.text, saved_folder(self.text, step)).iterdir())
 
     def read(self, step: int, name: str) -> bytes:
-        return Path(self.text, folder_of(step), name).read_bytes()
+        return Path(self.text, saved_folder(self.text, step), name).read_bytes()
 
     def replace(self, step: int, name: str, data: bytes) -> None:
-        with Path(self.text, folder_of(step), name).open("r+b") as file:
+        with Path(self.text, saved_folder(self.text, step), name).open("r+b") as file:
             file.write(data)
             file.truncate()
 
@@ -109,19 +114,19 @@ class Bucket:
 
     def writing(self) -> bool:
         found = self._place.names()
-        return any(self._place.read(f"{name}/{MANIFEST}") is None for name in found if step_of(name) is not None)
+        return any(self._place.read(f"{name}/{MANIFEST}") is None for name in found if key_of(name) is not None)
 
     def files(self, step: int) -> list[str]:
-        return sorted(self._place.sizes(folder_of(step)))
+        return sorted(self._place.sizes(saved_folder(self.text, step)))
 
     def read(self, step: int, name: str) -> bytes:
-        data = self._place.read(f"{folder_of(step)}/{name}")
+        data = self._place.read(f"{saved_folder(self.text, step)}/{name}")
         if data is None:
             raise FileNotFoundError(name)
         return data
 
     def replace(self, step: int, name: str, data: bytes) -> None:
-        self._place.write(f"{folder_of(step)}/{name}", data)
+        self._place.write(f"{saved_folder(self.text, step)}/{name}", data)
 
     def damaged(self) -> list[int]:
         return _damaged(self._place)
@@ -167,6 +172,12 @@ def store() -> Iterator[int]:
             server.stdin.close()
             os.environ.clear()
             os.environ.update(before)
+
+
+def saved_folder(place: str | Path, step: int) -> str:
+    """Return the folder of the newest checkpoint of a step; if there is none, a name that does not exist."""
+    keys = candidate_keys(open_storage(str(place)))
+    return next((key.folder for key in keys if key.step == step), folder_of(step))
 
 
 def damage_file(storage: FaultyStorage, step: int, *, torn: bool, rng: random.Random, names: Sequence[str] = ()) -> str:

@@ -17,7 +17,7 @@ from windlass.backends.local.paths import prepare_folder
 from windlass.backends.local.state_store import Notes, open_store
 from windlass.backends.port import Changes
 from windlass.cli.terminal.formatting import format_time
-from windlass.train.checkpoint.store.layout import LATEST, folder_of
+from windlass.train.checkpoint.store.layout import CONTROL, LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
 from windlass.train.checkpoint.store.storage import open_storage
 
@@ -233,7 +233,7 @@ def test_verifying_an_empty_folder_fails(windlass, tmp_path):
 def test_pruning_keeps_the_newest(windlass, run):
     ran = windlass("checkpoint", "prune", str(run), "--keep", "1")
     assert (ran.code, ran.out) == (0, "removed step 100\nremoved step 200\n")
-    assert sorted(entry.name for entry in run.iterdir()) == [LATEST, folder_of(300), "step-00000400.tmp"]
+    assert sorted(entry.name for entry in run.iterdir()) == [CONTROL, LATEST, folder_of(300), "step-00000400.tmp"]
 
 
 def test_pruning_keeps_one_checkpoint_per_interval(windlass, run):

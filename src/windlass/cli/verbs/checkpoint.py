@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,11 +21,14 @@ from windlass.train.checkpoint.store.folder_storage import FolderStorage
 from windlass.train.checkpoint.store.inventory import (
     CheckpointEntry,
     CheckpointStatus,
+    inspect_checkpoint,
     list_checkpoints,
-    prunable_steps,
+    prunable_checkpoints,
 )
-from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
+from windlass.train.checkpoint.store.layout import MANIFEST, CheckpointKey, key_of
+from windlass.train.checkpoint.store.lease import LeaseVerdict
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
+from windlass.train.checkpoint.store.reader_lease import CheckpointRemover, hold_for_reading
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import StorageBackend, open_storage
 from windlass.train.checkpoint.store.verification import FileProblem, verify_files
@@ -45,6 +49,7 @@ PlaceArgument = Annotated[
 ]
 StepArgument = Annotated[int | None, typer.Argument(metavar="[STEP]", help="The checkpoint of one step.")]
 
+_READER_POLL_S = 1.0
 _FIND_PLACE = "windlass logs {} --grep 'checkpoints in'"
 _STYLES = {"complete": "green", "good": "green", "unfinished": "yellow", "damaged": "red"}
 _SEEN = Listing(
@@ -108,7 +113,9 @@ def verify(
     rows: list[Row] = []
     with ProgressBar("verifying", no_color=no_color) as bar:
         for number, each in enumerate(seen):
-            rows += _verify_one(storage, each, _byte_counter(bar, total, number, len(seen)))
+            with hold_for_reading(storage, each.folder, _warn) as is_there:
+                if is_there and _is_there(storage, each):
+                    rows += _verify_one(storage, each, _byte_counter(bar, total, number, len(seen)))
     show(_CHECKED, rows, output, paint=uses_color(no_color=no_color))
     return ExitCode.FAILED if any(row["verdict"] == "damaged" for row in rows) or not rows else ExitCode.OK
 
@@ -125,16 +132,21 @@ def prune(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Remove old checkpoints, oldest first. Unfinished ones stay: their save may still be running."""
+    """Remove old checkpoints, oldest first. Unfinished ones stay: their save may still be running.
+
+    A checkpoint that another process reads stays. Where it is not known whether the process still lives, this waits for
+    at most a minute.
+    """
     storage = resolve_place(place, state)
-    steps = prunable_steps(storage, Retention(keep, every))
+    keys = prunable_checkpoints(storage, Retention(keep, every))
+    remover = CheckpointRemover(storage)
     with ProgressBar("removing", no_color=no_color) as bar:
-        for number, step in enumerate(steps):
-            if not dry_run:
-                storage.remove(folder_of(step))
-            bar(number / len(steps), number + 1, len(steps))
-            print(f"{'would remove' if dry_run else 'removed'} step {step}")
-    if not steps:
+        for number, key in enumerate(keys):
+            is_removed = dry_run or _remove(remover, key)
+            bar(number / len(keys), number + 1, len(keys))
+            if is_removed:
+                print(f"{'would remove' if dry_run else 'removed'} step {key.step}")
+    if not keys:
         print("there is nothing to remove")
     return ExitCode.OK
 
@@ -161,12 +173,15 @@ def export(
     seen, manifest = _newest(storage, step)
     facts, left_out = exporting.select_tensors(manifest, only, to.suffix)
     with ProgressBar("exporting", no_color=no_color) as bar:
-        if damaged := _damage(storage, seen, _byte_counter(bar, manifest.size, 0, 3)):
-            raise UsageError(
-                f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
-            )
-        bar(1 / 3, 1, 3)
-        found = exporting.read_state(storage, manifest, facts)
+        with hold_for_reading(storage, seen.folder, _warn) as is_there:
+            if not is_there or not _is_there(storage, seen):
+                raise UsageError(f"{place}: {seen.folder} was removed meanwhile\nexport another step, or try again")
+            if damaged := _damage(storage, seen, _byte_counter(bar, manifest.size, 0, 3)):
+                raise UsageError(
+                    f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
+                )
+            bar(1 / 3, 1, 3)
+            found = exporting.read_state(storage, seen.folder, facts)
         bar(2 / 3, 2, 3)
         made = exporting.write_export(found, manifest, to, only, left_out)
     others = f", {pluralize(made.others, 'other value')}" if made.others else ""
@@ -177,6 +192,25 @@ def export(
     )
     print(f"{to}: step {manifest.step}, {pluralize(made.tensors, 'tensor')}{others}, {_bytes(made.size)}{lacks}")
     return ExitCode.OK
+
+
+def _remove(remover: CheckpointRemover, key: CheckpointKey) -> bool:
+    """Removes a checkpoint unless a process reads it; returns whether it is removed."""
+    while (verdict := remover.remove(key.folder)) is LeaseVerdict.UNDECIDED:
+        time.sleep(_READER_POLL_S)
+    if verdict is LeaseVerdict.HELD:
+        print(f"step {key.step} stays: it is read by {remover.reader}", file=sys.stderr)
+    return verdict is LeaseVerdict.FREE
+
+
+def _is_there(place: StorageBackend, seen: CheckpointEntry) -> bool:
+    """Tells whether a checkpoint has not been removed since it was listed."""
+    key = key_of(seen.folder)
+    return key is not None and inspect_checkpoint(place, key).state is not CheckpointStatus.UNFINISHED
+
+
+def _warn(text: str) -> None:
+    print(f"windlass: {text}", file=sys.stderr)
 
 
 def _select(place: StorageBackend, step: int | None) -> list[CheckpointEntry]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
 from windlass.train.checkpoint.store.errors import CheckpointManifestError, DamagedError
-from windlass.train.checkpoint.store.inventory import candidate_steps, step_mismatch
-from windlass.train.checkpoint.store.layout import MANIFEST, files_of_rank, folder_of
+from windlass.train.checkpoint.store.inventory import candidate_keys, step_mismatch
+from windlass.train.checkpoint.store.layout import MANIFEST, CheckpointKey, files_of_rank
 from windlass.train.checkpoint.store.manifest import Manifest, from_json
+from windlass.train.checkpoint.store.reader_lease import hold_for_reading
 from windlass.train.checkpoint.store.storage import StorageBackend
 from windlass.train.checkpoint.store.verification import FileProblem, manifest_problem, verify_files
 
@@ -32,16 +35,28 @@ def find_newest_good(
     """Return the newest complete checkpoint of a step up to `before`; None where no checkpoint was ever made.
 
     A collective. Each rank reads its share of the files; rank 0 reports why one was passed over. Raises DamagedError if
-    there are checkpoints but none is complete, StorageError if the storage cannot be read.
+    there are checkpoints but none is complete, StorageError if the storage cannot be read. Nothing keeps the checkpoint
+    from being removed afterwards, unless this run holds the lease of the storage: see `read_newest_good`.
     """
-    steps = run_on_first(ranks, lambda: [s for s in candidate_steps(storage) if before is None or s <= before])
+    with read_newest_good(storage, ranks, report=report, before=before) as found:
+        return found
+
+
+@contextmanager
+def read_newest_good(
+    storage: StorageBackend, ranks: RankGroup, *, report: Report = print, before: int | None = None
+) -> Iterator[VerifiedCheckpoint | None]:
+    """Find the newest complete checkpoint as `find_newest_good`; no run removes it before the context ends."""
+    keys = run_on_first(ranks, lambda: [key for key in candidate_keys(storage) if before is None or key.step <= before])
     skipped = []
-    for step in steps:
-        result = _verify_step(storage, ranks, step)
-        if isinstance(result, VerifiedCheckpoint):
-            return result
+    for key in keys:
+        with _leased(storage, ranks, key, report) as data:
+            result = _verify(storage, ranks, key, data)
+            if isinstance(result, VerifiedCheckpoint):
+                yield result
+                return
         if result:
-            skipped.append(f"{folder_of(step)}: {_format_problems(result)}")
+            skipped.append(f"{key.folder}: {_format_problems(result)}")
             if ranks.is_first:
                 report(f"{storage.location}: skipping {skipped[-1]}")
     if skipped:
@@ -51,27 +66,39 @@ def find_newest_good(
             + "\nto start from the beginning, "
             "name another location, or remove the content of this one"
         )
-    return None
+    yield None
 
 
-def _verify_step(storage: StorageBackend, ranks: RankGroup, step: int) -> VerifiedCheckpoint | list[FileProblem]:
+@contextmanager
+def _leased(storage: StorageBackend, ranks: RankGroup, key: CheckpointKey, report: Report) -> Iterator[bytes | None]:
+    """Hold the lease of a reader on rank 0. Yields the manifest on all ranks; None if the checkpoint is removed."""
+    with contextlib.ExitStack() as stack:
+
+        def read() -> bytes | None:
+            is_there = stack.enter_context(hold_for_reading(storage, key.folder, report))
+            return storage.read(f"{key.folder}/{MANIFEST}") if is_there else None
+
+        yield run_on_first(ranks, read)
+
+
+def _verify(
+    storage: StorageBackend, ranks: RankGroup, key: CheckpointKey, data: bytes | None
+) -> VerifiedCheckpoint | list[FileProblem]:
     """Return the checkpoint, or its problems; none for a folder that never became a checkpoint."""
-    folder = folder_of(step)
-    data = run_on_first(ranks, lambda: storage.read(f"{folder}/{MANIFEST}"))
     if data is None:
         return []
     try:
         manifest = from_json(data)  # every rank has the same data, and so raises the same error
     except CheckpointManifestError as error:
         return [manifest_problem(error)]
-    if elsewhere := step_mismatch(manifest, step):
+    if elsewhere := step_mismatch(manifest, key.step):
         return list(elsewhere)
     sizes = {name: fact.size for name, fact in manifest.files.items()}
     shares = run_on_all(
-        ranks, lambda: verify_files(storage, folder, manifest, files_of_rank(sizes, ranks.rank, ranks.size))
+        ranks, lambda: verify_files(storage, key.folder, manifest, files_of_rank(sizes, ranks.rank, ranks.size))
     )
     problems = [each for share in shares for each in share]
-    return problems or VerifiedCheckpoint(storage, folder, manifest)
+    return problems or VerifiedCheckpoint(storage, key.folder, manifest)
 
 
 def _format_problems(problems: list[FileProblem]) -> str:

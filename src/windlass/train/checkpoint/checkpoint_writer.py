@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
+from windlass.train.checkpoint.shared_lease import SharedLease
 from windlass.train.checkpoint.staging import StateDict
 from windlass.train.checkpoint.state_loader import rng_file_name
 from windlass.train.checkpoint.state_writer import tensor_facts, write_file, write_state
 from windlass.train.checkpoint.store.errors import CheckpointError
-from windlass.train.checkpoint.store.inventory import candidate_steps
-from windlass.train.checkpoint.store.layout import LATEST, folder_of
+from windlass.train.checkpoint.store.inventory import candidate_keys
+from windlass.train.checkpoint.store.layout import LATEST, CheckpointKey, folder_of
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
-from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
+from windlass.train.checkpoint.store.reader_lease import CheckpointRemover
+from windlass.train.checkpoint.store.retention import Retention, keys_to_prune
 from windlass.train.checkpoint.store.storage import StorageBackend
 
 
@@ -51,18 +53,25 @@ class SaveRequest:
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of one storage. `rank_name`: the rank's coordinates, for its generators."""
+    """Writes the checkpoints of one storage. `rank_name`: the rank's coordinates, for its generators.
 
-    def __init__(self, storage: StorageBackend, ranks: RankGroup, keep: Retention, rank_name: str) -> None:
-        self._storage, self._ranks, self._keep, self._rank_name = storage, ranks, keep, rank_name
+    Under the lease: it is checked before files are written, before the commit, and before anything is removed.
+    """
+
+    def __init__(
+        self, storage: StorageBackend, ranks: RankGroup, lease: SharedLease, keep: Retention, rank_name: str
+    ) -> None:
+        self._storage, self._ranks, self._lease = storage, ranks, lease
+        self._keep, self._rank_name = keep, rank_name
+        self._remover = CheckpointRemover(storage)
 
     def write(self, request: SaveRequest, after: int | None) -> SaveCost:
         """Write and commit a checkpoint, and remove older ones. `after`: the last saved step; None: there is none."""
-        folder = folder_of(request.step)
+        folder = folder_of(request.step, self._lease.token)
         try:
             manifest = self._write_and_upload(request, folder, after)
             sizes = {name: fact.size for name, fact in manifest.files.items()}
-            run_on_first(self._ranks, lambda: self._storage.commit(folder, to_json(manifest), sizes))
+            run_on_first(self._ranks, lambda: self._commit(folder, to_json(manifest), sizes))
         except BaseException:
             if self._ranks.is_first:
                 with contextlib.suppress(CheckpointError):
@@ -70,7 +79,7 @@ class CheckpointWriter:
             raise
         cleanup_error = ""
         try:
-            run_on_first(self._ranks, lambda: self._clean_up(folder))
+            run_on_first(self._ranks, lambda: self._clean_up(folder, after))
         except Exception as error:  # noqa: BLE001 - the checkpoint is committed, whatever happens to older ones
             cleanup_error = str(error)
         return SaveCost(0.0, time.monotonic() - request.begun, manifest.size, cleanup_error)
@@ -79,7 +88,7 @@ class CheckpointWriter:
         """Write and upload the files of all ranks; return the manifest, which is not committed yet."""
         storage, ranks = self._storage, self._ranks
         lowest_rank_names = {name for part in run_on_all(ranks, lambda: _copied_names(request)) for name in part}
-        run_on_first(ranks, lambda: _remove_newer(storage, folder, after))
+        run_on_first(ranks, lambda: self._prepare(folder, after))
         staging = run_on_all(ranks, lambda: storage.staging_directory(folder, ranks.rank))[ranks.rank]
         try:
             files, metadata = write_state(ranks, request.state.result(), staging, lowest_rank_names)
@@ -106,22 +115,41 @@ class CheckpointWriter:
         self._storage.upload(folder, staging, {name: fact.size for name, fact in files.items()})
         return files
 
-    def _clean_up(self, folder: str) -> None:
-        """Update `LATEST` and remove checkpoints beyond the retention; the new checkpoint is good already."""
+    def _prepare(self, folder: str, after: int | None) -> None:
+        """Remove what failed saves have left under this lease, so that no name is written twice."""
+        self._lease.check()
+        for key in candidate_keys(self._storage):
+            if key.token == self._lease.token and _is_after(key, after):
+                self._storage.remove(key.folder)
+        self._storage.discard(folder)
+
+    def _commit(self, folder: str, manifest: bytes, sizes: Mapping[str, int]) -> None:
+        self._lease.check()
+        try:
+            self._storage.commit(folder, manifest, sizes)
+        except CheckpointError:
+            self._lease.check()  # the next holder has removed the unfinished files
+            raise
+
+    def _clean_up(self, folder: str, after: int | None) -> None:
+        """Update `LATEST`, and remove obsolete checkpoints and those beyond the retention; the new one is good already.
+
+        Obsolete: of earlier leases, and newer than the step that this run has continued from. A checkpoint that a
+        process reads stays until a later save.
+        """
+        self._lease.check()
         self._storage.write(LATEST, f"{folder}\n".encode())
-        for step in steps_to_prune(candidate_steps(self._storage), self._keep):
-            self._storage.remove(folder_of(step))
+        found = [key for key in candidate_keys(self._storage) if key.token <= self._lease.token]
+        obsolete = [key for key in found if key.token < self._lease.token and _is_after(key, after)]
+        for key in [*obsolete, *keys_to_prune(set(found) - set(obsolete), self._keep)]:
+            self._remover.remove(key.folder)
+
+
+def _is_after(key: CheckpointKey, after: int | None) -> bool:
+    return key.step > (-1 if after is None else after)
 
 
 def _copied_names(request: SaveRequest) -> tuple[str, ...]:
     """Return the names that differ by rank; raise the error of the copy."""
     request.state.result()
     return request.lowest_rank_names
-
-
-def _remove_newer(storage: StorageBackend, folder: str, after: int | None) -> None:
-    """Remove checkpoints newer than the loaded step, because training continues from that step."""
-    for step in candidate_steps(storage):
-        if step > (-1 if after is None else after):
-            storage.remove(folder_of(step))
-    storage.discard(folder)

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint import state_dict_loader
 
 from windlass.train.checkpoint.state_loader import storage_reader
 from windlass.train.checkpoint.store.errors import CheckpointError
-from windlass.train.checkpoint.store.layout import INCOMPLETE_SUFFIX, folder_of
+from windlass.train.checkpoint.store.layout import INCOMPLETE_SUFFIX
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest, TensorFact
 from windlass.train.checkpoint.store.storage import StorageBackend
 from windlass.train.checkpoint.store.storage_errors import translate_errors
@@ -49,13 +49,12 @@ def select_tensors(manifest: Manifest, only: str, ending: str) -> tuple[dict[str
     return fits, len(found) - len(fits)
 
 
-def read_state(storage: StorageBackend, manifest: Manifest, facts: Mapping[str, TensorFact]) -> StateDict:
+def read_state(storage: StorageBackend, folder: str, facts: Mapping[str, TensorFact]) -> StateDict:
     """Read whole tensors and other values into the memory of this process. Raises StorageError.
 
     Other values are unpickled: read only trusted checkpoints.
     """
     state: StateDict = {name: _empty(fact) for name, fact in facts.items()}
-    folder = folder_of(manifest.step)
     with translate_errors(storage.location, f"reading {folder}"):
         state_dict_loader.load(state, storage_reader=storage_reader(storage, folder), no_dist=True)
     return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from windlass.train.checkpoint.checkpoint_writer import SaveCost
-from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError
+from windlass.train.checkpoint.store.errors import CheckpointError, LeaseLostError, RankGoneError
 
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 10.0, 300.0
 
@@ -24,7 +24,7 @@ class SaveReport:
 
     def print_failure(self, error: CheckpointError, step: int, failures: int, newest_good: int) -> None:
         """Prints that a background save has failed. `failures`: in a row, before this one."""
-        if not self.is_done and not isinstance(error, RankGoneError):
+        if not self.is_done and not isinstance(error, RankGoneError | LeaseLostError):
             retry = f"the next try is in {retry_pause(failures + 1):.0f} s, or when it is due"
             self._write(f"{_failure_text(step, error)}\ntraining continues: {describe_newest(newest_good)}; {retry}")
         self.is_done = True

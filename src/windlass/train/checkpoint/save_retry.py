@@ -15,7 +15,13 @@ from windlass.train.checkpoint.rank_group import RankGroup, run_on_first
 from windlass.train.checkpoint.save_interval import elapsed_intervals, is_due
 from windlass.train.checkpoint.save_report import SaveReport, describe_newest, retry_pause
 from windlass.train.checkpoint.saver import CheckpointSaver
-from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError, StorageUnusableError, is_retryable
+from windlass.train.checkpoint.store.errors import (
+    CheckpointError,
+    LeaseLostError,
+    RankGoneError,
+    StorageUnusableError,
+    is_retryable,
+)
 
 Begin = Callable[[bool], None]
 """Starts a save; with True it waits until the save is complete."""
@@ -149,7 +155,7 @@ class RetryingSaver:
             self._report.print_success(step, self._failures, self.saver.ended or self.saver.cost)
 
     def _count_failure(self, error: CheckpointError) -> None:
-        if isinstance(error, RankGoneError):
+        if isinstance(error, RankGoneError | LeaseLostError):
             raise error
         self._failures += 1
 

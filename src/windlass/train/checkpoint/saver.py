@@ -19,14 +19,16 @@ from typing import Any, Self
 from windlass.train.checkpoint import rng_state
 from windlass.train.checkpoint.checkpoint_writer import CheckpointWriter, SaveCost, SaveRequest
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_first
+from windlass.train.checkpoint.shared_lease import SharedLease, take_lease
 from windlass.train.checkpoint.staging import StagingBuffer, StateDict, device_initializer, flatten
 from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, StorageUnusableError
-from windlass.train.checkpoint.store.inventory import candidate_steps, incomplete_folders
-from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.inventory import candidate_keys, incomplete_folders
+from windlass.train.checkpoint.store.layout import CONTROL
+from windlass.train.checkpoint.store.reader_lease import remove_stale_marks
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import StorageBackend
 
-_PROBE_NAME = ".windlass"
+_PROBE_NAME = f"{CONTROL}/probe"
 _ABANDON_TIMEOUT_S = 0.3
 """Seconds for a writing thread to notice that it is abandoned; otherwise it runs until its next collective fails."""
 
@@ -45,17 +47,21 @@ class CheckpointSaver:
         after: int | None,
         keep: Retention | None = None,
         rank_name: str = "",
+        lease: SharedLease | None = None,
     ) -> None:
         """`after`: the loaded step, None if nothing was loaded.
 
-        `rank_name`: the rank's coordinates, for its generators.
+        `rank_name`: the rank's coordinates, for its generators. `lease`: of this storage, taken before the step was
+        loaded; without it one is taken here, and ends with `close`.
 
-        Incomplete saves are removed. Raises CheckpointError on all ranks where the storage cannot be written, or has
-        checkpoints and none was loaded.
+        Incomplete saves are removed. Raises CheckpointError on all ranks where the storage cannot be written, is in use
+        by another run, or has checkpoints and none was loaded.
         """
+        self._lease = lease or take_lease(storage, ranks)
+        self._owns_lease = lease is None
         self._storage = storage
         self._ranks = ranks
-        self._writer = CheckpointWriter(storage, ranks, keep or Retention(), rank_name or str(ranks.rank))
+        self._writer = CheckpointWriter(storage, ranks, self._lease, keep or Retention(), rank_name or str(ranks.rank))
         self._last = after
         self._stage = StagingBuffer()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint", initializer=device_initializer())
@@ -64,7 +70,11 @@ class CheckpointSaver:
         self._stall = 0.0
         self.cost: SaveCost | None = None
         """Cost of the last good save."""
-        run_on_first(ranks, lambda: _prepare_storage(storage, after))
+        try:
+            run_on_first(ranks, lambda: _prepare_storage(storage, after))
+        except CheckpointError:
+            self.close()
+            raise
 
     def save(
         self,
@@ -129,8 +139,9 @@ class CheckpointSaver:
         return self._in_flight[1].exception() or self._in_flight[1].result()
 
     def rewind_to(self, step: int) -> None:
-        """Continue from an older checkpoint: newer ones are removed by the next save."""
+        """Continue from an older checkpoint: newer ones are removed by the next save. A collective."""
         self.wait()
+        self._lease.advance()
         self._last = step
 
     def abandon(self) -> None:
@@ -139,6 +150,8 @@ class CheckpointSaver:
             wait([self._in_flight[1]], timeout=_ABANDON_TIMEOUT_S)
         self._pool.shutdown(wait=False)
         self._stage.abandon()
+        if self._owns_lease:
+            self._lease.abandon()
 
     def close(self) -> None:
         """Wait for the save in flight, and free host memory. Raises as `wait`."""
@@ -147,6 +160,8 @@ class CheckpointSaver:
         finally:
             self._pool.shutdown()
             self._stage.close()
+            if self._owns_lease:
+                self._lease.release()
 
     def __enter__(self) -> Self:
         return self
@@ -187,10 +202,11 @@ def _prepare_storage(storage: StorageBackend, after: int | None) -> None:
     """Check that the storage can be written and cleaned and belongs to this run; remove incomplete saves."""
     storage.write(_PROBE_NAME, b"")
     storage.remove(_PROBE_NAME)
+    remove_stale_marks(storage)
     dead = incomplete_folders(storage)
-    if after is None and (others := [step for step in candidate_steps(storage) if folder_of(step) not in dead]):
+    if after is None and (others := [key for key in candidate_keys(storage) if key.folder not in dead]):
         raise StorageUnusableError(
-            f"{storage.location} has checkpoints up to step {others[0]:,}, and none of them was loaded\n"
+            f"{storage.location} has checkpoints up to step {others[0].step:,}, and none of them was loaded\n"
             "resume from the newest one, or use another location for this run"
         )
     for folder in dead:

@@ -3,6 +3,8 @@
 - CheckpointError: the text says what to do. On many ranks it is raised on all of them, with the same text.
     - StorageError: the storage cannot be reached, read or written at the moment
         - StorageUnusableError: it stays unusable until a person changes something
+            - LeaseHeldError: another run writes checkpoints there
+            - LeaseLostError: another run has taken the lease of this one
     - CheckpointManifestError: a manifest that contradicts itself, or is of another format
     - DamagedError: there are checkpoints, and none of them is complete
     - ModelMismatchError: a checkpoint of another model
@@ -23,6 +25,14 @@ class StorageError(CheckpointError):
 
 class StorageUnusableError(StorageError):
     """The storage stays unusable on every retry: no such bucket, no permission, another run's."""
+
+
+class LeaseHeldError(StorageUnusableError):
+    """Another run holds the lease of the storage: two runs would remove each other's checkpoints."""
+
+
+class LeaseLostError(StorageUnusableError):
+    """Another run, or a later start of this one, has taken the lease: this run must write no more."""
 
 
 class CheckpointManifestError(CheckpointError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import time
@@ -11,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from windlass.train.checkpoint.store import lease
 from windlass.train.checkpoint.store.backoff import backoff_pauses
 from windlass.train.checkpoint.store.errors import StorageUnusableError
 from windlass.train.checkpoint.store.layout import INCOMPLETE_SUFFIX, MANIFEST
 from windlass.train.checkpoint.store.storage_errors import translate_errors
+
+_VISIBILITY_POLL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,18 @@ class FolderStorage:
             _write_synced(beside, data)
             beside.replace(target)
             _sync(target.parent)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create a small file by O_EXCL. It is not synced: a lease need not outlive the machine of its holder."""
+        target = self.path / name
+        with self._errors(f"writing {name}"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with target.open("xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                return False
+        return True
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder."""
@@ -105,11 +121,14 @@ class FolderStorage:
 
     def _refuse_unshared_folder(self, folder: str, files: Mapping[str, int]) -> None:
         """Raise StorageUnusableError where files of other ranks are missing: each node has a folder of its own."""
-        for seconds in backoff_pauses(tries=5):
+        deadline = time.monotonic() + lease.DURATION_S  # a network filesystem may cache a folder for that long
+        for seconds in itertools.chain(backoff_pauses(tries=5), itertools.repeat(_VISIBILITY_POLL_S)):
             here = self.sizes(folder)
             if not (elsewhere := sorted(name for name in files if here.get(name) != files[name])):
                 return
-            time.sleep(seconds)  # a file server may show another node's files with a delay
+            if time.monotonic() + seconds > deadline:
+                break
+            time.sleep(seconds)
         raise StorageUnusableError(
             f"{self.path}: {len(elsewhere)} of {len(files)} files, written by other ranks, are not visible to rank 0: "
             f"{', '.join(elsewhere[:3])}\nall nodes must share the folder; or use an object store (s3://bucket/run)"

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from windlass.train.checkpoint.store.errors import CheckpointManifestError
-from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, folder_of, incomplete_in, step_of, steps_in
+from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, CheckpointKey, incomplete_in, key_of, keys_in
 from windlass.train.checkpoint.store.manifest import Manifest
-from windlass.train.checkpoint.store.retention import Retention, steps_to_prune
+from windlass.train.checkpoint.store.retention import Retention, keys_to_prune
 from windlass.train.checkpoint.store.storage import StorageBackend
 from windlass.train.checkpoint.store.verification import FileProblem, manifest_problem, read_manifest
 
@@ -35,17 +35,17 @@ class CheckpointEntry:
     problems: tuple[FileProblem, ...] = ()
 
 
-def candidate_steps(storage: StorageBackend) -> list[int]:
-    """Return steps that may have a checkpoint, newest first, including one that only `LATEST` names."""
-    return steps_in({*storage.names(), (storage.read(LATEST) or b"").decode(errors="replace").strip()})
+def candidate_keys(storage: StorageBackend) -> list[CheckpointKey]:
+    """Return the keys of possible checkpoints, newest first, including one that only `LATEST` names."""
+    return keys_in({*storage.names(), (storage.read(LATEST) or b"").decode(errors="replace").strip()})
 
 
 def newest_complete(storage: StorageBackend, most: float = math.inf) -> tuple[int | None, Mapping[str, Any]]:
-    """Return the newest step, at most `most`, with a readable manifest, and the facts in it."""
-    for step in candidate_steps(storage):
-        manifest = inspect_step(storage, step).manifest if step <= most else None
+    """Return the step of the newest checkpoint with a readable manifest, at most `most`, and the facts in it."""
+    for key in candidate_keys(storage):
+        manifest = inspect_checkpoint(storage, key).manifest if key.step <= most else None
         if manifest is not None:
-            return step, manifest.facts
+            return key.step, manifest.facts
     return None, {}
 
 
@@ -53,13 +53,13 @@ def list_checkpoints(storage: StorageBackend) -> list[CheckpointEntry]:
     """List all folders of checkpoints, newest first; incomplete ones come last."""
     names = storage.names()
     unfinished = [CheckpointEntry(name, CheckpointStatus.UNFINISHED, None) for name in incomplete_in(names)]
-    seen = [inspect_step(storage, step) for step in candidate_steps(storage)]
+    seen = [inspect_checkpoint(storage, key) for key in candidate_keys(storage)]
     return [*(each for each in seen if each.folder in names or each.manifest), *unfinished]
 
 
-def inspect_step(storage: StorageBackend, step: int) -> CheckpointEntry:
-    """Inspect the checkpoint of one step: its manifest, and whether its files exist with their sizes."""
-    folder = folder_of(step)
+def inspect_checkpoint(storage: StorageBackend, key: CheckpointKey) -> CheckpointEntry:
+    """Inspect one checkpoint: its manifest, and whether its files exist with their sizes."""
+    folder, step = key.folder, key.step
     try:
         manifest = read_manifest(storage, folder)
     except CheckpointManifestError as error:
@@ -80,7 +80,7 @@ def step_mismatch(manifest: Manifest, step: int) -> tuple[FileProblem, ...]:
 def incomplete_folders(storage: StorageBackend) -> list[str]:
     """Return the folders of interrupted saves: no checkpoints, and not continued."""
     names = storage.names()
-    empty = [name for name in names if step_of(name) is not None and storage.read(f"{name}/{MANIFEST}") is None]
+    empty = [name for name in names if key_of(name) is not None and storage.read(f"{name}/{MANIFEST}") is None]
     return [*incomplete_in(names), *empty]
 
 
@@ -93,14 +93,14 @@ def _size_problems(sizes: dict[str, int], manifest: Manifest) -> list[FileProble
     ]
 
 
-def prunable_steps(storage: StorageBackend, retention: Retention) -> list[int]:
-    """Return the steps that pruning removes, oldest first.
+def prunable_checkpoints(storage: StorageBackend, retention: Retention) -> list[CheckpointKey]:
+    """Return the checkpoints that pruning removes, oldest first.
 
     A damaged checkpoint does not count as kept: it is removed when a newer one is complete.
     """
-    seen = list_checkpoints(storage)
-    complete = [each.step for each in seen if each.step is not None and each.state is CheckpointStatus.COMPLETE]
+    seen = [(key, each.state) for each in list_checkpoints(storage) if (key := key_of(each.folder)) is not None]
+    complete = [key for key, state in seen if state is CheckpointStatus.COMPLETE]
     if not complete:
         return []
-    damaged = [each.step for each in seen if each.step is not None and each.state is CheckpointStatus.DAMAGED]
-    return sorted([*steps_to_prune(complete, retention), *(step for step in damaged if step < max(complete))])
+    damaged = [key for key, state in seen if state is CheckpointStatus.DAMAGED]
+    return sorted([*keys_to_prune(complete, retention), *(key for key in damaged if key < max(complete))])

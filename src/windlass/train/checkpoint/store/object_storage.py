@@ -6,6 +6,7 @@ its manifest can be read, and `LATEST` names one that a listing does not show ye
 
 from __future__ import annotations
 
+import errno
 import shutil
 import zlib
 from collections.abc import Callable, Mapping
@@ -56,6 +57,21 @@ class ObjectStorage:
     def write(self, name: str, data: bytes) -> None:
         """Write a small file atomically."""
         self._call(f"writing {name}", lambda: self.filesystem.pipe_file(self._key(name), data))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create a small object by a conditional PUT (If-None-Match: *), or by a plain one where there is none."""
+        put = partial(self.filesystem.pipe_file, self._key(name), data, mode="create")
+        try:
+            self._call(f"writing {name}", put)
+        except StorageError as error:
+            if getattr(error.__cause__, "errno", None) == errno.ENOSYS:
+                self.write(name, data)
+                return True
+            found = self.read(name)  # an answer that was lost on the way makes a retry fail
+            if found is None:
+                raise
+            return found == data
+        return True
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder."""

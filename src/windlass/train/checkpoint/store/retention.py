@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from windlass.train.checkpoint.store.errors import OptionError
+from windlass.train.checkpoint.store.layout import CheckpointKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,17 @@ class Retention:
             raise OptionError(f"keep one of every {self.every} steps: the number of steps must be positive, as 1000")
 
 
-def steps_to_keep(steps: Collection[int], retention: Retention) -> set[int]:
-    """Return the steps that stay. The newest is always among them."""
-    ordered = sorted(steps)
-    return {*ordered[-retention.keep :], *_milestones(ordered, retention.every)}
+def keys_to_keep(keys: Collection[CheckpointKey], retention: Retention) -> set[CheckpointKey]:
+    """Return the checkpoints that stay. The newest is always among them; of one step, the newest alone."""
+    newest_of_step = {key.step: key for key in sorted(keys)}
+    ordered = sorted(newest_of_step.values())
+    milestones = {newest_of_step[step] for step in _milestones(sorted(newest_of_step), retention.every)}
+    return {*ordered[-retention.keep :], *milestones}
 
 
-def steps_to_prune(steps: Collection[int], retention: Retention) -> list[int]:
-    """Return the steps to remove, oldest first."""
-    return sorted(set(steps) - steps_to_keep(steps, retention))
+def keys_to_prune(keys: Collection[CheckpointKey], retention: Retention) -> list[CheckpointKey]:
+    """Return the checkpoints to remove, oldest first."""
+    return sorted(set(keys) - keys_to_keep(keys, retention))
 
 
 def _milestones(ordered: list[int], every: int | None) -> set[int]:

@@ -43,6 +43,12 @@ class StorageBackend(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Write a small file atomically, replacing any earlier one."""
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a small file unless there is one of that name; return whether `data` is its content now.
+
+        An object store without conditional writes replaces an earlier file.
+        """
+
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with its content; meanwhile a part never looks like a complete checkpoint."""
 
