@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,13 @@ from controlplane.tidy import clear
 from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, namespaced, script_of
 
 import strays
+from windlass import wire
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.served_kinds import served_kinds
-from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
@@ -34,6 +37,7 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics
+from windlass.server.operator.serving_certificate import make_certificate, server_context
 
 PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
 
@@ -50,6 +54,8 @@ class OperatorPlace:
     port: int
     agents: int
     """Port for agents."""
+    authority: ssl.SSLContext
+    """Context that accepts the certificate of that port."""
     troubles: list[str] = field(default_factory=list)
 
     async def submit(self, name: str, behaviour: Behaviour = Behaviour.RUN, gpus: int = 1, replicas: int = 1) -> None:
@@ -96,7 +102,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
     access = constant_access(plane.url, tls=plane.admin.ssl())
     async with (
         plane.api() as api,
-        FakeKubelets(plane.admin, script_of=script_of) as kubelets,
+        FakeKubelets(plane.admin, script_of=script_of, network=127) as kubelets,
         Connection(access, counters=metrics.tally) as connection,
         JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
@@ -104,7 +110,9 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
         calls = listen("127.0.0.1", 0)
         agents = calls.getsockname()[1]
-        settings = BackendSettings(Settings(agent_endpoint=f"127.0.0.1:{agents}"), image_pull_timeout=0)
+        certificate, key = make_certificate([wire.CONTROLLER_NAME], datetime.now(UTC))
+        kinds = Settings(agent_endpoint=f"127.0.0.1:{agents}", agent_authority=certificate.decode())
+        settings = BackendSettings(kinds, AgentSettings(key), image_pull_timeout=0)
         world = KubernetesBackend(connection, _now, settings, troubles.append)
         endpoints = Endpoints(metrics, history, EndpointSettings(open_queries=True))
         listener = listen("127.0.0.1", 0)
@@ -120,8 +128,11 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
                 observers = endpoints.lead(controller, world, recovery.states)
                 endpoints.unready = ""
                 tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
-                tasks.append(asyncio.create_task(agent_server.serve(calls, world.agents)))
-                yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, troubles)
+                tasks.append(
+                    asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
+                )
+                authority = ssl.create_default_context(cadata=certificate.decode())
+                yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
             finally:
                 await endpoints.follow()
                 for task in reversed(tasks):

@@ -126,7 +126,9 @@ JOBS = (
 """Further permissions to run jobs."""
 
 QUERIES = (
-    Permission("identify users who ask with a token", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    Permission(
+        "identify agents, and users who ask with a token", "authentication.k8s.io", ("tokenreviews",), ("create",)
+    ),
     Permission(
         "check what a user, or another operator, may do", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)
     ),
@@ -147,7 +149,7 @@ def lease_permissions(lease: str) -> tuple[Permission, ...]:
     return (
         Permission("be elected", group, ("leases",), ("create",)),  # a rule with names does not cover creation
         Permission("stay elected", group, ("leases",), ("get", "update", "patch"), (lease,)),
-        Permission("read the key of the port for queries", CORE, ("secrets",), ("get",), (query_api.CERTIFICATE,)),
+        Permission("read the key of its TLS ports", CORE, ("secrets",), ("get",), (query_api.CERTIFICATE,)),
     )
 
 

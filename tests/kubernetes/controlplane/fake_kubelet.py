@@ -63,7 +63,10 @@ class FakeNode:
 
 
 class FakeKubelets:
-    """The nodes that were added, and the pods bound to them. `start`: seconds from the binding to Running."""
+    """The nodes that were added, and the pods bound to them. `start`: seconds from the binding to Running.
+
+    `network`: the first number of the pods' addresses; 127 for addresses from which a test can connect.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class FakeKubelets:
         heartbeat: float = 10.0,
         lease: int = 40,
         script_of: Callable[[Pod], Script] = annotated,
+        network: int = 10,
     ) -> None:
         self.api = Api(access, connections=AT_ONCE + 2)
         self.start = start
@@ -88,7 +92,7 @@ class FakeKubelets:
         """Pods that exceeded the free devices of their node: errors of the scheduler that bound them."""
         self.started = 0
         """Number of pods that became Running."""
-        self._addresses = (f"10.{a}.{b}.{c}" for a in range(128, 255) for b in range(256) for c in range(1, 255))
+        self._addresses = (f"{network}.{a}.{b}.{c}" for a in range(128, 255) for b in range(256) for c in range(1, 255))
         self._room = asyncio.Semaphore(AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
 

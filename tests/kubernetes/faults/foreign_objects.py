@@ -38,7 +38,7 @@ LABELS = (
 )
 ANNOTATIONS = (
     *(SIZE, "windlass.dev/state", "windlass.dev/cancel", "windlass.dev/cordoned", "windlass.dev/pending"),
-    *("scheduling.k8s.io/group-name", "windlass.dev/agent-token", "batch.kubernetes.io/job-completion-index"),
+    *("scheduling.k8s.io/group-name", "windlass.dev/agent", "batch.kubernetes.io/job-completion-index"),
 )
 STATES: tuple[Any, ...] = (
     *(None, "", "garbage", 7, [], {}, {"state": "{"}, {"revision": 2**62}, {"number": -1, "revision": 1}),

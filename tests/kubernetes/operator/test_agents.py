@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from controlplane.cluster import add_default_account
 from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace
 
 import strays
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
-from windlass.jobs.kubernetes.labels import TOKEN
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
+from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE
+from windlass.wire import CONTROLLER_NAME
 
 pytestmark = pytest.mark.apiserver
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 KILLED = {"type": "failed", "agent_id": "", "code": -9, "reason": "rank 1 (pid 7) killed by SIGKILL"}
 FAILED = {"type": "failed", "agent_id": "", "code": 1, "reason": "rank 0 (pid 8) exited with 1"}
+HELLO = {"type": "hello", "id": "x", "address": "6.6.6.6", "port": 666, "ranks": 2}
+HELLO |= {"generation": 0, "seen": 0, "last": None}
 JOB = Job(
     "digits",
     (Role(replicas=2, resources={"gpu": 1}, command=("python", "train.py"), image="example.com/job:1"),),
@@ -59,11 +64,27 @@ class Agent:
         self.say(type="stopped", agent_id="", generation=generation, code=0)
 
 
-async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any) -> Agent:
-    reader, writer = await asyncio.open_connection("127.0.0.1", place.agents)
-    agent = Agent(reader, writer)
-    token = (await place.api.get(f"{PODS}/{pod}"))["metadata"]["annotations"][TOKEN]
-    hello = {"name": f"{NAMESPACE}/{pod}", "token": token, "id": f"agent of {pod}", "address": "10.0.0.1"}
+async def token_of(place: OperatorPlace, pod: dict[str, Any], audience: str = AUDIENCE) -> str:
+    """A token of the pod's service account, as the kubelet requests it for the pod's volume."""
+    about = pod["metadata"]
+    path = f"/api/v1/namespaces/{about['namespace']}/serviceaccounts/default/token"
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": about["name"], "uid": about["uid"]}
+    spec = {"audiences": [audience], "boundObjectRef": bound}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return str((await place.api.post(path, request))["status"]["token"])
+
+
+async def connect(place: OperatorPlace, source: str) -> Agent:
+    """A connection from this address."""
+    options: Any = {"ssl": place.authority, "server_hostname": CONTROLLER_NAME, "local_addr": (source, 0)}
+    return Agent(*await asyncio.open_connection("127.0.0.1", place.agents, **options))
+
+
+async def call(place: OperatorPlace, name: str, generation: int = 0, **more: Any) -> Agent:
+    """The agent of a pod. `more`: fields of its hello."""
+    pod = await place.api.get(f"{PODS}/{name}")
+    agent = await connect(place, pod["status"]["podIP"])
+    hello = {"name": f"{NAMESPACE}/{name}", "token": await token_of(place, pod), "id": f"agent of {name}"}
     hello |= {"port": 29_500, "ranks": 2, "generation": generation, "seen": generation, "last": None}
     agent.say(type="hello", **{**hello, **more})
     return agent
@@ -118,10 +139,11 @@ def test_members_learn_of_each_other_and_a_foreign_call_gets_no_answer(tell):
         stranger = await call(place, "digits-worker-0", token="guessed")  # noqa: S106 - a wrong token
         assert await stranger.is_hung_up_on()
         first = await call(place, "digits-worker-0", port=4711)
-        second = await call(place, "digits-worker-1", address="10.0.0.2")
+        second = await call(place, "digits-worker-1", address="6.6.6.6")
         memberships = [(await agent.hears("start"))["membership"] for agent in (first, second)]
         assert [(each["me"], each["generation"], each["port"]) for each in memberships] == [(0, 1, 4711), (1, 1, 4711)]
-        assert [member["address"] for member in memberships[0]["members"]] == ["10.0.0.1", "10.0.0.2"]
+        addresses = [(await place.api.get(f"{PODS}/digits-worker-{at}"))["status"]["podIP"] for at in (0, 1)]
+        assert [member["address"] for member in memberships[0]["members"]] == addresses
         assert [member["ranks"] for member in memberships[0]["members"]] == [2, 2]
 
     tell(story)
@@ -217,5 +239,80 @@ def test_running_agents_are_taken_over_by_the_new_leader(tell):
         for agent in agents:
             await agent.stops(5)
         assert [(await agent.hears("start"))["membership"]["generation"] for agent in agents] == [6, 6]
+
+    tell(story)
+
+
+async def copy_into(place: OperatorPlace, namespace: str, name: str) -> dict[str, Any]:
+    """A running pod of another namespace with the name, the labels and the owner of a gang's pod."""
+    await place.api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await add_default_account(place.api, namespace)
+    original = (await place.api.get(f"{PODS}/{name}"))["metadata"]
+    about = {each: original[each] for each in ("name", "labels", "ownerReferences")}
+    spec = {"containers": [{"name": "main", "image": "example.com/x:1", "command": ["python"]}], "nodeName": "n2"}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    await place.api.post(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec})
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while True:
+            pod: dict[str, Any] = await place.api.get(f"{pods}/{name}")
+            seen = place.world.pods.get(namespace, name)
+            if pod["status"].get("podIP") and seen is not None and seen.status.pod_ip:
+                return pod
+            await asyncio.sleep(0.02)
+
+
+def test_a_pod_of_another_namespace_takes_no_part_in_a_gang(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.api.post(namespaced(JOBS), training_job(JOB, "digits", NAMESPACE))
+        await place.phase("digits", "Running")
+        copy = await copy_into(place, "intruders", "digits-worker-0")
+        victim = await place.api.get(f"{PODS}/digits-worker-0")
+        own, there = victim["status"]["podIP"], copy["status"]["podIP"]
+        for_the_api = await token_of(place, victim, "https://kubernetes.default.svc")
+        tokens = {"its own": await token_of(place, copy), "none": "", "for the API": for_the_api}
+
+        async def is_refused(source: str, namespace: str, token: str) -> bool:
+            intruder = await connect(place, source)
+            intruder.say(**{**HELLO, "name": f"{namespace}/digits-worker-0", "token": token})
+            return await intruder.is_hung_up_on()
+
+        # 1. from its own address, under its own name and under that of the gang's pod
+        for namespace in ("intruders", NAMESPACE):
+            assert [await is_refused(there, namespace, token) for token in tokens.values()] == [True] * 3
+        # 2. the token of the gang's pod is accepted from that pod alone
+        assert await is_refused(there, NAMESPACE, await token_of(place, victim))
+        # 3. a process behind the address of the gang's pod needs that pod's token
+        assert [await is_refused(own, NAMESPACE, token) for token in tokens.values()] == [True] * 3
+        (note,) = await events(place, "AgentRefused")
+        assert note.startswith("a connection that names digits-worker-0 was refused: it comes from 127.")
+
+        # the gang meets without it, and goes on when it is deleted
+        agents = [await call(place, f"digits-worker-{at}") for at in (0, 1)]
+        memberships = [(await agent.hears("start"))["membership"] for agent in agents]
+        assert all(there not in [member["address"] for member in each["members"]] for each in memberships)
+        await place.api.delete("/api/v1/namespaces/intruders/pods/digits-worker-0")
+        beat(agents[0], 0, loss=1.5)
+        await status(place, lambda shown: shown.get("training", {}).get("loss") == 1.5)
+        after = await place.api.get(f"{PODS}/digits-worker-0")
+        assert after["metadata"]["uid"] == victim["metadata"]["uid"]
+        job = await place.get("/v1/jobs/digits")
+        assert (job["phase"], job["attempts"]) == ("Running", 1)
+
+    tell(story)
+
+
+def test_texts_that_a_viewer_reads_in_a_pod_do_not_identify_its_agent(tell):
+    async def story(place: OperatorPlace) -> None:
+        (first, _) = await two(place)
+        pod = await place.api.get(f"{PODS}/digits-worker-0")
+        own = pod["status"]["podIP"]
+        words = {word for word in re.split(r"[^-\w.+/=]+", json.dumps(pod)) if len(word) >= 16}
+        assert any("BEGIN" in json.dumps(each) for each in pod["spec"]["containers"][0]["env"]), "the certificate"
+        for word in sorted(words):
+            stranger = await connect(place, own)
+            stranger.say(**{**HELLO, "name": f"{NAMESPACE}/digits-worker-0", "token": word})
+            assert await stranger.is_hung_up_on(), word
+        beat(first, 0, loss=1.5)  # the agent itself is still connected
+        await status(place, lambda shown: shown.get("training", {}).get("loss") == 1.5)
 
     tell(story)

@@ -14,6 +14,7 @@ import strays
 MPIJOBS = "/apis/kubeflow.org/v1/mpijobs"
 MINE = "/apis/kubeflow.org/v1/namespaces/default/mpijobs"
 PODS = "/api/v1/namespaces/default/pods"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 pytestmark = pytest.mark.apiserver
 
 
@@ -44,7 +45,7 @@ def test_an_mpijob_v1_starts_where_its_launcher_has_a_service_account_of_its_own
             found = await place.phase("mpijob/horovod", "Running")
             assert found["attempts"] == 1
         finally:
-            await clear(place.api, MPIJOBS)
+            await clear(place.api, MPIJOBS, CONFIG_MAPS)
 
     tell(story)
 

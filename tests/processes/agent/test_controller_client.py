@@ -5,12 +5,23 @@ import os
 import signal
 import socket
 import threading
+import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
+import pytest
+
+import strays
 from windlass.backends.kubernetes.agents import agent_server
+from windlass.backends.kubernetes.agents.messages import AgentPod
 from windlass.backends.kubernetes.agents.rendezvous import Rendezvous, RendezvousCallbacks
 from windlass.core.model.job import RestartPolicy
+from windlass.server.operator.serving_certificate import make_certificate, server_context
+from windlass.wire import CONTROLLER_NAME
 
+PROOF, SECRET = "proof", "s" * 64
+CERTIFICATE = make_certificate([CONTROLLER_NAME], datetime.now(UTC))
+IDENTITY = {"WINDLASS_AGENT_TOKEN_FILE": "token", "WINDLASS_CONTROLLER_AUTHORITY": CERTIFICATE[0].decode()}
 WAITS = """
 import os, pathlib, time
 rank, generation = os.environ["RANK"], os.environ["WINDLASS_GENERATION"]
@@ -21,26 +32,37 @@ while not pathlib.Path(f"end-{generation}").exists():
 """
 
 
+@pytest.fixture(autouse=True)
+def token(tmp_path):
+    (tmp_path / "token").write_text(f"{PROOF}\n")
+
+
 class Controller(agent_server.MessageHandler):
     """Leads the agents of the pods p0 and p1. `restarts_allowed`: whether ranks may start again."""
 
     def __init__(self, *, restarts_allowed=True):
         self.restarts_allowed, self.restarts, self.hangs = restarts_allowed, [], []
-        self.rendezvous, self.connections = None, {}
+        self.rendezvous, self.connections, self.hellos = None, {}, []
+        self.ended = []
 
-    def connect(self, hello, connection):
+    async def connect(self, hello, connection):
+        self.hellos.append(hello)
+        if hello["token"] != PROOF:
+            return None
         clock = asyncio.get_running_loop().time
         if self.rendezvous is None:
             callbacks = RendezvousCallbacks(
                 lambda _failed: self.restarts_allowed, lambda *restart: self.restarts.append(restart), self._hangs, list
             )
-            self.rendezvous = Rendezvous({"p0": 0, "p1": 1}, 1, callbacks, clock(), RestartPolicy(backoff_base=10))
+            policy = RestartPolicy(backoff_base=10)
+            self.rendezvous = Rendezvous({"p0": 0, "p1": 1}, 1, callbacks, clock(), policy, SECRET)
         name = hello["name"].partition("/")[2]
         self.connections[connection] = name
-        self.rendezvous.join(name, f"node-of-{name}", hello, connection, clock())
+        self.rendezvous.join(AgentPod(name, f"node-of-{name}", "127.0.0.1"), hello, connection, clock())
         return lambda message: self.rendezvous.receive(name, message, clock())
 
     def disconnect(self, connection):
+        self.ended.append(connection)
         if name := self.connections.pop(connection, None):
             self.rendezvous.agents.disconnect(name, connection)
 
@@ -56,14 +78,15 @@ class Controller(agent_server.MessageHandler):
 
 
 @contextmanager
-def serving(controller, port):
+def serving(controller, port, certificate=CERTIFICATE):
     """The controller answers at this port."""
     loop = asyncio.new_event_loop()
     tasks = []
 
     def run():
         asyncio.set_event_loop(loop)
-        task = loop.create_task(agent_server.serve(socket.create_server(("127.0.0.1", port)), controller))
+        listener = socket.create_server(("127.0.0.1", port))
+        task = loop.create_task(agent_server.serve(listener, controller, server_context(*certificate)))
         tasks.append(task)
         try:
             loop.run_until_complete(task)
@@ -80,7 +103,7 @@ def serving(controller, port):
 
 
 def two(bare, port, *words, **more):
-    variables = {"WINDLASS_CONTROLLER": f"127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **more}
+    variables = {"WINDLASS_CONTROLLER": f"127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **IDENTITY, **more}
     return [bare(*words, "SCRIPT", script=WAITS, WINDLASS_AGENT_NAME=f"team/p{at}", **variables) for at in (0, 1)]
 
 
@@ -142,6 +165,53 @@ def test_missing_output_is_a_hang_and_restarts_all(bare, port, tmp_path):
 
 
 def test_a_wrong_controller_address_is_refused(bare):
-    agent = bare("SCRIPT", script=WAITS, WINDLASS_CONTROLLER="nowhere")
+    agent = bare("SCRIPT", script=WAITS, **{**IDENTITY, "WINDLASS_CONTROLLER": "nowhere"})
     assert agent.ends() == 2
     assert "HOST:PORT" in agent.output
+
+
+@pytest.mark.parametrize("authority", ["", "no certificate", "ä"])
+def test_a_controller_without_a_certificate_is_refused(bare, authority):
+    variables = {"WINDLASS_CONTROLLER": "127.0.0.1:1", "WINDLASS_CONTROLLER_AUTHORITY": authority}
+    agent = bare("SCRIPT", script=WAITS, **variables)
+    assert agent.ends() == 2
+    assert "WINDLASS_CONTROLLER=127.0.0.1:1 requires the controller's certificate" in agent.output
+
+
+def test_ranks_share_the_secret_of_the_gang(bare, port, tmp_path):
+    script = "import os\nopen('rank' + os.environ['RANK'], 'w').write(os.environ['WINDLASS_GANG_SECRET'])"
+    with serving(Controller(), port):
+        variables = {"WINDLASS_CONTROLLER": f"127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **IDENTITY}
+        agents = [bare("SCRIPT", script=script, WINDLASS_AGENT_NAME=f"team/p{at}", **variables) for at in (0, 1)]
+        assert [agent.ends() for agent in agents] == [0, 0]
+    assert [(tmp_path / f"rank{rank}").read_text() for rank in range(4)] == [SECRET] * 4
+    assert all(SECRET not in agent.output for agent in agents)
+
+
+def test_an_agent_sends_its_token_only_to_a_controller_with_the_right_certificate(bare, port, tmp_path):
+    stranger = Controller()
+    with serving(stranger, port, make_certificate([CONTROLLER_NAME], datetime.now(UTC))):
+        agents = two(bare, port)
+        give_up = time.monotonic() + strays.TIMEOUT_S
+        while len(stranger.ended) < 4:  # each agent tries again
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+    assert stranger.hellos == []
+    (tmp_path / "end-1").touch()
+    with serving(controller := Controller(), port):
+        assert [agent.ends() for agent in agents] == [0, 0]
+    assert {hello["name"] for hello in controller.hellos} == {"team/p0", "team/p1"}
+
+
+def test_an_agent_reads_its_token_again_for_each_connection(bare, port, tmp_path):
+    (tmp_path / "token").write_text("expired")
+    (tmp_path / "end-1").touch()
+    with serving(controller := Controller(), port):
+        agents = two(bare, port)
+        give_up = time.monotonic() + strays.TIMEOUT_S
+        while len(controller.hellos) < 2:
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+        (tmp_path / "token").write_text(PROOF)
+        assert [agent.ends() for agent in agents] == [0, 0]
+    assert {hello["token"] for hello in controller.hellos} == {"expired", PROOF}

@@ -12,6 +12,7 @@ import socket
 from pathlib import Path
 from typing import Any, Callable
 
+from windlass import wire
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.fork_server.client import ForkServerClient
 from windlass.agent.options import Options
@@ -87,7 +88,7 @@ class RankProcesses:
         self._table.ranks[process_id] = NodeRank(position.rank, files.error_file)
         self._status_file.add_rank(position.rank, variables)
         words = [word.replace("${local_rank}", str(position.local_rank)) for word in self._options.argv]
-        self._fork_server.run(process_id, words, self._options.how, variables, files[:3])
+        self._fork_server.run(process_id, words, self._options.how, {**variables, **_gang_secret()}, files[:3])
         files.close()
 
     @property
@@ -141,3 +142,9 @@ class RankProcesses:
             variables["OMP_NUM_THREADS"] = "1"
         python = os.environ.get("PYTHON_EXEC") or os.sys.executable  # type: ignore[attr-defined]
         return ForkServerClient(self._loop, python, variables, self._receive)
+
+
+def _gang_secret() -> dict[str, str]:
+    """The secret of the gang, for a rank: the fork server may be older than it. The rank status file lacks it."""
+    secret = os.environ.get(wire.GANG_SECRET)
+    return {wire.GANG_SECRET: secret} if secret else {}

@@ -1,6 +1,6 @@
 """A connection of an agent: one JSON message a line over TCP. Neither side ever waits for the other.
 
-Connections between two agents are authenticated (`authentication`); those to a controller are not.
+Connections between two agents are authenticated (`authentication`); those to a controller are under TLS (`tls_link`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 from windlass.agent.event_loop import READ, WRITE, EventLoop
 from windlass.agent.rendezvous.authentication import Authentication
+from windlass.agent.rendezvous.tls_link import TlsLink
 
 _MAX_BYTES = 1 << 20
 """Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
@@ -30,7 +31,7 @@ class AgentConnection:
     def __init__(
         self,
         loop: EventLoop,
-        link: socket.socket,
+        link: socket.socket | TlsLink,
         receive: Callable[[AgentConnection, Message], None],
         on_lost: Callable[[AgentConnection], None],
         authentication: Authentication | None = None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from windlass.agent.rendezvous import sockets
 from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.leader import dump_stacks
 from windlass.agent.rendezvous.state_machine import EndRun
+from windlass.agent.rendezvous.tls_link import TlsHandshake, TlsLink, trust_only
 
 _BEAT_INTERVAL_S = 2.0
 _SILENCE_LIMIT_S = 10.0
@@ -40,7 +42,8 @@ _AWAY_LIMIT_AFTER_SUCCESS_S = 5.0
 class ControllerClient:
     """The agent's side of the connection to the controller: reports events, carries out orders, reconnects.
 
-    Calls `close` once, at the end of the run. Raises CommandLineError if `address` is not HOST:PORT.
+    Calls `close` once, at the end of the run. Raises CommandLineError if `address` is not HOST:PORT, or if the variable
+    `WINDLASS_CONTROLLER_AUTHORITY` has no certificate.
     """
 
     def __init__(
@@ -56,16 +59,17 @@ class ControllerClient:
         self._host, _, port = address.rpartition(":")
         if not self._host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise CommandLineError(f"{wire.CONTROLLER}={address}: HOST:PORT is expected")
-        self._port = int(port)
-        self._identity = {"name": os.environ.get(wire.AGENT_NAME, ""), "token": os.environ.get(wire.AGENT_TOKEN, "")}
-        self._identity |= {"id": uuid.uuid4().hex, "node": os.environ.get(wire.NODE, "")}
+        self._port, self._tls = int(port), _read_authority(address)
+        self._identity = {"name": os.environ.get(wire.AGENT_NAME, ""), "id": uuid.uuid4().hex}
         self._count = count
         self._listener = sockets.listen()
-        self._attempt: sockets.ConnectAttempt | None = None
+        self._attempt: sockets.ConnectAttempt | TlsHandshake | None = None
         self._connection: AgentConnection | None = None
         self._welcome = False
         self._delay = _RECONNECT_MIN_S
         self._away_since = time.monotonic()
+        self._refusal = ""
+        """The reason why the last attempt to connect has failed, if something answered."""
         self._newest = 0
         """The newest generation that was started here."""
         self._last_report: Message | None = None
@@ -104,16 +108,24 @@ class ControllerClient:
         self._attempt = sockets.ConnectAttempt(self._loop, self._host, self._port, self._on_answer, timeout=3.0)
 
     def _on_answer(self, link: socket.socket | None) -> None:
-        self._attempt = None
+        self._attempt, self._refusal = None, ""
+        if link is None:
+            self._connect_later()
+        else:
+            self._attempt = TlsHandshake(self._loop, link, self._tls, self._on_handshake)
+
+    def _on_handshake(self, link: TlsLink | None, failure: str) -> None:
+        self._attempt, self._refusal = None, failure
         if link is None:
             self._connect_later()
             return
+        self._refusal = "it does not accept this pod: the events of the job have the reason"
         self._connection = AgentConnection(self._loop, link, self._receive, lambda _lost: self._connect_later())
         self._connection.send({
             "type": "hello",
             **self._identity,
+            "token": _read_token(),
             "ranks": self._count,
-            "address": self._options.local_addr or self._connection.own_address,
             "port": self._listener.getsockname()[1],
             "generation": self._ranks.generation,
             "seen": self._newest,
@@ -160,7 +172,9 @@ class ControllerClient:
             self._close(outcome)
         elif not self._newest and away > _AWAY_LIMIT_S:
             where = f"{self._host}:{self._port}"
-            reason = f"nothing answers at {where} after {away:.0f} s: is the operator there, may this pod reach it?"
+            answer = f"{where} cannot be used" if self._refusal else f"nothing answers at {where}"
+            cause = self._refusal or "is the operator there, may this pod reach it?"
+            reason = f"{answer} after {away:.0f} s: {cause}"
             self._close(EndRun(wire.RankExitCode.RETRY, reason))
 
     # --- orders --------------------------------------------------------------------------------------------
@@ -187,6 +201,7 @@ class ControllerClient:
     def _start(self, order: Message) -> None:
         membership = wire.decode(json.dumps(order["membership"]).encode())
         assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
+        os.environ.setdefault(wire.GANG_SECRET, str(order["secret"]))
         if self._ranks.generation and not order["keep"]:  # the order to stop was lost
             self._next = order
             self._ranks.stop(self._ranks.generation, order["reason"])
@@ -202,6 +217,24 @@ class ControllerClient:
         listener, self._listener = self._listener, sockets.listen()
         self._send({"type": "port", "port": self._listener.getsockname()[1]})
         return listener
+
+
+def _read_authority(address: str) -> ssl.SSLContext:
+    """A context for connections to the controller. Raises CommandLineError."""
+    try:
+        return trust_only(os.environ.get(wire.CONTROLLER_AUTHORITY, ""))
+    except ValueError as error:
+        raise CommandLineError(f"{wire.CONTROLLER}={address} requires the controller's certificate: {error}") from None
+
+
+def _read_token() -> str:
+    """The present token of this agent; "" if there is none: the controller refuses it, and the agent connects again."""
+    path = os.environ.get(wire.AGENT_TOKEN_FILE, "")
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def write_termination_message(reason: str, environment: Mapping[str, str] = os.environ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from windlass.backends.inbox import Inbox
 from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
 from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
+from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
@@ -126,7 +127,7 @@ class KubernetesBackend:
             connection, self.job_specs, self.job_reader, self.gangs, self._runs, self.recount, self.now, on_trouble
         )
         access = BackendAccess(self.pods, self._events, self.inbox.put, self.changed.mark, self.now)
-        self.agents = AgentRegistry(access, self.gangs.owner)
+        self.agents = AgentRegistry(access, self.gangs.owner, TokenReviews(connection), settings.agents)
         """Agents in pods, which report to the leader."""
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
@@ -249,7 +250,7 @@ class KubernetesBackend:
         for change in changes:
             job, there = change.object, change.kind != "deleted"
             self.external.see_object(JOBS, job, there=there)
-            gang = self.jobs.get_by_uid(self.launchers.see(job, there=there))
+            gang = self.jobs.get_owner(self.launchers.see(job, there=there))
             if gang is not None and self._leads:
                 self.gangs.see_launcher(gang)
 
@@ -316,7 +317,7 @@ class KubernetesBackend:
     def _adopt(self, gang: Gang) -> None:
         """Recovers a gang whose object became readable, or ours, during this term."""
         self.gangs.adopt(gang)
-        for pod in self.pods.owned(gang.reference.uid):
+        for pod in self.pods.owned(gang.reference.owner_key):
             self.recount(pod)
         if is_kept(gang.state):
             self.inbox.put(JobRecovered(gang.state))

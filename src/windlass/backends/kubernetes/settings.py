@@ -10,10 +10,21 @@ from windlass.jobs.kubernetes.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Settings for agents in pods."""
+
+    secret_key: bytes = b""
+    """Key from which the secrets of gangs are derived; every replica of the operator has the same."""
+    any_source: bool = False
+    """Whether an agent may connect from another address than its pod's: behind address translation, a proxy, a mesh."""
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """Settings of the Kubernetes backend. Times in milliseconds, except in names with `_s`."""
 
     kinds: Settings = field(default_factory=Settings)
+    agents: AgentSettings = field(default_factory=AgentSettings)
     image_pull_timeout: int = 300_000
     """Time for which image pulls may fail before the pod counts as one that cannot start."""
     eviction_timeout_s: float = EVICTION_TIMEOUT_S

@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache, object_revision
-from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.client.object_reference import ObjectReference, reference_to
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
@@ -97,7 +97,7 @@ def jobs(backend: KubernetesBackend, resource: Resource) -> Callable[[Sequence[C
     def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
         for change in changes:
             if change.kind == "deleted":
-                backend.job_reader.delete(change.object["metadata"]["uid"])
+                backend.job_reader.delete(reference_to(resource, change.object).owner_key)
             else:
                 backend.job_reader.update(resource, change.object)
 

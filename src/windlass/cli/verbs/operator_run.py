@@ -16,6 +16,7 @@ from windlass.cli.option_values import parse_duration_option
 
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.access import Access
+    from windlass.server.operator.history.writer import RetentionLimits
 
 ContextOption: TypeAlias = Annotated[
     str | None,
@@ -87,6 +88,13 @@ _LeaveKinds: TypeAlias = Annotated[
         help="Kinds that another operator serves, such as MPIJob, besides those of operators that are found.",
     ),
 ]
+_AgentsAnySource: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--agents-any-source",
+        help="Accept agents from other addresses than their pods': behind address translation, a proxy or a mesh.",
+    ),
+]
 _PodGroups: TypeAlias = Annotated[
     bool, typer.Option("--pod-groups", help="Create a PodGroup for each job, for tools that read PodGroups.")
 ]
@@ -136,6 +144,7 @@ def run(
     agent_image: _AgentImage = "",
     agents_address: _AgentsAddress = "",
     agents_port: _AgentsPort = 8081,
+    agents_any_source: _AgentsAnySource = False,
     pod_groups: _PodGroups = False,
     leave_kinds: _LeaveKinds = "",
     metrics_port: _Port = 8080,
@@ -170,9 +179,7 @@ def run(
         max_requests=at_once,
         left_kinds=_left_kinds(leave_kinds),
     )
-    _check_address(address, metrics_host)
     access = access_to(context, kubeconfig)
-    from windlass.server.operator.history.writer import RetentionLimits  # noqa: PLC0415
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
     replica = OperatorOptions(
@@ -181,14 +188,15 @@ def run(
         namespace=namespace,
         lease_name=lease,
         lease=lease_seconds,
-        address=address,
+        address=_checked_address(address, metrics_host),
         host=metrics_host,
         port=metrics_port,
         queries_port=queries_port,
         certificate=_certificate(tls_cert_file, tls_private_key_file),
         protect_metrics=protect_metrics,
         agents_port=agents_port,
-        retention=RetentionLimits(keep=parse_duration_option("--keep", keep)),
+        agents_any_source=agents_any_source,
+        retention=_retention(keep),
         backend=world,
     )
     asyncio.run(run_operator(replica, lambda text: print(text, flush=True)))
@@ -201,10 +209,17 @@ def _certificate(certificate: Path | None, key: Path | None) -> tuple[Path, Path
     return None if certificate is None or key is None else (certificate, key)
 
 
-def _check_address(address: str, host: str) -> None:
-    """Raises UsageError if others than this machine's users could ask a replica without authentication."""
+def _retention(keep: str) -> RetentionLimits:
+    from windlass.server.operator.history.writer import RetentionLimits  # noqa: PLC0415 - after access_to's check
+
+    return RetentionLimits(keep=parse_duration_option("--keep", keep))
+
+
+def _checked_address(address: str, host: str) -> str:
+    """The address. Raises UsageError if others than this machine's users could ask a replica without authentication."""
     if address and host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError("--address answers queries of anybody: it needs --metrics-host 127.0.0.1")
+    return address
 
 
 def _left_kinds(text: str) -> frozenset[str]:

@@ -36,3 +36,5 @@ class Settings:
     """The operator's own image, with the entry point `windlass`: it packs the agent for pods."""
     agent_endpoint: str = ""
     """HOST:PORT of the operator's endpoint for agents; empty: agents agree on their members among themselves."""
+    agent_authority: str = ""
+    """Certificate (PEM) of the authority by which agents know that endpoint."""

@@ -64,7 +64,7 @@ def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> N
     if gang.notes.pending_reason != reason or changes_materially(gang.notes.pending_message, verdict.message):
         gang.notes.pending_message, gang.notes.pending_reason, gang.notes.needs_write = verdict.message, reason, True
         backend.changed.mark(gang)
-    backend.pending.say(job_id, verdict.message, lambda: backend.pods.owned(gang.reference.uid))
+    backend.pending.say(job_id, verdict.message, lambda: backend.pods.owned(gang.reference.owner_key))
 
 
 def _forget(backend: KubernetesBackend, job_id: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
@@ -53,6 +53,8 @@ class OperatorOptions:
     """Whether metrics are only on the port for queries."""
     agents_port: int = AGENTS_PORT
     """Port for agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
+    agents_any_source: bool = False
+    """Whether agents may connect from other addresses than those of their pods."""
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     backend: BackendSettings = field(default_factory=BackendSettings)
 
@@ -122,7 +124,8 @@ def _agents(options: OperatorOptions) -> tuple[BackendSettings, tuple[str, int] 
     port = options.agents_port or _free_port(options.host)
     host, _, named = kinds.agent_endpoint.rpartition(":")
     kinds = replace(kinds, agent_endpoint=f"{host}:{port}" if named == "0" else kinds.agent_endpoint)
-    return replace(options.backend, kinds=kinds), (options.host, port)
+    agents = AgentSettings(any_source=options.agents_any_source)
+    return replace(options.backend, kinds=kinds, agents=agents), (options.host, port)
 
 
 def _free_port(host: str) -> int:

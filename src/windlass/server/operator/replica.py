@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -36,6 +37,7 @@ from windlass.server.operator.endpoints import Endpoints, listen
 from windlass.server.operator.leader_label import mark_leader
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
+from windlass.server.operator.serving_certificate import own_certificate, server_context
 from windlass.wire import exponential_backoff
 
 _DISCOVERY_INTERVAL_S = 5.0
@@ -80,7 +82,7 @@ async def run_replica(context: ReplicaContext) -> None:
             while True:
                 await mark_leader(unfenced, context.lease.namespace, context.say, leads=False)
                 began = time.monotonic()
-                if not await _in_own_task(_run_whole_term(context, election)):
+                if not await _in_own_task(_run_whole_term(context, election, unfenced)):
                     failures = 0
                     continue
                 failures = 0 if time.monotonic() - began > _LONG_TERM_S else failures
@@ -108,14 +110,14 @@ async def _in_own_task(term: Coroutine[Any, Any, bool]) -> bool:
     return task.result()
 
 
-async def _run_whole_term(context: ReplicaContext, election: Election) -> bool:
+async def _run_whole_term(context: ReplicaContext, election: Election, unfenced: Connection) -> bool:
     """Runs one term. Returns whether it ended by an error other than the loss of the Lease.
 
     Raises AccessError, ApiError, Unreachable before this replica has ever read the Lease.
     """
     unforeseen = False
     try:
-        await _run_term(context, election)
+        await _run_term(context, election, unfenced)
     except* LostError as reasons:
         context.say(f"no longer the leader: {_first(reasons)}")
     except* Exception as reasons:
@@ -135,11 +137,17 @@ def _place_of(error: BaseException) -> str:
     return "; ".join(f"{place.filename.rpartition('/')[2]}:{place.lineno} {place.name}" for place in places)
 
 
-async def _run_term(context: ReplicaContext, election: Election) -> None:
-    """One leadership term: follow until elected, then lead until the lease is lost. Raises LostError."""
+async def _run_term(context: ReplicaContext, election: Election, unfenced: Connection) -> None:
+    """One leadership term: follow until elected, then lead until the lease is lost. Raises LostError.
+
+    `unfenced`: a connection that may write before this replica leads.
+    """
+    tls = None
     fenced = Connection(context.access, may_write=election.may_lead, counters=context.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
         settings = await with_operator_image(context.settings, connection, context.lease.namespace)
+        if context.agents is not None:
+            settings, tls = await _agent_identity(settings, unfenced, context.lease.namespace)
         backend = KubernetesBackend(connection, epoch_ms, settings, context.say)
         backend.faults.counts = context.metrics.object_faults
         # 1. list and watch the cluster
@@ -158,7 +166,7 @@ async def _run_term(context: ReplicaContext, election: Election) -> None:
         try:
             await _catch_up(context, backend)
             await mark_leader(connection, context.lease.namespace, context.say, leads=True)
-            await _lead(context, backend)
+            await _lead(context, backend, tls)
         finally:
             await context.endpoints.follow()
             for task in (watching, discovering, keeping):
@@ -240,7 +248,8 @@ async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None
             return
 
 
-async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
+async def _lead(context: ReplicaContext, backend: KubernetesBackend, tls: ssl.SSLContext | None) -> None:
+    """Leads until cancelled. `tls`: context of the port for agents."""
     recovery = backend.recover()
     controller = Controller(recovery, backend.finished, refuses=False, report_fault=backend.report_job_fault)
     observers = context.endpoints.lead(controller, backend, recovery.states)
@@ -253,8 +262,8 @@ async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(run(controller, backend, observers, on_trouble=trouble))
         group.create_task(write_reasons(controller, backend))
-        if context.agents is not None:
-            group.create_task(agent_server.serve(listen(*context.agents), backend.agents))
+        if context.agents is not None and tls is not None:
+            group.create_task(agent_server.serve(listen(*context.agents), backend.agents, tls))
 
 
 def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -266,6 +275,16 @@ def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:
 def epoch_ms() -> int:
     """Milliseconds since the Unix epoch: the clock of the operator."""
     return time.time_ns() // 1_000_000
+
+
+async def _agent_identity(
+    settings: BackendSettings, connection: Connection, namespace: str
+) -> tuple[BackendSettings, ssl.SSLContext]:
+    """Settings by which pods know the operator, and the TLS context of the port for agents. Raises BackendError."""
+    certificate, key = await own_certificate(connection, namespace)
+    kinds = replace(settings.kinds, agent_authority=certificate.decode())
+    agents = replace(settings.agents, secret_key=key)
+    return replace(settings, kinds=kinds, agents=agents), server_context(certificate, key)
 
 
 async def with_operator_image(settings: BackendSettings, connection: Connection, namespace: str) -> BackendSettings:

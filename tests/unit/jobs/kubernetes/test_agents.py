@@ -10,8 +10,11 @@ from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.pods.agent_pods import FILE, FOLDER
 from windlass.jobs.kubernetes.settings import Settings
 
-SETTINGS = Settings(agent_image="windlass:9", agent_endpoint="operator.windlass-system.svc:8081")
-TOKEN = "windlass.dev/agent-token"  # noqa: S105 - an annotation's name
+SETTINGS = Settings(
+    agent_image="windlass:9", agent_endpoint="operator.windlass-system.svc:8081", agent_authority="a certificate"
+)
+TOKEN_FOLDER = "/var/run/secrets/windlass.dev/agent"  # noqa: S105 - a path
+TOKEN_MOUNT = {"name": "windlass-agent-token", "mountPath": TOKEN_FOLDER, "readOnly": True}
 
 
 def training(**fields):
@@ -76,8 +79,10 @@ def test_an_init_container_brings_the_agent_into_a_volume_of_the_pod():
     assert packer["securityContext"]["runAsNonRoot"]
     assert packer["securityContext"]["readOnlyRootFilesystem"]
     assert {"name": "TMPDIR", "value": FOLDER} in packer["env"]  # the only place where it may write
-    assert packer["volumeMounts"] == main_of(pod)["volumeMounts"] == [{"name": "windlass-agent", "mountPath": FOLDER}]
-    assert pod["spec"]["volumes"] == [{"name": "windlass-agent", "emptyDir": {}}]
+    file_mount = {"name": "windlass-agent", "mountPath": FOLDER}
+    assert packer["volumeMounts"] == [file_mount]
+    assert main_of(pod)["volumeMounts"] == [file_mount, TOKEN_MOUNT]
+    assert pod["spec"]["volumes"][0] == {"name": "windlass-agent", "emptyDir": {}}
     assert main_of(pod)["command"] == ["python", FILE, "--", "train.py", "--lr", "1"]
 
 
@@ -86,15 +91,24 @@ def test_each_pod_gets_its_identity_for_the_operator_and_keeps_torchruns_variabl
     variables = variables_of(pod)
     assert variables["WINDLASS_CONTROLLER"] == "operator.windlass-system.svc:8081"
     assert variables["WINDLASS_AGENT_NAME"] == "team/digits-worker-1"
-    assert variables["WINDLASS_AGENT_TOKEN"] == {"fieldRef": {"fieldPath": f"metadata.annotations['{TOKEN}']"}}
+    assert variables["WINDLASS_CONTROLLER_AUTHORITY"] == "a certificate"
+    assert variables["WINDLASS_AGENT_TOKEN_FILE"] == f"{TOKEN_FOLDER}/token"
     assert (variables["PET_NPROC_PER_NODE"], variables["PET_NODE_RANK"]) == ("2", "1")
-    assert pod["metadata"]["annotations"] == {TOKEN: ""}  # filled in by the backend
+
+
+def test_an_agent_proves_itself_by_a_token_of_its_pod_for_the_operator_alone():
+    pod = pods(training(agent="image"))[1]
+    token = {"audience": "agents.windlass.dev", "expirationSeconds": 3600, "path": "token"}
+    sources = [{"serviceAccountToken": token}]
+    assert pod["spec"]["volumes"] == [{"name": "windlass-agent-token", "projected": {"sources": sources}}]
+    assert main_of(pod)["volumeMounts"] == [TOKEN_MOUNT]
+    assert "annotations" not in pod["metadata"]
 
 
 def test_agents_without_an_operator_lead_themselves():
     pod = pods(training(agent="inject"), Settings())[0]
     assert "WINDLASS_CONTROLLER" not in variables_of(pod)
-    assert "annotations" not in pod["metadata"]
+    assert [each["name"] for each in pod["spec"]["volumes"]] == ["windlass-agent"]
 
 
 def test_an_image_that_has_windlass_needs_no_init_container():

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from windlass.agent.rendezvous import state_machine as rules
-from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry
+from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry, gang_secret
 from windlass.backends.kubernetes.agents.gang_agents import GIVEN_UP, BackendAccess, GangAgents
+from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews
+from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods.pod_binding import pod_of
+from windlass.backends.kubernetes.settings import AgentSettings
 from windlass.core.model.job import RestartPolicy
 from windlass.jobs.kubernetes.labels import GENERATION
+from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE
+
+ADDRESS = "10.0.0.1"
+"""Of every pod, unless a test gives another one."""
 
 
-def pod(name: str, phase: str = "Running") -> Any:
+def pod(name: str, phase: str = "Running", ip: str = ADDRESS, *, host_network: bool = False) -> Any:
     about = {"name": name, "namespace": "team", "uid": name, "resourceVersion": "1", "labels": {GENERATION: "1"}}
-    token = {"windlass.dev/agent-token": "secret"}
-    about["annotations"] = token
-    return pod_of({"metadata": about, "spec": {"nodeName": "n0"}, "status": {"phase": phase}})
+    spec = {"nodeName": "n0", "hostNetwork": host_network}
+    return pod_of({"metadata": about, "spec": spec, "status": {"phase": phase, "podIP": ip}})
 
 
 def gang(name: str) -> Any:
@@ -45,7 +54,8 @@ def gang(name: str) -> Any:
 class Connection:
     """Keeps the kinds of the messages sent to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer_address: str = ADDRESS) -> None:
+        self.peer_address = peer_address
         self.sent: list[str] = []
         self.closed = False
 
@@ -56,23 +66,45 @@ class Connection:
         self.closed = True
 
 
+def reviewed(token: str, namespace: str = "team", **changed: Any) -> Any:
+    """The status of a review: the token "token of POD" is that of the pod."""
+    uid = token.removeprefix("token of ")
+    extra = {"authentication.kubernetes.io/pod-uid": [uid], "authentication.kubernetes.io/pod-name": [uid]}
+    user = {"username": f"system:serviceaccount:{namespace}:default", "extra": extra}
+    return {"authenticated": True, "audiences": [AUDIENCE], "user": user, **changed}
+
+
 class Operator:
     """Two gangs, their pods, and the events recorded for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: AgentSettings = AgentSettings(b"key")) -> None:  # noqa: B008 - it is frozen
         self.gangs = {name: gang(name) for name in ("a", "b")}
         self.pods = {f"{name}-{at}": pod(f"{name}-{at}") for name in self.gangs for at in (0, 1)}
         self.recorded: list[Any] = []
+        self.requests: list[Any] = []
+        """Token reviews."""
+        self.review: Callable[[str], Any] = reviewed
+        """Returns the status of a review of a token; raises what the API server answers else."""
         pods: Any = SimpleNamespace(get=lambda _namespace, name: self.pods.get(name))
         events: Any = SimpleNamespace(record=self.recorded.append)
         access = BackendAccess(pods, events, lambda _event: None, lambda _gang: None, lambda: 1_000)
-        self.registry = AgentRegistry(access, lambda pod: self.gangs[pod.metadata.name[0]])
+        api: Any = SimpleNamespace(request=self._request)
+        gang_of = lambda pod: self.gangs[pod.metadata.name[0]]  # noqa: E731
+        self.registry = AgentRegistry(access, gang_of, TokenReviews(api), settings)
 
-    def connect(self, name: str, generation: int = 0) -> tuple[Connection, Any]:
-        connection: Any = Connection()
-        hello = {"type": "hello", "name": f"team/{name}", "token": "secret", "id": name, "address": "10.0.0.1"}
+    async def _request(self, method: str, path: str, *, body: Any, within: float) -> bytes:
+        assert (method, path, within) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", 8.0)
+        self.requests.append(body["spec"])
+        return json.dumps({"status": self.review(body["spec"]["token"])}).encode()
+
+    async def connect(
+        self, name: str, generation: int = 0, token: object = "", source: str = ADDRESS
+    ) -> tuple[Connection, Any]:
+        """A connection and the receiver of its messages. `token`: "": the pod's own."""
+        connection: Any = Connection(source)
+        hello = {"type": "hello", "name": f"team/{name}", "token": token or f"token of {name}", "id": name}
         hello |= {"port": 4000, "ranks": 1, "generation": generation, "seen": generation, "last": None}
-        return connection, self.registry.connect(hello, connection)
+        return connection, await self.registry.connect(hello, connection)
 
     def rendezvous(self, name: str) -> Any:
         return self.registry._gangs[name].rendezvous
@@ -81,7 +113,7 @@ class Operator:
 def test_a_job_ends_although_a_member_succeeded_without_a_leader() -> None:
     async def scenario() -> None:
         operator = Operator()
-        connection, receive = operator.connect("a-0", generation=3)
+        connection, receive = await operator.connect("a-0", generation=3)
         receive({"type": "succeeded", "agent_id": "", "generation": 3})
         operator.registry.check_timeouts()
         assert connection.sent == ["welcome"], "the other one may be on its way"
@@ -95,7 +127,7 @@ def test_a_job_ends_although_a_member_succeeded_without_a_leader() -> None:
 def test_ranks_do_not_restart_beside_a_member_that_has_succeeded() -> None:
     async def scenario() -> None:
         operator = Operator()
-        connection, receive = operator.connect("a-0", generation=3)
+        connection, receive = await operator.connect("a-0", generation=3)
         operator.pods["a-1"] = pod("a-1", "Succeeded")
         operator.registry.check_timeouts()
         receive({"type": "failed", "agent_id": "", "generation": 3, "code": 1, "reason": "rank 0 exited with 1"})
@@ -108,20 +140,21 @@ def test_ranks_do_not_restart_beside_a_member_that_has_succeeded() -> None:
 def test_a_fault_of_one_gang_is_reported_once_and_other_gangs_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         operator = Operator()
-        (connection, _), (other, receive) = operator.connect("a-0", generation=3), operator.connect("b-0", generation=3)
+        connection, _ = await operator.connect("a-0", generation=3)
+        other, receive = await operator.connect("b-0", generation=3)
         monkeypatch.setattr(operator.rendezvous("a"), "check_timeouts", lambda _now: 1 / 0)
         for _ in range(3):
             operator.registry.check_timeouts()
         assert [(event.about.name, event.reason) for event in operator.recorded] == [("a", GIVEN_UP)]
         assert "ZeroDivisionError" in operator.recorded[0].note
         assert connection.closed
-        assert operator.connect("a-0", generation=3)[1] is None, "it continues without the operator"
+        assert (await operator.connect("a-0", generation=3))[1] is None, "it continues without the operator"
         receive({"type": "succeeded", "agent_id": "", "generation": 3})
         operator.pods["b-1"] = pod("b-1", "Succeeded")
         operator.registry.check_timeouts()
         assert other.sent == ["welcome", "close"]
         operator.gangs["a"].run = Run(1, ())
-        assert operator.connect("a-0")[1] is not None, "its next run is another one"
+        assert (await operator.connect("a-0"))[1] is not None, "its next run is another one"
 
     asyncio.run(scenario())
 
@@ -129,12 +162,144 @@ def test_a_fault_of_one_gang_is_reported_once_and_other_gangs_continue(monkeypat
 def test_a_recovery_is_reported_before_the_next_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         operator = Operator()
-        operator.connect("a-0", generation=3)
+        await operator.connect("a-0", generation=3)
         ended: list[Any] = []
         monkeypatch.setattr(GangAgents, "report_recovery", lambda agents: ended.append(agents.run))
         before, operator.gangs["a"].run = operator.gangs["a"].run, Run(1, ())
-        operator.connect("a-0")
+        await operator.connect("a-0")
         assert ended == [before]
         assert operator.rendezvous("a").state.phase is rules.RendezvousPhase.GATHERING
 
     asyncio.run(scenario())
+
+
+REFUSED_REVIEWS = {
+    "not authenticated": {"authenticated": False},
+    "audience of the API server": {"audiences": ["https://kubernetes.default.svc"]},
+    "no audience": {"audiences": None},
+    "token of an account": {"user": {"username": "system:serviceaccount:team:default"}},
+    "token of a user": {"user": {"username": "ada", "extra": {"authentication.kubernetes.io/pod-uid": ["a-0"]}}},
+}
+
+
+@pytest.mark.parametrize("review", REFUSED_REVIEWS.values(), ids=REFUSED_REVIEWS.keys())
+def test_a_token_that_was_not_issued_to_the_pod_for_agents_is_refused(review: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        operator = Operator()
+        operator.review = lambda token: {**reviewed(token), **review}
+        connection, receive = await operator.connect("a-0")
+        assert receive is None
+        assert connection.sent == []
+        assert operator.requests == [{"token": "token of a-0", "audiences": [AUDIENCE]}]
+        assert [(event.about.name, event.reason) for event in operator.recorded] == [("a", "AgentRefused")]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("token", ["token of a-1", "token of b-0"])
+def test_the_token_of_another_pod_is_refused(token: str) -> None:
+    async def scenario() -> None:
+        operator = Operator()
+        assert (await operator.connect("a-0", token=token))[1] is None
+        assert (await operator.connect("a-0"))[1] is not None
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("token", [None, 7, ["token of a-0"], "x" * 20_000])
+def test_values_that_are_no_tokens_are_not_reviewed(token: object) -> None:
+    async def scenario() -> None:
+        operator = Operator()
+        hello = {"type": "hello", "name": "team/a-0", "token": token}
+        connection: Any = Connection()
+        assert await operator.registry.connect(hello, connection) is None
+        assert operator.requests == []
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_from_another_address_than_the_pods_is_refused_without_a_review_and_reported_once() -> None:
+    async def scenario() -> None:
+        operator = Operator()
+        for _ in range(3):
+            assert (await operator.connect("a-0", source="10.0.0.66"))[1] is None
+        assert operator.requests == []
+        (event,) = operator.recorded
+        assert (event.about.name, event.reason) == ("a", "AgentRefused")
+        assert event.note == (
+            "a connection that names a-0 was refused: it comes from 10.0.0.66, and the pod has 10.0.0.1"
+        )
+        assert (await operator.connect("a-0", source="::ffff:10.0.0.1"))[1] is not None
+
+    asyncio.run(scenario())
+
+
+def test_the_address_of_a_pod_on_the_hosts_network_is_not_compared() -> None:
+    async def scenario() -> None:
+        operator = Operator()
+        operator.pods["a-0"] = pod("a-0", host_network=True)
+        assert (await operator.connect("a-0", source="10.0.0.66"))[1] is not None
+        assert (await operator.connect("a-0", source="10.0.0.66", token="token of b-0"))[1] is None  # noqa: S106
+
+    asyncio.run(scenario())
+
+
+def test_a_setting_allows_other_addresses_to_those_who_have_the_token() -> None:
+    async def scenario() -> None:
+        operator = Operator(AgentSettings(b"key", any_source=True))
+        assert (await operator.connect("a-0", source="10.0.0.66"))[1] is not None
+        assert (await operator.connect("a-1", source="10.0.0.66", token="token of a-0"))[1] is None  # noqa: S106
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_without_an_address_waits_and_is_not_reported() -> None:
+    async def scenario() -> None:
+        operator = Operator()
+        operator.pods["a-0"] = pod("a-0", ip="")
+        assert (await operator.connect("a-0"))[1] is None
+        assert operator.recorded == []
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_connects_again_when_the_api_server_cannot_review() -> None:
+    async def scenario() -> None:
+        operator = Operator()
+
+        def away(_token: str) -> Any:
+            raise ApiError(503)
+
+        operator.review = away
+        assert (await operator.connect("a-0"))[1] is None
+        assert operator.recorded == []
+        operator.review = reviewed
+        assert (await operator.connect("a-0"))[1] is not None
+
+    asyncio.run(scenario())
+
+
+def test_a_pod_that_was_replaced_during_the_review_is_not_joined() -> None:
+    async def scenario() -> None:
+        operator = Operator()
+
+        def replace(token: str) -> Any:
+            successor = pod("a-0")
+            operator.pods["a-0"] = msgspec.structs.replace(
+                successor, metadata=msgspec.structs.replace(successor.metadata, uid="another")
+            )
+            return reviewed(token)
+
+        operator.review = replace
+        connection, receive = await operator.connect("a-0")
+        assert (receive, connection.sent) == (None, [])
+
+    asyncio.run(scenario())
+
+
+def test_each_generation_of_each_gang_has_a_secret_of_its_own_that_every_leader_derives() -> None:
+    secrets = {gang_secret(b"key", uid, generation) for uid in ("u", "v") for generation in (1, 2)}
+    assert len(secrets) == 4
+    assert gang_secret(b"key", "u", 1) in secrets
+    assert gang_secret(b"another", "u", 1) not in secrets
+    assert {len(each) for each in secrets} == {64}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from windlass import wire
 from windlass.backends.kubernetes.agents import agent_server
+from windlass.server.operator.serving_certificate import make_certificate, server_context
 
 
 class Handler:
@@ -23,7 +27,7 @@ class Handler:
         self.fault: Exception | None = None
         self.refused: list[Exception] = []
 
-    def connect(self, hello: Any, connection: Any) -> Callable[[Any], None] | None:
+    async def connect(self, hello: Any, connection: Any) -> Callable[[Any], None] | None:
         self.connections.append(connection)
         self.connected.set()
         return self._receive if hello["type"] == "hello" else None
@@ -50,10 +54,13 @@ def run_with_server(scenario: Callable[[Handler, Connect], Coroutine[Any, Any, N
     async def run() -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         handler, port = Handler(), listener.getsockname()[1]
-        serving = asyncio.create_task(agent_server.serve(listener, handler))
+        certificate, key = make_certificate([wire.CONTROLLER_NAME], datetime.now(UTC))
+        serving = asyncio.create_task(agent_server.serve(listener, handler, server_context(certificate, key)))
+        options: dict[str, Any] = {"limit": 1 << 21, "server_hostname": wire.CONTROLLER_NAME}
+        options["ssl"] = ssl.create_default_context(cadata=certificate.decode())
         try:
             async with asyncio.timeout(20):
-                await scenario(handler, lambda: asyncio.open_connection("127.0.0.1", port, limit=1 << 21))
+                await scenario(handler, lambda: asyncio.open_connection("127.0.0.1", port, **options))
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)

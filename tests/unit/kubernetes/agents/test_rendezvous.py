@@ -10,10 +10,12 @@ import pytest
 from windlass.agent import rank_events
 from windlass.agent.rendezvous import state_machine as rules
 from windlass.backends.kubernetes.agents.generation_state import pod_of_rank
+from windlass.backends.kubernetes.agents.messages import AgentPod
 from windlass.backends.kubernetes.agents.rendezvous import Rendezvous, RendezvousCallbacks
 from windlass.core.model.job import RestartPolicy
 
 PLACES = {"w-0": 0, "w-1": 1}
+SECRET = "of the gang"  # noqa: S105 - no secret of anything
 
 
 class Connection:
@@ -50,14 +52,13 @@ class RendezvousCase:
         callbacks = RendezvousCallbacks(
             lambda _: may_restart, self._restarted, lambda *hang: self.hangs.append(hang), self._closing
         )
-        self.rendezvous = Rendezvous(PLACES, 1, callbacks, 0.0, RestartPolicy(backoff_base=2_000))
+        self.rendezvous = Rendezvous(PLACES, 1, callbacks, 0.0, RestartPolicy(backoff_base=2_000), SECRET)
 
     def connect(self, name: str, at: float = 1.0, **hello: Any) -> Connection:
         connection = Connection()
-        usual = {"id": f"agent of {name}", "address": "10.0.0.1", "port": 4000 + PLACES[name], "ranks": 2}
-        self.rendezvous.join(
-            name, f"n{PLACES[name]}", {**usual, "generation": 0, "seen": 0, "last": None, **hello}, connection, at
-        )
+        usual = {"id": f"agent of {name}", "port": 4000 + PLACES[name], "ranks": 2}
+        pod = AgentPod(name, f"n{PLACES[name]}", f"10.0.0.{PLACES[name]}")
+        self.rendezvous.join(pod, {**usual, "generation": 0, "seen": 0, "last": None, **hello}, connection, at)
         return connection
 
     def connect_all(self, **hello: Any) -> list[Connection]:
@@ -92,6 +93,14 @@ def test_a_generation_starts_with_all_agents_and_the_store_of_the_first_one() ->
     nodes = [member["node"] for member in membership["members"]]
     assert (membership["port"], membership["me"], nodes) == (4000, 0, ["n0", "n1"])
     assert second.take_types() == ["start"]
+
+
+def test_addresses_are_those_of_the_pods_and_agents_learn_the_gangs_secret() -> None:
+    case = RendezvousCase()
+    first, second = case.connect_all(address="6.6.6.6")
+    membership = first.sent[-1]["membership"]
+    assert [member["address"] for member in membership["members"]] == ["10.0.0.0", "10.0.0.1"]
+    assert first.sent[-1]["secret"] == second.sent[-1]["secret"] == SECRET
 
 
 def test_the_next_generation_uses_the_new_port_of_the_first_agent() -> None:
@@ -220,7 +229,7 @@ def test_a_heartbeat_of_an_old_generation_reports_no_hang() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"port": 0}, {"ranks": 0}, {"address": ""}, {"port": "x"}, {"seen": 1 << 60}, {"generation": 1 << 60}]
+    "wrong", [{"port": 0}, {"ranks": 0}, {"ranks": "2"}, {"port": "x"}, {"seen": 1 << 60}, {"generation": 1 << 60}]
 )
 def test_an_invalid_hello_adds_no_agent(wrong: dict[str, Any]) -> None:
     case = RendezvousCase()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +12,25 @@ from member_stage import Stage
 from recorded_api import RecordedApi
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.pods import dependent_objects
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.failure import INVALID, REJECTED
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.wire import EndClass
 
 DISCOVERY = "discover_hosts.sh"
 TEMPLATE = {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}
+
+
+REPLICAS = {"Worker": {"replicas": 1, "template": {"spec": {"containers": [{"name": "pytorch", "image": "i"}]}}}}
+PYTORCH = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "digits"},
+    "spec": {"pytorchReplicaSpecs": REPLICAS},
+}
 
 
 class ObjectApi(RecordedApi):
@@ -26,6 +39,10 @@ class ObjectApi(RecordedApi):
     def __init__(self) -> None:
         super().__init__()
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.requested: list[tuple[str, str]] = []
+        """Kind and name of each request to create an object."""
+        self.removed: list[tuple[str, str, str]] = []
+        """Kind, name and uid of each request to delete an object."""
         self.hosts: list[str] = []
         self.refusal: ApiError | None = None
 
@@ -33,6 +50,7 @@ class ObjectApi(RecordedApi):
         if self.refusal is not None:
             raise self.refusal
         key = resource.kind, body["metadata"]["name"]
+        self.requested.append(key)
         if key in self.objects:
             raise ApiError(409, "AlreadyExists", "it exists")
         self._note(body)
@@ -43,8 +61,13 @@ class ObjectApi(RecordedApi):
         return self.objects[resource.kind, name]
 
     async def patch(self, _resource: Any, _namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
+        if body["metadata"]["uid"] != self.objects["ConfigMap", name]["metadata"]["uid"]:
+            raise ApiError(409, "Conflict", "UID in precondition")
         self._note(body)
-        self.objects["ConfigMap", name] |= body
+        self.objects["ConfigMap", name]["data"] = body["data"]
+
+    async def delete(self, resource: Any, _namespace: str, name: str, **options: Any) -> None:
+        self.removed.append((resource.kind, name, options["uid"]))
 
     def _note(self, body: dict[str, Any]) -> None:
         if DISCOVERY in body.get("data", {}):
@@ -57,11 +80,13 @@ def mpi_job(version: str) -> dict[str, Any]:
     return {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "metadata": {"name": "pi"}, "spec": spec}
 
 
-def executor_of(api: RecordedApi, grace: int = 300_000) -> PodExecutor:
+def executor_of(api: RecordedApi, grace: int = 300_000, notes: list[str] | None = None) -> PodExecutor:
+    notes = [] if notes is None else notes
     monitor: Any = SimpleNamespace(
         is_dead=lambda _node: False,
         placements=SimpleNamespace(find_stale_node=lambda *_: None),
         state=SimpleNamespace(node_grace=lambda _job: grace),
+        faults=SimpleNamespace(note=lambda _about, sentence: notes.append(sentence)),
     )
     return PodExecutor(
         api,  # type: ignore[arg-type]
@@ -146,3 +171,99 @@ def test_the_pods_of_a_launchers_job_tolerate_unreachable_nodes_for_the_grace() 
         await executor.close()
 
     asyncio.run(story())
+
+
+def owned_by(uid: str) -> list[dict[str, Any]]:
+    return [{"apiVersion": "v1", "kind": "MPIJob", "name": "pi", "uid": uid, "controller": True}]
+
+
+def existing(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
+    about = {"namespace": "ml", "name": name, "uid": f"uid-of-{name}", **metadata}
+    return {"apiVersion": "v1", "kind": kind, "metadata": about, "data": {DISCOVERY: "#!/bin/sh\necho theirs:1\n"}}
+
+
+@pytest.mark.parametrize("owners", [[], owned_by("another"), [{**owned_by("u")[0], "controller": False}]])
+def test_an_object_that_the_job_does_not_own_is_neither_used_nor_changed(
+    owners: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dependent_objects, "_GARBAGE_COLLECTION_S", 0.0)
+
+    async def story() -> None:
+        api, stage, notes = ObjectApi(), Stage(mpi_job("v2beta1")), list[str]()
+        theirs = existing("ConfigMap", "pi-config", ownerReferences=owners)
+        api.objects["ConfigMap", "pi-config"] = copy.deepcopy(theirs)
+        executor = executor_of(api, notes=notes)
+        executor.launch(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert api.objects["ConfigMap", "pi-config"] == theirs
+        assert api.bound == {}, "no pod mounts it"
+        sentence = (
+            "ConfigMap ml/pi-config exists and does not belong to this job: delete it "
+            "(kubectl delete configmaps -n ml pi-config), or give the job another name"
+        )
+        assert stage.run.failed[0].detail == f"its dependent objects cannot be written: {sentence}"
+        assert notes == [f"cannot use an object: {sentence}"]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+def test_an_object_of_the_job_is_taken_by_the_next_leader_and_updated() -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(mpi_job("v1"))
+        api.objects["ConfigMap", "pi-config"] = existing("ConfigMap", "pi-config", ownerReferences=owned_by("u"))
+        executor = executor_of(api)
+        stage.run.pods.running = {"pi-worker-0"}
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert api.hosts == ["echo pi-worker-0:1\n"]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+def test_a_config_map_in_the_place_of_a_deleted_one_is_not_overwritten() -> None:
+    async def story() -> None:
+        api, stage, notes = ObjectApi(), Stage(mpi_job("v1")), list[str]()
+        executor = executor_of(api, notes=notes)
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        theirs = existing("ConfigMap", "pi-config")
+        api.objects["ConfigMap", "pi-config"] = copy.deepcopy(theirs)
+        stage.run.pods.running, stage.run.pods.revision = {"pi-worker-0"}, stage.run.pods.revision + 1
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert api.objects["ConfigMap", "pi-config"] == theirs
+        assert len(notes) == 1
+        await executor.close()
+
+    asyncio.run(story())
+
+
+def test_only_services_of_the_job_are_deleted_with_its_pods() -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(PYTORCH)
+        executor = executor_of(api)
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        executor.upkeep.remove_services(stage.gang, ["digits-worker-0"])
+        await asyncio.sleep(0.01)
+        assert api.removed == [("Service", "digits-worker-0", "made")]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+def test_the_name_of_a_secret_is_that_of_one_job_only() -> None:
+    names = []
+    for uid in ("u", "v"):
+        manifest = mpi_job("v2beta1")
+        manifest["metadata"] |= {"namespace": "ml", "uid": uid}
+        parsed = registry.read(manifest)
+        assert isinstance(parsed, ParsedJob)
+        (secret,) = (each for each in registry.dependent_objects(parsed, ()) if each["kind"] == "Secret")
+        worker = next(each for each in registry.members(parsed, 1) if each.role == "worker")
+        mounted = [volume["secret"]["secretName"] for volume in worker.pod["spec"]["volumes"]]
+        assert mounted == [secret["metadata"]["name"]]
+        names += mounted
+    assert len(set(names)) == 2

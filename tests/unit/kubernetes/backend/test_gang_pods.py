@@ -11,6 +11,7 @@ import pytest
 from windlass.backends.kubernetes.client.object_cache import ObjectRevision
 from windlass.backends.kubernetes.client.object_reference import reference_to
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot, slots
@@ -342,10 +343,11 @@ def test_the_next_pod_of_a_launchers_job_takes_the_place_of_a_failed_one(first: 
 
 def test_the_pods_of_a_deleted_launchers_job_keep_their_owner() -> None:
     place = Place(mpi=True)
-    assert place.launchers.see(launcher_job(), there=True) == "u"
-    assert place.launchers.see(launcher_job(), there=False) == "u"
-    assert place.launchers.owner("job") == "u"
-    assert place.launchers.of("u") == ()
+    job, owner = OwnerKey("ml", "job"), OwnerKey("ml", "u")
+    assert place.launchers.see(launcher_job(), there=True) == owner
+    assert place.launchers.see(launcher_job(), there=False) == owner
+    assert place.launchers.owner(job) == owner
+    assert place.launchers.of(owner) == ()
 
 
 def test_the_failure_of_a_launcher_counts_once_its_job_has_given_up() -> None:

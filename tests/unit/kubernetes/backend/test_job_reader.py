@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
@@ -251,7 +252,7 @@ def test_a_job_of_another_manager_is_adopted_once_it_names_none() -> None:
 def test_a_follower_reports_no_change_of_a_deleted_job() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(), RUNNING))
-    case.reader.delete("u1")
+    case.reader.delete(OwnerKey("ml", "u1"))
     assert case.changed == []
     assert list(case.store) == []
 
@@ -406,7 +407,7 @@ def test_a_deleted_object_cancels_its_job_and_its_successor_waits_for_the_end() 
     assert gang is not None
     commit(gang, Status(phase=Phase.QUEUED))
     case.take_events()
-    case.reader.delete("u1")
+    case.reader.delete(OwnerKey("ml", "u1"))
     case.reader.update(TRAINING, training(uid="u2", version=9))
     assert case.take_events() == [JobEvent("ml/digits", Cancel("the deletion of its object"))]
     commit(gang, Status(phase=Phase.FAILED))

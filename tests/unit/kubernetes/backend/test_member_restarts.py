@@ -8,6 +8,7 @@ import pytest
 import yaml
 from member_stage import Stage
 
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.core.lifecycle import events as e
 from windlass.core.model.status import Phase
 from windlass.jobs.kubernetes.status.conditions import conditions_of, end_of
@@ -397,7 +398,7 @@ def test_an_ended_mpijob_v2_does_not_wait_for_a_launcher_without_a_node(spec, go
         stage.put(each)
     stage.turn()
     assert stage.executor.deleted == gone
-    assert bool(stage.launchers.of("u")) is not bool(gone)
+    assert bool(stage.launchers.of(OwnerKey("ml", "u"))) is not bool(gone)
 
 
 @pytest.mark.parametrize(

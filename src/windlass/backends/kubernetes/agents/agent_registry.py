@@ -6,18 +6,24 @@ The connections themselves are served by `agent_server`.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 from collections.abc import Callable
 from typing import Any
 
 from windlass.backends.kubernetes.agents.agent_server import PodAgentConnection
 from windlass.backends.kubernetes.agents.gang_agents import BackendAccess, GangAgents
-from windlass.backends.kubernetes.agents.messages import Message
+from windlass.backends.kubernetes.agents.messages import AgentPod, Message
+from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews, comes_from
 from windlass.backends.kubernetes.agents.progress import stored_rank_rows
 from windlass.backends.kubernetes.agents.rendezvous import Rendezvous
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
-from windlass.backends.kubernetes.pods.agent_tokens import is_token_of
+from windlass.backends.kubernetes.settings import AgentSettings
+from windlass.backends.kubernetes.status.events import AGENT_REFUSED, EventRecord
+from windlass.backends.port import BackendError
 
 
 class AgentRegistry:
@@ -26,29 +32,38 @@ class AgentRegistry:
     The `MessageHandler` of the agent server. `gang_of` returns the gang of our kinds that a pod belongs to.
     """
 
-    def __init__(self, backend: BackendAccess, gang_of: Callable[[Pod], Gang | None]) -> None:
-        self._backend, self._gang_of = backend, gang_of
+    def __init__(
+        self,
+        backend: BackendAccess,
+        gang_of: Callable[[Pod], Gang | None],
+        reviews: TokenReviews,
+        settings: AgentSettings,
+    ) -> None:
+        self._backend, self._gang_of, self._reviews, self._settings = backend, gang_of, reviews, settings
         self.on_invalid_message: Callable[[Exception], None] = lambda _error: None
         """Called with the error of each invalid message."""
         self._gangs: dict[str, GangAgents] = {}
         """By uid of the gang's object."""
         self._connections: dict[PodAgentConnection, tuple[Rendezvous, str]] = {}
         """The rendezvous of each identified connection, and the name of its pod."""
+        self._refused: dict[str, Run] = {}
+        """The last run of each gang, by uid of the gang's object, for which an event about a refused agent exists."""
 
-    def connect(self, hello: Message, connection: PodAgentConnection) -> Callable[[Message], None] | None:
+    async def connect(self, hello: Message, connection: PodAgentConnection) -> Callable[[Message], None] | None:
         """See `agent_server.MessageHandler`."""
         if hello["type"] != "hello":
             return None
         namespace, _, name = str(hello["name"]).partition("/")
-        pod = self._backend.pods.get(namespace, name)
-        if pod is None or not is_token_of(pod, hello.get("token")):
+        claimed = self._backend.pods.get(namespace, name)
+        if claimed is None or not await self._is_proven(claimed, hello.get("token"), connection.peer_address):
             return None
-        agents = self._agents_of(pod)
-        if agents is None:
+        pod = self._backend.pods.get(namespace, name)  # as it is after the review
+        agents = self._agents_of(pod) if pod is not None and pod.metadata.uid == claimed.metadata.uid else None
+        if pod is None or agents is None:
             return None
         rendezvous, clock = agents.rendezvous, asyncio.get_running_loop().time
         self._connections[connection] = rendezvous, name
-        rendezvous.join(name, pod.spec.node_name, hello, connection, clock())
+        rendezvous.join(AgentPod(name, pod.spec.node_name, pod.status.pod_ip), hello, connection, clock())
         return lambda message: rendezvous.receive(name, message, clock())
 
     def disconnect(self, connection: PodAgentConnection) -> None:
@@ -68,6 +83,7 @@ class AgentRegistry:
             try:
                 if not agents.is_current:
                     del self._gangs[uid]
+                    self._refused.pop(uid, None)
                     agents.close()
                 elif not agents.given_up:
                     agents.check_timeouts(clock)
@@ -79,17 +95,55 @@ class AgentRegistry:
         agents = self._gangs.get(gang.reference.uid)
         return agents.rank_rows() if agents is not None else stored_rank_rows(gang.notes.training)
 
-    def _agents_of(self, pod: Pod) -> GangAgents | None:
-        """Returns the agents of a pod's gang; None if the pod is no member of its run, or not known yet."""
+    async def _is_proven(self, pod: Pod, token: object, address: str) -> bool:
+        """Tells whether a connection from this address, with this token, is that of the agent of a gang's pod.
+
+        The API server reviews only tokens that come from the address of such a pod.
+        """
+        found = self._run_of(pod)
+        if found is None or not pod.status.pod_ip:  # not known yet: the agent connects again
+            return False
+        if not (self._settings.any_source or comes_from(pod, address)):
+            self._report_refusal(*found, pod, f"it comes from {address}, and the pod has {pod.status.pod_ip}")
+            return False
+        try:
+            is_proven = await self._reviews.proves(token, pod)
+        except BackendError:
+            return False
+        if not is_proven:
+            self._report_refusal(*found, pod, "the API server does not accept its token as one of this pod")
+        return is_proven
+
+    def _report_refusal(self, gang: Gang, run: Run, pod: Pod, reason: str) -> None:
+        """Records an event about a refused connection, once for each run: any process may open connections."""
+        if self._refused.get(gang.reference.uid) is not run:
+            self._refused[gang.reference.uid] = run
+            note = f"a connection that names {pod.metadata.name} was refused: {reason}"
+            self._backend.events.record(EventRecord(gang.reference, AGENT_REFUSED, "Lead", note, self._backend.now()))
+
+    def _run_of(self, pod: Pod) -> tuple[Gang, Run] | None:
+        """Returns the gang and its run that a pod is a member of; None if there is none, or it is not known yet."""
         gang = self._gang_of(pod)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.stopping or generation_of(pod) != run.generation:
             return None
-        if pod.metadata.name not in gang.pod_names(run):
+        return (gang, run) if pod.metadata.name in gang.pod_names(run) else None
+
+    def _agents_of(self, pod: Pod) -> GangAgents | None:
+        """Returns the agents of a pod's gang; None if the pod is no member of its run, or they are not led."""
+        found = self._run_of(pod)
+        if found is None:
             return None
+        gang, run = found
         agents = self._gangs.get(gang.reference.uid)
         if agents is None or agents.run is not run:
             if agents is not None:
                 agents.close()
-            agents = self._gangs[gang.reference.uid] = GangAgents(gang, run, self._backend)
+            secret = gang_secret(self._settings.secret_key, gang.reference.uid, run.generation)
+            agents = self._gangs[gang.reference.uid] = GangAgents(gang, run, self._backend, secret)
         return None if agents.given_up else agents
+
+
+def gang_secret(key: bytes, uid: str, generation: int) -> str:
+    """The secret of one generation of a gang. Every leader derives the same, so that it need not be stored."""
+    return hmac.new(key, f"gang {uid} {generation}".encode(), hashlib.sha256).hexdigest()

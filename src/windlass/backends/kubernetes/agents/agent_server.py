@@ -1,4 +1,4 @@
-"""TCP server to which the agents in pods connect: one connection for each agent, one line of JSON for each message.
+"""TLS server to which the agents in pods connect: one connection for each agent, one line of JSON for each message.
 
 Reading, timeouts and limits of connections are here; `agent_registry` identifies agents and handles their messages.
 No send blocks: an agent that does not read delays no other one.
@@ -10,21 +10,25 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Callable
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import orjson
 
 from windlass.backends.kubernetes.agents.messages import Message
+from windlass.backends.kubernetes.agents.tls_stream import TlsStream
 
 _MAX_BYTES = 1 << 20
 """Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
 _MAX_HELLO_BYTES = 1 << 16
 """Maximum bytes of the first message, which identifies the agent."""
-_MAX_UNIDENTIFIED = 256
-"""Maximum number of unidentified connections; beyond it the oldest is closed, and its agent may connect again."""
+_MAX_UNIDENTIFIED = 512
+"""Maximum number of unidentified connections. Beyond it one is closed: the oldest one of the address with most of them.
+"""
 _HELLO_TIMEOUT_S = 10.0
-"""Seconds in which the first message must arrive."""
+"""Seconds in which the handshake must be complete and the first message must arrive."""
 _IDLE_TIMEOUT_S = 30.0
 """Seconds without a message after which a connection is closed; an agent sends one every two seconds."""
 _CLOSE_TIMEOUT_S = 1.0
@@ -34,15 +38,17 @@ _CHECK_INTERVAL_S = 1.0
 
 
 class PodAgentConnection:
-    """The connection of one agent."""
+    """The connection of one agent. `peer_address`: the IP address that it comes from."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    def __init__(self, writer: asyncio.StreamWriter, stream: TlsStream) -> None:
+        self._writer, self._stream = writer, stream
+        peer = writer.get_extra_info("peername")
+        self.peer_address = str(peer[0]) if peer else ""
 
     def send(self, message: Message) -> None:
         """Sends a message without blocking; closes the connection if too much is unsent."""
         if not self._writer.is_closing():
-            self._writer.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+            self._stream.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
             if self._writer.transport.get_write_buffer_size() > _MAX_BYTES:
                 self._writer.transport.abort()
 
@@ -58,7 +64,7 @@ class PodAgentConnection:
 class MessageHandler(Protocol):
     """The consumer of agents' messages. Whatever a message makes it raise ends the connection of that agent."""
 
-    def connect(self, hello: Message, connection: PodAgentConnection) -> Callable[[Message], None] | None:
+    def connect(self, hello: Message, connection: PodAgentConnection) -> Awaitable[Callable[[Message], None] | None]:
         """Called with the first message. Returns the receiver of the next ones; None: the connection is refused."""
 
     def disconnect(self, connection: PodAgentConnection) -> None:
@@ -71,8 +77,8 @@ class MessageHandler(Protocol):
         """Called about once a second."""
 
 
-async def serve(listener: socket.socket, handler: MessageHandler) -> None:
-    """Serves agents until cancelled; then closes all connections."""
+async def serve(listener: socket.socket, handler: MessageHandler, tls: ssl.SSLContext) -> None:
+    """Serves agents until cancelled; then closes all connections. `tls`: context with the operator's certificate."""
     connections: set[asyncio.Task[None]] = set()
     unidentified: dict[PodAgentConnection, None] = {}
 
@@ -82,7 +88,7 @@ async def serve(listener: socket.socket, handler: MessageHandler) -> None:
         connections.add(task)
         try:
             with contextlib.suppress(asyncio.CancelledError):  # cancelled by `serve`, which closes all connections
-                await _serve_connection(handler, reader, writer, unidentified)
+                await _serve_connection(handler, TlsStream(tls, reader, writer), writer, unidentified)
         finally:
             connections.discard(task)
 
@@ -100,21 +106,20 @@ async def serve(listener: socket.socket, handler: MessageHandler) -> None:
 
 async def _serve_connection(
     handler: MessageHandler,
-    reader: asyncio.StreamReader,
+    stream: TlsStream,
     writer: asyncio.StreamWriter,
     unidentified: dict[PodAgentConnection, None],
 ) -> None:
-    connection = PodAgentConnection(writer)
+    connection = PodAgentConnection(writer, stream)
     if len(unidentified) >= _MAX_UNIDENTIFIED:
-        oldest = next(iter(unidentified))
-        del unidentified[oldest]
-        oldest.abort()
+        _drop_one(unidentified)
     unidentified[connection] = None
     try:
-        receive = handler.connect(await _read_message(reader, _HELLO_TIMEOUT_S, _MAX_HELLO_BYTES), connection)
+        receive = await handler.connect(await _read_hello(stream), connection)
         unidentified.pop(connection, None)
         while receive is not None:
-            message = await _read_message(reader, _IDLE_TIMEOUT_S, _MAX_BYTES)
+            async with asyncio.timeout(_IDLE_TIMEOUT_S):
+                message = _parse(await stream.read_line(_MAX_BYTES))
             receive(message)
             if message["type"] == "beat":
                 connection.send({"type": "beat"})
@@ -126,6 +131,14 @@ async def _serve_connection(
         unidentified.pop(connection, None)
         handler.disconnect(connection)
         await _close(writer)
+
+
+def _drop_one(unidentified: dict[PodAgentConnection, None]) -> None:
+    """Closes the oldest connection of the address that has most of them: an agent has one."""
+    ((busiest, _),) = Counter(each.peer_address for each in unidentified).most_common(1)
+    oldest = next(each for each in unidentified if each.peer_address == busiest)
+    del unidentified[oldest]
+    oldest.abort()
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
@@ -140,21 +153,14 @@ async def _close(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-async def _read_message(reader: asyncio.StreamReader, timeout_s: float, max_bytes: int) -> Message:
-    async with asyncio.timeout(timeout_s):
-        line = await _read_line(reader, max_bytes)
+async def _read_hello(stream: TlsStream) -> Message:
+    async with asyncio.timeout(_HELLO_TIMEOUT_S):
+        await stream.shake_hands()
+        return _parse(await stream.read_line(_MAX_HELLO_BYTES))
+
+
+def _parse(line: bytes) -> Message:
     message = json.loads(line)
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise ValueError(line[:80])  # noqa: TRY004 - any other JSON is an invalid message
     return message
-
-
-async def _read_line(reader: asyncio.StreamReader, max_bytes: int) -> bytes:
-    """Reads a line, also one beyond the reader's limit. Raises ValueError beyond `max_bytes`, EOFError at the end."""
-    line = b""
-    while len(line) <= max_bytes:
-        try:
-            return line + await reader.readuntil()
-        except asyncio.LimitOverrunError as overrun:
-            line += await reader.readexactly(overrun.consumed)
-    raise ValueError(line[:80])

@@ -61,9 +61,9 @@ class PendingRecovery:
 
 
 class GangAgents:
-    """One gang, its present run, and the rendezvous of the agents in its pods."""
+    """One gang, its present run, and the rendezvous of the agents in its pods. `secret`: see `Rendezvous`."""
 
-    def __init__(self, gang: Gang, run: Run, backend: BackendAccess) -> None:
+    def __init__(self, gang: Gang, run: Run, backend: BackendAccess, secret: str) -> None:
         self.gang, self.run, self._backend = gang, run, backend
         callbacks = RendezvousCallbacks(
             may_restart=self._may_restart,
@@ -73,7 +73,7 @@ class GangAgents:
         )
         first = max(run.generation, gang.status.agent_generation + 1)
         clock = asyncio.get_running_loop().time()
-        self.rendezvous = Rendezvous(gang.pod_names(run), first, callbacks, clock, gang.job.restart)
+        self.rendezvous = Rendezvous(gang.pod_names(run), first, callbacks, clock, gang.job.restart, secret)
         self.given_up = False
         """Whether coordinating its agents has failed with an unexpected error."""
         self._written_at = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass import wire
 from windlass.agent import hang_detection, rank_events
@@ -18,9 +18,16 @@ _MAX_INTEGER = 1 << 53
 """Integers below this are exact in every JSON implementation."""
 _MAX_TEXT_CHARS = 1_000
 """Maximum length of texts: they are written into the gang's object."""
-_MAX_ADDRESS_CHARS = 255
 _MAX_RANKS = 4096
 """Maximum number of ranks of one pod."""
+
+
+class AgentPod(NamedTuple):
+    """Facts about an agent that its pod's object tells, and the agent itself is not asked for."""
+
+    name: str
+    node: str
+    address: str
 
 
 def parse_integer(value: Any) -> int:
@@ -30,12 +37,13 @@ def parse_integer(value: Any) -> int:
     return value
 
 
-def parse_peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
-    """Returns the identity of an agent from its hello."""
-    address, ranks = _parse_text(hello["address"]), parse_integer(hello["ranks"])
-    if not (0 < ranks <= _MAX_RANKS and 0 < len(address) <= _MAX_ADDRESS_CHARS):
-        raise ValueError(f"{name}: {address[:40]} with {ranks} ranks")
-    return rules.Peer(name, node, address, parse_port(hello["port"]), ranks, place, parse_integer(hello["seen"]))
+def parse_peer(pod: AgentPod, place: int, hello: Message) -> rules.Peer:
+    """Returns the identity of an agent from its pod and its hello."""
+    ranks = parse_integer(hello["ranks"])
+    if not 0 < ranks <= _MAX_RANKS:
+        raise ValueError(f"{pod.name}: {ranks} ranks")
+    seen = parse_integer(hello["seen"])
+    return rules.Peer(pod.name, pod.node, pod.address, parse_port(hello["port"]), ranks, place, seen)
 
 
 def parse_port(value: Any) -> int:

@@ -20,7 +20,7 @@ from windlass.agent.rendezvous.state_machine import RendezvousPhase
 from windlass.backends.kubernetes.agents import generation_state, messages
 from windlass.backends.kubernetes.agents.connected_agents import ConnectedAgents, MessageChannel, PodAgent
 from windlass.backends.kubernetes.agents.hang_monitor import HangMonitor
-from windlass.backends.kubernetes.agents.messages import Message
+from windlass.backends.kubernetes.agents.messages import AgentPod, Message
 from windlass.core.model.job import RestartPolicy
 
 
@@ -39,7 +39,10 @@ class RendezvousCallbacks:
 
 
 class Rendezvous:
-    """One rendezvous. `members`: pods by name with their ranks' position. `first`: first generation number."""
+    """One rendezvous. `members`: pods by name with their ranks' position. `first`: first generation number.
+
+    `secret`: the secret of the gang, which agents pass on to their ranks.
+    """
 
     def __init__(
         self,
@@ -48,8 +51,9 @@ class Rendezvous:
         callbacks: RendezvousCallbacks,
         now: float,
         restart: RestartPolicy,
+        secret: str,
     ) -> None:
-        self._members, self._callbacks = members, callbacks
+        self._members, self._callbacks, self._secret = members, callbacks, secret
         rules_of_gang = generation_state.rules_for(len(members), restart)
         self.state = rules.RendezvousState(rules_of_gang, now, arrived=now, seen=first - 1)
         self.agents = ConnectedAgents()
@@ -69,9 +73,9 @@ class Rendezvous:
 
     # --- connections ------------------------------------------------------------------------------------------
 
-    def join(self, name: str, node: str, hello: Message, channel: MessageChannel, now: float) -> None:
+    def join(self, pod: AgentPod, hello: Message, channel: MessageChannel, now: float) -> None:
         """Adds an agent that connects, first or again. Raises ValueError, KeyError, TypeError for invalid input."""
-        peer = messages.parse_peer(name, node, self._members[name], hello)
+        name, peer = pod.name, messages.parse_peer(pod, self._members[pod.name], hello)
         generation = messages.parse_integer(hello["generation"])
         if self.agents.connect(name, PodAgent(peer, str(hello["id"]), channel)):
             self._resume(name, hello, now)
@@ -152,7 +156,8 @@ class Rendezvous:
 
     def _send_start(self, name: str, place: int, reason: str) -> None:
         membership = {**(self._published or {}), "me": place}
-        self.agents.send(name, {"type": "start", "membership": membership, "keep": self._keeps_ranks, "reason": reason})
+        order = {"type": "start", "membership": membership, "keep": self._keeps_ranks, "reason": reason}
+        self.agents.send(name, {**order, "secret": self._secret})
 
     def _adopt(self, peer: rules.Peer, generation: int, now: float) -> bool:
         """Adds an agent whose ranks run under an earlier leader. Returns False if they may not continue."""

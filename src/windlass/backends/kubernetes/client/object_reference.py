@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.jobs.kubernetes.bounded_integers import require_integer
 
@@ -20,6 +21,11 @@ class ObjectReference:
     namespace: str
     name: str
     uid: str
+
+    @property
+    def owner_key(self) -> OwnerKey:
+        """The key by which objects name it as their owner."""
+        return OwnerKey(self.namespace, self.uid)
 
     @property
     def job_id(self) -> str:

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
+from windlass.backends.kubernetes.client.owners import OwnerKey
+
 StringMap: TypeAlias = Mapping[str, str]
 EMPTY_MAP: StringMap = MappingProxyType({})
 """The value of every absent map, shared by all objects."""
@@ -71,9 +73,9 @@ class Metadata(ApiStruct, frozen=True):
     deletion_grace_period_seconds: int | None = None
 
     @property
-    def controller(self) -> str:
-        """Uid of the object that controls this one; "" for none."""
-        return next((owner.uid for owner in self.owner_references if owner.controller), "")
+    def controller(self) -> OwnerKey | None:
+        """Key of the object that controls this one; None for none."""
+        return next((OwnerKey(self.namespace, owner.uid) for owner in self.owner_references if owner.controller), None)
 
     def __post_init__(self) -> None:
         force_setattr(self, "namespace", intern(self.namespace))

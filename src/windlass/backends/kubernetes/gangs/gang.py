@@ -68,12 +68,20 @@ class StandbyState:
     """Value of `discards` for which pods are being created; None if no creation is under way."""
 
 
+@dataclass(frozen=True, slots=True)
+class MadeObject:
+    """A dependent object that the job owns: the manifest that it was created from, and its uid ("": not read)."""
+
+    manifest: Mapping[str, Any]
+    uid: str
+
+
 @dataclass(slots=True)
 class DependentState:
     """Dependent objects of a gang. Written by the pod executor."""
 
-    made: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """By kind and name: each object as it was created."""
+    made: dict[tuple[str, str], MadeObject] = field(default_factory=dict)
+    """By kind and name."""
     made_for: tuple[int, int] = (0, 0)
     """Generation, and revision of the set of running pods (`RunPods`), for which they were last created."""
 

@@ -61,14 +61,16 @@ class GangController:
         if gang.run is None or gang.version.gone:  # the pods of a run are being bound
             self._standby.discard(gang)
         if gang.version.gone:
-            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.reference.uid), 0)
+            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.reference.owner_key), 0)
         else:
             self._changed.mark(gang)
 
     def owner(self, pod: Pod) -> Gang | None:
         """Returns the gang that a pod belongs to."""
-        uid = pod.metadata.controller
-        return self._store.get_by_uid(self._parts.gang_pods.launchers.owner(uid) or uid)
+        key = pod.metadata.controller
+        if key is None:
+            return None
+        return self._store.get_owner(self._parts.gang_pods.launchers.owner(key) or key)
 
     def launch(self, job_id: str, generation: int, placement: Placement) -> None:
         """Creates and binds the pods of a generation."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, reference_to, version_of
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs import readable_spec, stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
@@ -79,7 +80,7 @@ class JobReader:
     def update(self, resource: Resource, manifest: Manifest) -> None:
         """Reads an object as it is now."""
         reference = reference_to(resource, manifest)
-        gang = self._store.get_by_uid(reference.uid)
+        gang = self._store.get_owner(reference.owner_key)
         if gang is not None and self._leads:
             self._update(gang, manifest)
             return
@@ -89,17 +90,18 @@ class JobReader:
         if predecessor is not None:
             self._successors[reference.job_id] = resource, manifest
             if not predecessor.version.gone:  # the watch has missed its deletion
-                self.delete(predecessor.reference.uid)
+                self.delete(predecessor.reference.owner_key)
             return
         if not manifest["metadata"].get("deletionTimestamp"):
             self._add(reference, manifest, gang)
 
-    def delete(self, uid: str) -> None:
+    def delete(self, key: OwnerKey) -> None:
         """Ends the job of an object that was deleted."""
+        uid = key.uid
         self._reports.forget_faults(uid)
         self._foreign.pop(uid, None)
         self._states_aside.pop(uid, None)
-        gang = self._store.get_by_uid(uid)
+        gang = self._store.get_owner(key)
         if gang is None:
             kept = {name: each for name, each in self._successors.items() if each[1]["metadata"]["uid"] != uid}
             self._successors = kept

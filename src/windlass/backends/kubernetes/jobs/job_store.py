@@ -1,4 +1,4 @@
-"""Index of the gangs of our kinds, by job id and by the uid of their object, and the numbers that jobs get.
+"""Index of the gangs of our kinds, by job id and by the key of their object, and the numbers that jobs get.
 
 Filled by `job_reader`, which reads job objects; read by the gang controller, the commits and the operator's API.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.jobs.kubernetes.bounded_integers import MAX_JOB_NUMBER
 
@@ -19,7 +20,7 @@ class JobStore:
 
     def __init__(self) -> None:
         self._gangs: dict[str, Gang] = {}
-        self._by_uid: dict[str, Gang] = {}
+        self._by_key: dict[OwnerKey, Gang] = {}
         self._next_number = 1
 
     def __iter__(self) -> Iterator[Gang]:
@@ -29,18 +30,18 @@ class JobStore:
         """Returns the gang of this id, ended or not."""
         return self._gangs.get(job_id)
 
-    def get_by_uid(self, uid: str) -> Gang | None:
-        """Returns the gang of the object with this uid."""
-        return self._by_uid.get(uid)
+    def get_owner(self, key: OwnerKey | None) -> Gang | None:
+        """Returns the gang whose object has this key, by which objects of its namespace name it as their owner."""
+        return self._by_key.get(key) if key is not None else None
 
     def add(self, gang: Gang) -> None:
-        """Adds a gang under its id and under the uid of its object; replaces one of the same id or uid."""
-        self._gangs[gang.id] = self._by_uid[gang.reference.uid] = gang
+        """Adds a gang under its id and under the key of its object; replaces one of the same id or key."""
+        self._gangs[gang.id] = self._by_key[gang.reference.owner_key] = gang
 
     def discard(self, gang: Gang) -> None:
         """Removes a gang, if it is there."""
         self._gangs.pop(gang.id, None)
-        self._by_uid.pop(gang.reference.uid, None)
+        self._by_key.pop(gang.reference.owner_key, None)
 
     def allocate_number(self) -> int:
         """Returns a number that no job has, for a job that arrives: of our kinds or external."""

@@ -131,7 +131,7 @@ class RunControl:
     def _restart_members(self, gang: Gang, run: Run) -> None:
         """Deletes replaced pods and those beyond the replicas; creates the next ones on the same nodes."""
         self.executor.deletion.delete(
-            (pod for pod in run.pods.extra if pod.metadata.controller == gang.reference.uid), run.grace
+            (pod for pod in run.pods.extra if pod.metadata.controller == gang.reference.owner_key), run.grace
         )
         if not run.restarting:
             return
@@ -174,7 +174,7 @@ class RunControl:
         succeeds = gang.status.target is Target.SUCCEED
         if succeeds or (is_left and run.made_by_others.isdisjoint(living)):
             return ()
-        makers = self.parts.gang_pods.launchers.unended(gang.reference.uid)
+        makers = self.parts.gang_pods.launchers.unended(gang.reference.owner_key)
         self.executor.upkeep.end_jobs(makers)
         return makers
 

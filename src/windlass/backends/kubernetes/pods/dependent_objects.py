@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.owners import owner_uid
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang, MadeObject
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
@@ -45,7 +46,9 @@ _LATE = ("Secret", "RoleBinding", "Job")
 _REQUIRED = ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
 """Kinds created before pods. Services are not: each would delay the start of a gang by a request."""
 _UNREAD = ("Secret",)
-"""Kinds created and never read: RBAC cannot grant reading by name. Secrets of an earlier job are deleted by then."""
+"""Kinds created and never read: the operator may not read the Secrets of a cluster. Their names contain the job's uid
+(`pod_assembly.secret_name`), so that no other job has the same.
+"""
 _SSH = "kubernetes.io/ssh-auth"
 _POLL_INTERVAL_S = 0.1
 """Seconds between two checks of an object that is being deleted."""
@@ -70,12 +73,17 @@ class Wanted:
 
 @dataclass(slots=True)
 class DependentObjects:
-    """Creator of the dependent objects of gangs. An object that exists stays, but its data is updated."""
+    """Creator of the dependent objects of gangs. An object that the job owns stays, but its data is updated.
+
+    An object of the same name that the job does not own is neither used nor changed.
+    """
 
     connection: Connection
     at_once: asyncio.Semaphore
     see_job: Callable[[dict[str, Any]], None]
     """Called with each launcher's Job that was created."""
+    note: Callable[[ObjectReference, str], None]
+    """Called with a job and a sentence about an object that it needs and does not own."""
 
     async def make_required(self, gang: Gang, wanted: Wanted) -> None:
         """Creates the objects that pods refer to: a pod is refused without its service account.
@@ -97,7 +105,7 @@ class DependentObjects:
             each
             for each in objects
             if each["kind"] in kinds
-            and made.get(_name_of(each)) != each
+            and not _is_as_made(made.get(_name_of(each)), each)
             and (wanted.updates or _name_of(each) not in made)
         ]
         for late in (False, True):
@@ -108,60 +116,74 @@ class DependentObjects:
 
     async def end_job(self, about: Mapping[str, Any]) -> None:
         """Deletes a Job, with the pods that it made."""
-        await self._remove(r.JOBS, about["namespace"], about["name"], about.get("uid"))
+        await self._remove(r.JOBS, about["namespace"], about["name"], about["uid"])
 
-    async def remove_services(self, namespace: str, names: Iterable[str]) -> None:
-        """Deletes services by name."""
-        await asyncio.gather(*(self._remove(r.SERVICES, namespace, name) for name in names))
+    async def remove_services(self, namespace: str, uids: Mapping[str, str]) -> None:
+        """Deletes services, given their uids by name."""
+        await asyncio.gather(*(self._remove(r.SERVICES, namespace, name, uid) for name, uid in uids.items()))
 
-    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str | None = None) -> None:
+    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         try:
             async with self.at_once:
                 await self.connection.delete(resource, namespace, name, propagation="Background", uid=uid)
         except ApiError as error:
-            if not (error.is_missing or (error.is_conflict and uid)):  # another object has that name by now
+            if not (error.is_missing or error.is_conflict):  # another object has that name by now
                 raise
 
     async def _make(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
         name = _name_of(manifest)
-        known = gang.dependents.made.get(name)
         give_up = time.monotonic() + _GARBAGE_COLLECTION_S
         while wanted.is_wanted():
-            if await self._is_made(wanted, manifest, known, wait=time.monotonic() < give_up):
+            uid = await self._make_once(gang, wanted, manifest, wait=time.monotonic() < give_up)
+            if uid is not None:
                 if wanted.updates:  # else the object may have other data
-                    gang.dependents.made[name] = manifest
+                    gang.dependents.made[name] = MadeObject(manifest, uid)
                 return
             await asyncio.sleep(_POLL_INTERVAL_S)
 
-    async def _is_made(
-        self, wanted: Wanted, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
-    ) -> bool:
-        """Tries once. With `wait`, returns False while the name is still taken by an object of a deleted job."""
-        resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
-        if known is not None and manifest["kind"] == "ConfigMap":
-            await self._change(manifest)
-            return True
+    async def _make_once(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any], *, wait: bool) -> str | None:
+        """Creates the object, or takes the one that the job owns already. Returns its uid; None: to be tried again.
+
+        With `wait`, returns None while the name is taken by an object of another owner, which may be deleted by then.
+        """
+        known, kind = gang.dependents.made.get(_name_of(manifest)), manifest["kind"]
+        if known is not None and kind == "ConfigMap":
+            if await self._change(manifest, known.uid):
+                return known.uid
+            del gang.dependents.made[_name_of(manifest)]
+        resource = RESOURCES[manifest["apiVersion"], kind]
         try:
             async with self.at_once:
                 made = await self.connection.create(resource, with_keys(manifest))
         except ApiError as error:
             if not error.is_exists:
                 raise
-            if wait and manifest["kind"] not in _UNREAD and await self._is_anothers(resource, manifest):
-                return False
-            if manifest["kind"] == "ConfigMap" and wanted.updates:
-                await self._change(manifest)
-            elif manifest["kind"] == "Job":
-                await self._replace(wanted, manifest)
-        else:
-            if manifest["kind"] == "Job":
-                self.see_job(made)
-        return True
+            return "" if kind in _UNREAD else await self._take(gang, wanted, manifest, wait=wait)
+        if kind == "Job":
+            self.see_job(made)
+        return str(made["metadata"]["uid"])
 
-    async def _is_anothers(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
-        """Tells whether the object of this name belongs to another owner, or has just been deleted."""
+    async def _take(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any], *, wait: bool) -> str | None:
+        """Takes the existing object of this name if the job owns it. See `_make_once`. Raises ApiError if it does not.
+
+        An object without an owner is not waited for: no garbage collection deletes it.
+        """
+        resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
         there = await self._there(resource, manifest)
-        return there is None or owner_uid(there) not in ("", owner_uid(manifest))
+        if there is None:
+            return None
+        uid, owner = str(there["metadata"]["uid"]), owner_of(there)
+        if owner != owner_of(manifest):
+            if wait and owner is not None:
+                return None
+            sentence = _foreign_object(resource, manifest)
+            self.note(gang.reference, f"cannot use an object: {sentence}")
+            raise ApiError(409, "AlreadyExists", sentence)
+        if manifest["kind"] == "ConfigMap" and wanted.updates:
+            return uid if await self._change(manifest, uid) else None
+        if manifest["kind"] == "Job" and not await self._is_of_generation(there, manifest):
+            return None
+        return uid
 
     async def _there(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the present object of this name, or None."""
@@ -174,27 +196,38 @@ class DependentObjects:
                 raise
             return None
 
-    async def _change(self, manifest: Mapping[str, Any]) -> None:
-        about = manifest["metadata"]
-        async with self.at_once:
-            await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
+    async def _change(self, manifest: Mapping[str, Any], uid: str) -> bool:
+        """Writes the data of a config map; returns False if this one does not exist any more."""
+        about, body = manifest["metadata"], {"metadata": {"uid": uid}, "data": manifest["data"]}
+        try:
+            async with self.at_once:
+                await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], body)
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+            return False
+        return True
 
-    async def _replace(self, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
-        """Creates a launcher's Job, after that of an earlier generation and its pods were deleted."""
-        about = manifest["metadata"]
-        while wanted.is_wanted():
-            there = await self._there(r.JOBS, manifest)
-            if there is None:
-                async with self.at_once:
-                    self.see_job(await self.connection.create(r.JOBS, manifest))
-                return
-            if owner_uid(there) != owner_uid(manifest):
-                raise ApiError(409, "AlreadyExists", f"the Job {about['name']} exists and belongs to another object")
-            if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
-                self.see_job(there)
-                return
-            await self.end_job(there["metadata"])
-            await asyncio.sleep(_POLL_INTERVAL_S)
+    async def _is_of_generation(self, there: dict[str, Any], manifest: Mapping[str, Any]) -> bool:
+        """Tells whether a launcher's Job is that of this generation; deletes one of an earlier generation."""
+        if there["metadata"].get("labels", {}).get(GENERATION) == manifest["metadata"]["labels"][GENERATION]:
+            self.see_job(there)
+            return True
+        await self.end_job(there["metadata"])
+        return False
+
+
+def _foreign_object(resource: Resource, manifest: Mapping[str, Any]) -> str:
+    """The sentence about an object that a job needs under this name, and does not own."""
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    return (
+        f"{resource.kind} {namespace}/{name} exists and does not belong to this job: delete it "
+        f"(kubectl delete {resource.full_name} -n {namespace} {name}), or give the job another name"
+    )
+
+
+def _is_as_made(made: MadeObject | None, manifest: Mapping[str, Any]) -> bool:
+    return made is not None and made.manifest == manifest
 
 
 def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:

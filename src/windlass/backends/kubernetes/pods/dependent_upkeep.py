@@ -70,10 +70,11 @@ class DependentUpkeep:
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """Deletes the services of pods that were removed."""
-        names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
-        if names:
+        made = gang.dependents.made.items()
+        uids = {name: each.uid for (kind, name), each in made if kind == "Service" and name in pods}
+        if uids:
             self._tasks.start(
-                request_until_answered(partial(self._dependents.remove_services, gang.reference.namespace, names))
+                request_until_answered(partial(self._dependents.remove_services, gang.reference.namespace, uids))
             )
 
     async def close(self) -> None:

@@ -43,12 +43,12 @@ class GangPods:
 
     def see_all(self, gang: Gang, run: Run) -> None:
         """Records all pods of a gang. The cost is proportional to the size of the gang."""
-        for pod in (*self.pods.owned(gang.reference.uid), *self.launchers.pods(gang.reference.uid)):
+        for pod in (*self.pods.owned(gang.reference.owner_key), *self.launchers.pods(gang.reference.owner_key)):
             self.see(gang, run, pod, there=True)
 
     def see_launcher(self, gang: Gang, run: Run) -> None:
         """Records the pods of a launcher's Job after the Job has changed; it may have failed without a pod."""
-        for pod in list(self.launchers.pods(gang.reference.uid)):
+        for pod in list(self.launchers.pods(gang.reference.owner_key)):
             self.see(gang, run, pod, there=True)
         for number in run.made_by_others if run.launched else ():
             if run.pods.get(number) is None and (why := self._job_failure(gang)) is not None:
@@ -106,7 +106,7 @@ class GangPods:
         if pod.metadata.name in names:
             return names[pod.metadata.name]
         role = pod.metadata.labels.get(JOB_ROLE, "")
-        over = any(failure_of(job) is not None for job in self.launchers.of(gang.reference.uid))
+        over = any(failure_of(job) is not None for job in self.launchers.of(gang.reference.owner_key))
         if role == "worker" or (pod.status.phase == "Failed" and not over):  # the Job creates another one in its place
             return None
         return next((slot.number for slot in run.slots if slot.role == role), None)
@@ -148,7 +148,7 @@ class GangPods:
 
     def _job_failure(self, gang: Gang) -> Exit | None:
         """Returns the failure of the launcher's Job, with its reason and message."""
-        for job in self.launchers.of(gang.reference.uid):
+        for job in self.launchers.of(gang.reference.owner_key):
             if (failed := failure_of(job)) is not None:
                 reason = failed.get("reason") or "LauncherFailed"
                 message = failed.get("message") or f"{gang.parsed.kind} {gang.parsed.name} has failed"

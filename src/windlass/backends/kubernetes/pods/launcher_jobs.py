@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.owners import owner_uid
+from windlass.backends.kubernetes.client.owners import OwnerKey, owner_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 
 Manifest = dict[str, Any]
@@ -15,52 +15,56 @@ _REMEMBERED = 10_000
 
 
 class LauncherJobs:
-    """Launchers' Jobs by the uid of their owner, and by their own uid."""
+    """Launchers' Jobs by the key of their owner, and the owners by the keys of the Jobs."""
 
     def __init__(self, pods: PodStore) -> None:
         self._pods = pods
-        self._jobs: dict[str, Manifest] = {}
-        self._owners: dict[str, str] = {}
-        self._deleted: dict[str, None] = {}
-        """Uids of deleted Jobs, the earliest first."""
+        self._jobs: dict[OwnerKey, Manifest] = {}
+        self._owners: dict[OwnerKey, OwnerKey] = {}
+        self._deleted: dict[OwnerKey, None] = {}
+        """Keys of deleted Jobs, the earliest first."""
 
-    def see(self, job: Manifest, *, there: bool) -> str:
-        """Records a Job as it is now, or as it was when it was deleted. Returns its owner's uid; "": no owner."""
-        uid, owner = job["metadata"]["uid"], owner_uid(job)
-        if owner and there:
-            self._jobs[owner], self._owners[uid] = job, owner
-        elif uid in self._owners:
-            self._deleted[uid] = None
-            if (held := self._jobs.get(owner)) and held["metadata"]["uid"] == uid:
+    def see(self, job: Manifest, *, there: bool) -> OwnerKey | None:
+        """Records a Job as it is now, or as it was when it was deleted. Returns its owner's key; None: no owner."""
+        key, owner = _key_of(job), owner_of(job)
+        if owner is not None and there:
+            self._jobs[owner], self._owners[key] = job, owner
+        elif key in self._owners:
+            self._deleted[key] = None
+            if owner is not None and (held := self._jobs.get(owner)) and held["metadata"]["uid"] == key.uid:
                 del self._jobs[owner]
         while len(self._deleted) > _REMEMBERED:
             earliest = next(iter(self._deleted))
             del self._deleted[earliest], self._owners[earliest]
         return owner
 
-    def of(self, owner: str) -> tuple[Manifest, ...]:
+    def of(self, owner: OwnerKey) -> tuple[Manifest, ...]:
         """Returns the Job of an object, if it has one."""
         job = self._jobs.get(owner)
         return () if job is None else (job,)
 
-    def unended(self, owner: str) -> tuple[Manifest, ...]:
+    def unended(self, owner: OwnerKey) -> tuple[Manifest, ...]:
         """Returns the Job of an object unless it has ended; an ended Job stays, with its pods and their logs."""
         return tuple(job for job in self.of(owner) if not _holds(job, "Complete", "Failed"))
 
-    def owner(self, job: str) -> str:
-        """Returns the uid of the object that owns a Job, also after its deletion; "" if there is none."""
-        return self._owners.get(job, "")
+    def owner(self, job: OwnerKey) -> OwnerKey | None:
+        """Returns the key of the object that owns a Job, also after its deletion; None if there is none."""
+        return self._owners.get(job)
 
-    def pods(self, owner: str) -> Iterator[Pod]:
+    def pods(self, owner: OwnerKey) -> Iterator[Pod]:
         """Yields the pods that the Job of an object has created."""
         for job in self.of(owner):
-            yield from self._pods.owned(job["metadata"]["uid"])
+            yield from self._pods.owned(_key_of(job))
 
 
 def failure_of(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns the Failed condition of a Job: such a Job creates no more pods."""
     listed = (job.get("status") or {}).get("conditions") or ()
     return next((each for each in listed if each["type"] == "Failed" and each["status"] == "True"), None)
+
+
+def _key_of(job: Mapping[str, Any]) -> OwnerKey:
+    return OwnerKey(job["metadata"]["namespace"], job["metadata"]["uid"])
 
 
 def _holds(job: Mapping[str, Any], *kinds: str) -> bool:

@@ -18,12 +18,11 @@ from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.owners import owner_uid
+from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
-from windlass.backends.kubernetes.pods.agent_tokens import with_token
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import INVALID, REJECTED
@@ -69,7 +68,7 @@ class PodBinding:
         Raises CannotBindError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name is
         taken.
         """
-        body = with_token(member.pod)
+        body = member.pod
         if node:
             body = {**body, "spec": {**body["spec"], "nodeName": node}}
         namespace = member.pod["metadata"]["namespace"]
@@ -100,11 +99,11 @@ class PodBinding:
 
     def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
         going = known.metadata.uid in self.leaving and not known.spec.node_name
-        return known.metadata.controller == owner_uid(member.pod) and generation_of(known) == generation and not going
+        return known.metadata.controller == owner_of(member.pod) and generation_of(known) == generation and not going
 
     async def _make_room(self, known: Pod, member: Member, generation: int, give_up: float) -> None:
         """Frees a member's name from another pod. Raises CannotBindError, NotWantedError, ApiError, Unreachable."""
-        if known.metadata.controller != owner_uid(member.pod):
+        if known.metadata.controller != owner_of(member.pod):
             await self._until_free(known, give_up)
         elif known.metadata.uid in self.leaving:
             await self._look_again(known)
@@ -153,10 +152,8 @@ class PodBinding:
     async def _until_free(self, pod: Pod, give_up: float) -> None:
         """Waits until another job's pod of this name is deleted. Raises CannotBindError if it stays."""
         if not pod.metadata.deletion_timestamp and time.monotonic() > give_up:
-            name = pod.metadata.name
-            raise CannotBindError(
-                _retryable(f"{name} could not be created: a pod of that name belongs to another object")
-            )
+            reason = f"{pod.metadata.name} could not be created: a pod of that name belongs to another object"
+            raise CannotBindError(_retryable(f"{reason}; delete that pod, or give the job another name"))
         await self._look_again(pod)
 
     async def _look_again(self, pod: Pod) -> None:

@@ -52,7 +52,9 @@ class PodExecutor:
     ) -> None:
         self.binding = PodBinding(connection, PriorityLimiter(at_once), pods, monitor.is_dead)
         self.deletion = PodDeletion(self.binding, on_trouble)
-        self.dependents = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
+        self.dependents = DependentObjects(
+            connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job, monitor.faults.note
+        )
         self.upkeep = DependentUpkeep(self.dependents, self.binding, monitor.state.node_grace, concern, on_trouble)
         self.binder = GangBinder(self.binding, monitor.placements)
         """Used for external gangs as well, as is `deletion`. Standby pods use `binding` and `dependents` too."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from windlass.backends.kubernetes.client.object_cache import Change, Key, ObjectCache
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.owners import OwnerKey
 
 
 class PodStore:
@@ -20,16 +21,16 @@ class PodStore:
         self.fresh: ObjectCache[Pod] = ObjectCache()
         self._hear = hear
         """Called with a pod as it is now, or as it was at last, and whether it exists."""
-        self._owned: defaultdict[str, dict[Key, Pod]] = defaultdict(dict)
+        self._owned: defaultdict[OwnerKey, dict[Key, Pod]] = defaultdict(dict)
         self._leaving: dict[Key, list[asyncio.Future[None]]] = {}
 
     def get(self, namespace: str, name: str) -> Pod | None:
         """Returns the pod as it was last seen, or None."""
         return self.fresh.get(namespace, name)
 
-    def owned(self, uid: str) -> Iterable[Pod]:
+    def owned(self, owner: OwnerKey) -> Iterable[Pod]:
         """Returns the pods that an object controls."""
-        return self._owned[uid].values() if uid in self._owned else ()
+        return self._owned[owner].values() if owner in self._owned else ()
 
     def all(self) -> Iterable[Pod]:
         """Returns every pod of the cluster."""
@@ -62,7 +63,7 @@ class PodStore:
 
     def _forget(self, pod: Pod) -> None:
         key, owner = key_of(pod), pod.metadata.controller
-        if owner and (owned := self._owned.get(owner)) is not None:
+        if owner is not None and (owned := self._owned.get(owner)) is not None:
             owned.pop(key, None)
             if not owned:
                 del self._owned[owner]

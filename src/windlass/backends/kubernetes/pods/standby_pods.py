@@ -54,7 +54,7 @@ class StandbyPods:
         """Deletes the pods of a gang that are on no node."""
         gang.standby.generation = 0
         gang.standby.discards += 1
-        self._deletion.delete((pod for pod in self._pods.owned(gang.reference.uid) if not pod.spec.node_name), 0)
+        self._deletion.delete((pod for pod in self._pods.owned(gang.reference.owner_key) if not pod.spec.node_name), 0)
 
     async def close(self) -> None:
         """Stops all work in the background; the pods stay as they are."""

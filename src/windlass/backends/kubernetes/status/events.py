@@ -24,10 +24,10 @@ _MAX_NOTE_BYTES = 1_024
 """Maximum length of a note in bytes, set by the API."""
 _MAX_NAME_CHARS = 236
 """Characters of an object's name in the name of its Event, which has at most 253."""
-RECOVERED, NOT_WRITTEN, OBJECT_FAULT = "Recovered", "StateNotWritten", "ObjectFault"
+RECOVERED, NOT_WRITTEN, OBJECT_FAULT, AGENT_REFUSED = "Recovered", "StateNotWritten", "ObjectFault", "AgentRefused"
 _BAD = (
     *("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp"),
-    *(RECOVERED, NOT_WRITTEN, OBJECT_FAULT),
+    *(RECOVERED, NOT_WRITTEN, OBJECT_FAULT, AGENT_REFUSED),
 )
 STATE_REPLACED = "had a state in status.windlass that another writer has put there; it is replaced by the job's own"
 """Note of a fault of a job."""

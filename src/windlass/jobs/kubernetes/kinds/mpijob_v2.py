@@ -28,6 +28,7 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     metadata,
     pod_object,
     pod_spec,
+    secret_name,
     with_additions,
 )
 from windlass.jobs.kubernetes.settings import Settings
@@ -36,6 +37,8 @@ from windlass.launch.replica_names import replica_name
 
 TYPES = replace(mpijob_v1.TYPES, default_restart_policies={LAUNCHER: "OnFailure"})
 _SSH_VOLUME = "ssh-auth"
+_KEYS_OBJECT = "ssh"
+"""Part of the name of the Secret with the SSH keys."""
 _ROOTS_KEYS = "/root/.ssh"
 _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 
@@ -141,7 +144,7 @@ def _with_keys(parsed: ParsedJob, spec: Manifest, container: Manifest) -> Manife
     files = {"ssh-privatekey": ["id_rsa"], "ssh-publickey": ["id_rsa.pub", "authorized_keys"]}
     items = [{"key": key, "path": name} for key, names in files.items() for name in names]
     mode = {"defaultMode": 0o600} if path == _ROOTS_KEYS else {}  # another user could not read them so
-    volume = {"name": _SSH_VOLUME, "secret": {"secretName": f"{parsed.name}-ssh", "items": items, **mode}}
+    volume = {"name": _SSH_VOLUME, "secret": {"secretName": secret_name(parsed, _KEYS_OBJECT), "items": items, **mode}}
     mounted = with_additions(container, volumeMounts=[mount(_SSH_VOLUME, path)])
     return with_additions(first_container(spec, mounted), volumes=[volume])
 
@@ -215,6 +218,6 @@ def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
 
 def _secret(parsed: ParsedJob) -> Manifest:
     """The secret for the job's keys, without data: the backend fills in a new ECDSA pair when it creates the object."""
-    about = metadata(parsed, f"{parsed.name}-ssh", {"app": parsed.name})
+    about = metadata(parsed, secret_name(parsed, _KEYS_OBJECT), {"app": parsed.name})
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}

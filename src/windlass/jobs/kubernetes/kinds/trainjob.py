@@ -21,6 +21,7 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     metadata,
     pod_object,
     pod_spec,
+    secret_name,
     with_additions,
 )
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
@@ -171,7 +172,7 @@ def _with_mpi(parsed: ParsedJob, runtime: Runtime, spec: Manifest, *, launcher: 
     modes = {"ssh-privatekey": ("id_rsa", 0o640), "ssh-publickey": ("id_rsa.pub", 0o644)}
     items = [{"key": key, "path": path, "mode": mode} for key, (path, mode) in modes.items()]
     items.append({"key": "ssh-publickey", "path": "authorized_keys", "mode": 0o644})
-    secret = {"secretName": f"{parsed.name}-{_SSH}", "defaultMode": 0o400, "items": items}
+    secret = {"secretName": secret_name(parsed, _SSH), "defaultMode": 0o400, "items": items}
     volumes: list[Manifest] = [{"name": _SSH, "secret": secret}]
     mounts = [{"name": _SSH, "mountPath": runtime.ml_policy["sshAuthMountPath"].text() or "/root/.ssh"}]
     if launcher:
@@ -199,7 +200,7 @@ def _service(parsed: ParsedJob, runtime: Runtime) -> Manifest:
 def _secret(parsed: ParsedJob) -> Manifest:
     """The Secret of the SSH keys, without data: the backend adds a new key pair when it creates the object."""
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}
-    about = metadata(parsed, f"{parsed.name}-{_SSH}", {})
+    about = metadata(parsed, secret_name(parsed, _SSH), {})
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}
 
 

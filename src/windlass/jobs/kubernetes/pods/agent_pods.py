@@ -1,7 +1,8 @@
 """Pods whose ranks an agent starts: injected as one file, or part of the image.
 
 An init container of the operator's image packs the file into a volume that the pod's container mounts. Its requests
-are small, and a restricted namespace allows it.
+are small, and a restricted namespace allows it. Where the operator leads the agents, the container also mounts a token
+by which its agent proves to be in this pod.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from windlass import wire
 from windlass.jobs.description.agent_command import AGENT_SOURCES, under_agent
-from windlass.jobs.kubernetes.labels import AGENT, TOKEN
+from windlass.jobs.kubernetes.labels import AGENT
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, with_additions, with_env
@@ -27,6 +28,13 @@ _SMALL_REQUESTS = {"cpu": "250m", "memory": "256Mi"}
 _RESOURCES = {"requests": _SMALL_REQUESTS, "limits": _SMALL_REQUESTS}
 """Requests equal limits, so that a pod of the QoS class Guaranteed stays in it."""
 _TERMINATION_LOG = "/dev/termination-log"
+AUDIENCE = "agents.windlass.dev"
+"""The only audience of an agent's token: the API server and others refuse it."""
+_TOKEN_VOLUME = "windlass-agent-token"  # noqa: S105 - a volume's name
+_TOKEN_FOLDER = "/var/run/secrets/windlass.dev/agent"  # noqa: S105 - a path
+_TOKEN_FILE = "token"  # noqa: S105 - a file's name
+_TOKEN_LIFE_S = 3_600
+"""Seconds for which a token is valid; the kubelet replaces it before it expires."""
 
 
 def requested_agent(manifest: ManifestField) -> str:
@@ -50,22 +58,14 @@ def with_agent(
     made = {**spec, "containers": containers}
     if way == INJECT:
         made = with_additions(made, initContainers=[_packer(settings)], volumes=[{"name": _NAME, "emptyDir": {}}])
-    if not settings.agent_endpoint:
-        return {**template, "spec": made}
-    about = template.get("metadata") or {}
-    # The backend fills it in when it creates the pod: values known here are no secret.
-    return {
-        **template,
-        "metadata": {**about, "annotations": {**(about.get("annotations") or {}), TOKEN: ""}},
-        "spec": made,
-    }
+    return {**template, "spec": _with_token(made, container) if settings.agent_endpoint else made}
 
 
 def with_membership(spec: Manifest, parsed: ParsedJob, container: str, pod: str) -> Manifest:
     """Returns the spec of one pod with the variables by which its agent joins the rendezvous."""
     if not parsed.settings.agent_endpoint:
         return spec
-    return with_env(spec, [*_membership(parsed, container, spec, pod), _token()], container)
+    return with_env(spec, _membership(parsed, container, spec, pod), container)
 
 
 def _started(container: Mapping[str, Any], way: str, procs: str) -> Manifest:
@@ -100,12 +100,20 @@ def _membership(parsed: ParsedJob, container: str, spec: Manifest, pod: str) -> 
     main = next(each for each in spec["containers"] if each["name"] == container)
     variables = {
         wire.CONTROLLER: parsed.settings.agent_endpoint,
+        wire.CONTROLLER_AUTHORITY: parsed.settings.agent_authority,
         wire.AGENT_NAME: f"{parsed.namespace}/{pod}",
+        wire.AGENT_TOKEN_FILE: f"{_TOKEN_FOLDER}/{_TOKEN_FILE}",
         wire.TERMINATION_MESSAGE_PATH: main.get("terminationMessagePath") or _TERMINATION_LOG,
     }
     return env_vars(variables)
 
 
-def _token() -> EnvVar:
-    path = f"metadata.annotations['{TOKEN}']"
-    return {"name": wire.AGENT_TOKEN, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+def _with_token(spec: Manifest, container: str) -> Manifest:
+    """The spec with a token of the pod in a volume, which the container mounts."""
+    token = {"audience": AUDIENCE, "expirationSeconds": _TOKEN_LIFE_S, "path": _TOKEN_FILE}
+    volume = {"name": _TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}}
+    mount = {"name": _TOKEN_VOLUME, "mountPath": _TOKEN_FOLDER, "readOnly": True}
+    containers = [
+        with_additions(each, volumeMounts=[mount]) if each["name"] == container else each for each in spec["containers"]
+    ]
+    return with_additions({**spec, "containers": containers}, volumes=[volume])

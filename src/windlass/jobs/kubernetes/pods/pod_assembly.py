@@ -7,6 +7,7 @@ A template is never changed and never copied whole: a pod shares the parts that 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ SCHEDULER = "windlass"
 TRAINER_GROUP = "trainer.kubeflow.org/"
 _JOB_SET = "jobset.sigs.k8s.io/"
 _LABEL = "training.kubeflow.org/"
+_MARK_LENGTH = 10
+"""Hexadecimal digits of the hash of a job's uid."""
 OPERATOR_NAME = f"{_LABEL}operator-name"
 JOB_NAME = f"{_LABEL}job-name"
 REPLICA_TYPE = f"{_LABEL}replica-type"
@@ -73,6 +76,15 @@ def _owned(parsed: ParsedJob) -> Manifest:
         return {}
     owner = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name, "uid": parsed.uid}
     return {"ownerReferences": [{**owner, "blockOwnerDeletion": True, "controller": True}]}
+
+
+def secret_name(parsed: ParsedJob, suffix: str) -> str:
+    """Name of a job's Secret, with a hash of the job's uid if that is in a cluster: no other job has the same.
+
+    The operator may not read Secrets. Under such a name none exists that an earlier job or a person has made.
+    """
+    mark = f"-{hashlib.sha256(parsed.uid.encode()).hexdigest()[:_MARK_LENGTH]}" if parsed.uid else ""
+    return f"{parsed.name}-{suffix}{mark}"
 
 
 def each_member(parsed: ParsedJob, pod_of: Callable[[Replicas, int], Manifest]) -> list[Member]:

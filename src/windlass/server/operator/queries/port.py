@@ -16,7 +16,7 @@ from windlass.backends.port import BackendError
 from windlass.server.operator.bounded_http import HttpLimits, bounded_server
 from windlass.server.operator.queries.authentication import Authenticator
 from windlass.server.operator.queries.authorization import Authorizer
-from windlass.server.operator.queries.serving_certificate import own_certificate, publish_authority, server_context
+from windlass.server.operator.serving_certificate import own_certificate, publish_authority, server_context
 
 LIMITS = HttpLimits(per_peer=HttpLimits().connections, header_bytes=64 << 10)
 """Nearly all connections come from the API server's address. A header has all groups of a user."""

@@ -1,7 +1,7 @@
-"""The certificate of the port for queries: a mounted one, or one that the operator makes and keeps in a Secret.
+"""The certificate that the operator makes and keeps in a Secret: of the port for agents, and of that for queries.
 
-The operator's own certificate is its own authority. The APIService names it in `caBundle`, so that the API server
-connects to nothing else.
+It is its own authority. The APIService names it in `caBundle`, and pods with agents in a variable, so that the API
+server and agents connect to nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from windlass import wire
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import API_SERVICES, SECRETS
@@ -55,7 +56,7 @@ async def own_certificate(connection: Connection, namespace: str) -> tuple[bytes
         if not error.is_missing:
             raise
     name = f"{SERVICE}.{namespace}.svc"
-    certificate, key = make_certificate([name, f"{name}.cluster.local"], datetime.now(UTC))
+    certificate, key = make_certificate([name, f"{name}.cluster.local", wire.CONTROLLER_NAME], datetime.now(UTC))
     texts = {_CERTIFICATE_KEY: certificate.decode(), _PRIVATE_KEY: key.decode()}
     about = {"name": CERTIFICATE, "namespace": namespace}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/tls", "stringData": texts}

@@ -1,0 +1,73 @@
+"""Proves that an agent runs in a pod: by a token that the pod's kubelet has requested, and by its address.
+
+The token is a projected one of the pod's service account, bound to the pod and to the audience `AUDIENCE`: it is good
+for nothing else, expires, and no object of the API contains it. TokenReview names the pod that it is bound to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE
+
+_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_POD_UID = "authentication.kubernetes.io/pod-uid"
+"""Extra information about a user that is a pod; the API server has checked that the pod exists."""
+_MAX_TOKEN_CHARS = 16_384
+_CONCURRENT = 16
+"""Maximum number of reviews under way."""
+_TIMEOUT_S = 8.0
+"""Seconds in which a review must be answered; the agent connects again after it."""
+
+
+class TokenReviews:
+    """Reviews of agents' tokens by the API server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._turns = asyncio.Semaphore(_CONCURRENT)
+
+    async def proves(self, token: object, pod: Pod) -> bool:
+        """Tells whether a token was issued for agents to exactly this pod. Raises BackendError."""
+        if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN_CHARS:
+            return False
+        spec = {"token": token, "audiences": [AUDIENCE]}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        async with self._turns:
+            reply = json.loads(await self._connection.request("POST", _REVIEWS, body=body, within=_TIMEOUT_S))
+        return _names_pod(reply.get("status") or {}, pod)
+
+
+def _names_pod(status: Mapping[str, Any], pod: Pod) -> bool:
+    """Tells whether the result of a review is this pod. An API server that ignores audiences names none."""
+    if status.get("authenticated") is not True or AUDIENCE not in (status.get("audiences") or ()):
+        return False
+    user = status.get("user") or {}
+    is_of_namespace = str(user.get("username")).startswith(f"system:serviceaccount:{pod.metadata.namespace}:")
+    return is_of_namespace and (user.get("extra") or {}).get(_POD_UID) == [pod.metadata.uid]
+
+
+def comes_from(pod: Pod, address: str) -> bool:
+    """Tells whether a connection from this address may be one of the pod.
+
+    The node decides from which of its addresses a pod on the host's network connects.
+    """
+    if pod.spec.host_network:
+        return bool(pod.status.pod_ip)
+    return bool(pod.status.pod_ip) and _normalised(address) == _normalised(pod.status.pod_ip)
+
+
+def _normalised(text: str) -> str:
+    """An address as IPv4 where an IPv6 socket shows it as mapped."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return ""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
