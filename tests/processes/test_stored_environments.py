@@ -42,7 +42,8 @@ def on_disk(state: Path) -> bytes:
 
 
 def test_the_environment_of_a_client_is_never_listed_and_leaves_with_its_job(state: Path):
-    words = ("submit", "--name", "one", "-G", "1", "--env", f"API_TOKEN={OWN}", "--", "sleep", "100")
+    words = ("submit", "--name", "one", "-G", "1", "--env", f"API_TOKEN={OWN}")
+    words = (*words, "--", "sh", "-c", "sleep 100", "x", "--password", OWN, f"TOKEN={OWN}")
     with daemon(state, "--local-nodes", "1", "--local-gpus", "1"):
         ok(state, *words, env={"WANDB_KEY": MARKER})
         phase(state, "one", "Running")
@@ -55,9 +56,11 @@ def test_the_environment_of_a_client_is_never_listed_and_leaves_with_its_job(sta
         ok(state, "cancel", "one")
         phase(state, "one", "Failed")
         assert MARKER.encode() not in on_disk(state)
+        assert OWN.encode() not in on_disk(state)
         assert MARKER not in printed(state, "json")
     assert MARKER.encode() not in on_disk(state)
     assert MARKER not in printed(state, "json"), "the records, without a daemon"
+    assert OWN not in printed(state, "json")
 
 
 def test_a_run_in_the_foreground_leaves_nothing_of_its_environment(state: Path):

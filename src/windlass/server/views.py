@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from windlass.core.model.reasons import Verdict
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.status import JobState, Phase
+from windlass.jobs.secret_values import hide_secrets
 
 Json: TypeAlias = dict[str, Any]
 
@@ -33,9 +33,6 @@ class PendingStatus:
     position: int = 0
 
 
-HIDDEN = "***"
-"""Shown instead of the value of a variable whose name looks like that of a secret."""
-_SECRET_NAME = re.compile("secret|token|passw|passphrase|credential|private|api_?key|access_?key|auth", re.IGNORECASE)
 NOT_PENDING = PendingStatus()
 
 
@@ -105,24 +102,16 @@ def job_details(
     transitions: Iterable[Transition],
     rank_resources: Sequence[str] = (),
 ) -> Json:
-    """All details of a job."""
+    """All details of a job, without values that are secrets by their names."""
     return {
         **job_line(state, waiting),
-        "spec": _without_secrets(msgspec.to_builtins(state.job)),
+        "spec": msgspec.to_builtins(hide_secrets(state.job)),
         "status": msgspec.to_builtins(state.status),
         "verdict": msgspec.to_builtins(waiting.verdict) if waiting.verdict else None,
         "tasks": msgspec.to_builtins(list(tasks)),
         "rank_resources": list(rank_resources),
         "transitions": msgspec.to_builtins(list(transitions)),
     }
-
-
-def _without_secrets(spec: Json) -> Json:
-    """The spec with the values of variables replaced whose names look like those of secrets."""
-    for role in spec.get("roles", ()):
-        variables = role.get("env") or {}
-        role["env"] = {name: HIDDEN if _SECRET_NAME.search(name) else text for name, text in variables.items()}
-    return spec
 
 
 def node_line(

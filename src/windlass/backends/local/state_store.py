@@ -29,6 +29,7 @@ from windlass.backends.port import BackendError, Changes
 from windlass.backends.status_fields import PLACEMENTS, to_fields
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Placement
+from windlass.jobs.secret_values import hide_secrets
 
 _STARTED = "UPDATE tasks SET pid = ?, started = ? WHERE job_id = ? AND generation = ? AND rank = ?"
 _ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND generation = ? AND rank = ?"
@@ -77,7 +78,7 @@ class StateStore(StateReader):
         self._written: dict[str, _Placements] = {}
         """The placements in the database, by job."""
         self._removed_environment = True
-        """Whether the write-ahead log may still contain an environment that was removed."""
+        """Whether the write-ahead log may still contain an environment or a secret that was removed."""
 
     def recoverable(self) -> list[JobState]:
         """Returns every job that has not ended, and every ended job with a ttl, in order of submission."""
@@ -159,6 +160,7 @@ class StateStore(StateReader):
             self._insert(changing, fixed, origin or SubmissionOrigin())
         if finished is not None:
             self._reduce_environment(state.id)
+            self._hide_secrets(state)
 
     def _insert(self, changing: tuple[Any, ...], fixed: tuple[Any, ...], origin: SubmissionOrigin) -> None:
         environment = None if origin.environment is None else self._environment(origin.environment)
@@ -205,6 +207,13 @@ class StateStore(StateReader):
             self._connection.execute("UPDATE jobs SET environment = ? WHERE id = ?", (kept, job_id))
             removed = self._connection.execute(_FORGET_ENVIRONMENT, (number, number)).rowcount
             self._removed_environment |= bool(removed)
+
+    def _hide_secrets(self, state: JobState) -> None:
+        """Hides secrets in the record of an ended job, which is never started again."""
+        shown = hide_secrets(state.job)
+        if shown != state.job:
+            self._connection.execute("UPDATE jobs SET spec = ? WHERE id = ?", (_encode(shown).decode(), state.id))
+            self._removed_environment = True
 
     def _erase_removed(self) -> None:
         """Empties the write-ahead log after the removal of an environment; at a later turn if a reader uses the log."""
