@@ -27,6 +27,15 @@ def test_a_second_daemon_names_the_first_and_exits(state: Path):
             assert ran.stderr == f"windlass: `windlass up` (pid {pid}) already controls {state}; {fix}\n"
 
 
+def test_a_new_daemon_waits_for_the_end_of_one_that_has_been_terminated(state: Path):
+    ok(state, "up", "-d", *SMALL)
+    for _ in range(3):
+        before = facts(state, "status")["pid"]
+        os.kill(before, signal.SIGTERM)
+        assert f"(pid {before})" not in ok(state, "up", "-d", *SMALL)
+    ok(state, "down")
+
+
 def test_the_socket_is_for_its_owner_only(state: Path):
     with daemon(state):
         assert (state / "api.sock").stat().st_mode & 0o777 == 0o600

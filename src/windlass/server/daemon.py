@@ -26,6 +26,7 @@ _LOG = "daemon.log"
 _RELEASE_TIMEOUT_S = 10.0
 """Seconds that a `windlass run` has to release the lock."""
 _START_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.02
 
 
@@ -33,6 +34,7 @@ def serve(state: Path, options: ClusterOptions, say: Callable[[str], None]) -> N
     """Runs the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, BackendError, InputError."""
     os.umask(0o077)
     folder = prepare_folder(state)
+    _wait_while_ending(state)
     held = _acquire_lock(state)
     try:
         asyncio.run(_run(folder.root, options, held, say))
@@ -41,10 +43,9 @@ def serve(state: Path, options: ClusterOptions, say: Callable[[str], None]) -> N
 
 
 def start(state: Path, options: ClusterOptions) -> dict[str, Any]:
-    """Starts a daemon process and returns its ping. Raises BackendError with the last line of its log."""
+    """Starts a daemon process and returns its ping. Raises HeldError, BackendError with the last line of its log."""
     folder = prepare_folder(state)
-    if (holder := folder_lock.read_holder(folder)) is not None and holder.kind == "up":
-        raise folder_lock.HeldError(folder, holder)
+    _wait_while_ending(state)
     log = folder.root / _LOG
     create_file(log)
     with log.open("ab") as output:
@@ -72,6 +73,28 @@ def _arguments(options: ClusterOptions) -> list[str]:
         "" if value is None else str(value)
         for value in (options.nodes, options.gpus, options.file and options.file.absolute(), options.policy)
     ]
+
+
+def _wait_while_ending(state: Path) -> None:
+    """Waits while the daemon that holds the lock ends, as after SIGTERM. Raises HeldError if it goes on."""
+    folder = prepare_folder(state)
+    until = time.monotonic() + _END_TIMEOUT_S
+    while (holder := folder_lock.read_holder(folder)) is not None and holder.kind == "up":
+        if not _is_ending(state) or time.monotonic() > until:
+            raise folder_lock.HeldError(folder, holder)
+        time.sleep(_POLL_INTERVAL_S)
+
+
+def _is_ending(state: Path) -> bool:
+    """Whether the daemon is ending. One that does not listen is ending too, or starting, and soon answers."""
+    try:
+        client = find_controller(state)
+    except ApiError:  # it hangs
+        return False
+    if client is None:
+        return True
+    client.close()
+    return bool(client.facts.get("ending"))
 
 
 def _acquire_lock(state: Path) -> folder_lock.FolderLock:

@@ -89,6 +89,7 @@ class LocalServer:
     def leave(self, keep_jobs: bool = True) -> None:  # noqa: FBT001, FBT002 - a callback
         """Lets `live` return. Without `keep_jobs` the process supervisor ends too, with all its processes."""
         self._ends_supervisor = not keep_jobs
+        self.service.is_ending = True
         self._stop.set()
 
     def _hand_over(self, keep_jobs: bool) -> None:  # noqa: FBT001 - a callback

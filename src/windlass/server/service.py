@@ -42,6 +42,8 @@ class Service:
         self.lookup = JobLookup(controller, source.records)
         self.scheduler = SchedulerQueries(controller, source, self.lookup)
         self.events = FollowedEvents(controller, source.records, feed, self.lookup)
+        self.is_ending = False
+        """Whether the controller has been asked to end."""
 
     def ping(self) -> Json:
         """Version, process and cluster of the controller, with counts of jobs."""
@@ -59,6 +61,7 @@ class Service:
             "capacity": views.total_capacity(nodes),
             "waiting": phases.count(Phase.QUEUED),
             "holding": sum(phase in HOLDING for phase in phases),
+            "ending": self.is_ending,
             "trouble": self._feed.trouble or self._source.trouble(),
         }
 
