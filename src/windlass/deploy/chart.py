@@ -2,7 +2,8 @@
 
 The definitions are templates and not in the folder `crds`, which Helm never upgrades. They are kept when the release is
 deleted, because every job would be deleted with them. The default queue is not part of the chart: Helm refuses an
-object of a kind that the same release creates, and the scheduler has a queue of that name anyway.
+object of a kind that the same release creates, and the scheduler has a queue of that name anyway. The policies that
+write users are a value, because API servers before 1.36 refuse their kinds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
-from windlass.deploy.job_policies import job_policies
+from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
@@ -38,6 +39,7 @@ def chart_files() -> Iterator[tuple[str, str]]:
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
     yield "templates/permissions.yaml", _template(permission_objects(_TEMPLATED))
     yield "templates/admission.yaml", _template(job_policies())
+    yield "templates/users.yaml", _if("admission.users", as_yaml(user_policies()))
     yield "templates/operator.yaml", _template(operator_objects(_TEMPLATED))
 
 
@@ -48,6 +50,7 @@ def values() -> Manifest:
         "image": {"repository": repository, "tag": tag, "pullPolicy": _DEFAULTS.pull_policy},
         "replicas": REPLICAS,
         "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
+        "admission": {"users": False},
         "crds": {group: group in DEFAULT for group in (*DEFAULT, POD_GROUPS)},
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from windlass import __version__
 from windlass.deploy.crds import DEFAULT, crds
-from windlass.deploy.job_policies import job_policies
+from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import operator_roles, user_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -17,7 +17,7 @@ IMAGE = f"windlass:{__version__}"
 
 def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[Manifest]:
     """Definitions of the groups, namespace, permissions, admission policies, operator and default queue."""
-    before = [*crds(groups), namespace(setup), *permission_objects(setup), *job_policies()]
+    before = [*crds(groups), namespace(setup), *permission_objects(setup), *job_policies(), *user_policies()]
     return [*before, *operator_objects(setup), default_queue()]
 
 

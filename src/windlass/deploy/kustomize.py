@@ -1,7 +1,8 @@
 """Files of the kustomize base and its overlays.
 
 The base is the operator without any definition of a kind; an overlay adds the definitions that its clusters need. The
-default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call.
+default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So have
+the policies that write users, because API servers before 1.36 refuse their kinds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
-from windlass.deploy.job_policies import job_policies
+from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -37,6 +38,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     for name, objects in base.items():
         yield f"base/{name}", as_yaml(objects)
     yield "base/kustomization.yaml", _folder(resources=list(base))
+    yield "users/users.yaml", as_yaml(user_policies())
+    yield "users/kustomization.yaml", _folder(resources=["users.yaml"])
     yield "queue/queue.yaml", as_yaml([default_queue()])
     yield "queue/kustomization.yaml", _folder(resources=["queue.yaml"])
     for overlay, parts in _overlays().items():

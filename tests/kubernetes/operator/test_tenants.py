@@ -19,8 +19,10 @@ from controlplane.tidy import clear
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.backends.kubernetes.client.resources import path
 from windlass.backends.kubernetes.cluster import admission_guard
-from windlass.deploy.job_policies import job_policies
+from windlass.deploy.install.resources import resource_of
+from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.roles import user_roles
 
 pytestmark = pytest.mark.apiserver
@@ -28,7 +30,6 @@ pytestmark = pytest.mark.apiserver
 OURS = "/apis/windlass.dev/v1alpha1"
 NAMESPACES = "/api/v1/namespaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 USER, QUEUE, CANCEL = "windlass.dev/user", "windlass.dev/queue", "windlass.dev/cancel"
 QUEUES = {"blue": {"namespaceSelector": {"matchLabels": {"color": "blue"}}, "quota": {"gpu": 2}}, "shared": {}}
 CREATES_JOBS = {"apiGroups": ["windlass.dev"], "resources": ["trainingjobs"], "verbs": ["create"]}
@@ -85,9 +86,9 @@ async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
     async with leading(plane, folder) as place, users[0] as ann, users[1] as bob, users[2] as cid:
         made: list[str] = []
         try:
-            for path, body in objects():
-                await place.api.post(path, body)
-                made.append(f"{path}/{body['metadata']['name']}")
+            for where, body in objects():
+                await place.api.post(where, body)
+                made.append(f"{where}/{body['metadata']['name']}")
             for namespace in ("red", "blue"):
                 await add_default_account(place.api, namespace)
             await until_guarded(place.api, guarded=True)
@@ -96,16 +97,14 @@ async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
             yield Tenants(place, plane, ann, bob, cid)
         finally:
             await clear(place.api, f"{OURS}/trainingjobs")
-            for path in reversed(made):
-                await place.api.delete(path)
+            for where in reversed(made):
+                await place.api.delete(where)
             await until_guarded(place.api, guarded=False)
 
 
 def objects() -> list[tuple[str, dict[str, Any]]]:
     """Roles, the policy, queues and namespaces with their members."""
-    found = [(f"{RBAC}/{each['kind'].lower()}s", each) for each in user_roles()]
-    plurals = {"ValidatingAdmissionPolicy": "policies", "ValidatingAdmissionPolicyBinding": "policybindings"}
-    found += [(f"{ADMISSION}/validatingadmission{plurals[each['kind']]}", each) for each in job_policies()]
+    found = [(path(resource_of(each)), each) for each in (*user_roles(), *job_policies(), *user_policies())]
     for name, spec in QUEUES.items():
         queue = {"apiVersion": "windlass.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
         found.append((f"{OURS}/queues", queue))
@@ -125,12 +124,14 @@ def binding(user: str, kind: str, role: str) -> dict[str, Any]:
 
 
 async def until_guarded(api: Api, *, guarded: bool) -> None:
-    """Waits until the API server has noticed that the policy is there, or gone."""
+    """Waits until the API server has noticed that the policies are there, or gone."""
     async with asyncio.timeout(strays.TIMEOUT_S):
         while True:
             forged = api.post(jobs("default"), job("forged", {USER: "nobody"}), dryRun="All")
-            (answer,) = await asyncio.gather(forged, return_exceptions=True)
-            if isinstance(answer, ApiError) == guarded:
+            unnamed = api.post(jobs("default"), job("unnamed"), dryRun="All")
+            answer, made = await asyncio.gather(forged, unnamed, return_exceptions=True)
+            is_named = USER in (made["metadata"].get("annotations") or {})
+            if (isinstance(answer, ApiError), is_named) == (guarded, guarded):
                 return
             await asyncio.sleep(0.1)
 
@@ -157,19 +158,21 @@ def test_a_tenant_gets_neither_the_name_nor_the_queue_nor_the_rank_of_others(tel
         assert f"the annotation {USER} names bob, and the job is created by ann" in text
         await ann.post(jobs("red"), job("mine", {USER: "ann"}))
         await ann.post(jobs("red"), job("unnamed"))
-        for name, value in (("mine", "bob"), ("mine", None), ("unnamed", "ann")):
+        for name, value in (("mine", "bob"), ("mine", None), ("unnamed", "bob")):
             change = {"metadata": {"annotations": {USER: value}}}
             assert "cannot be changed" in await refusal(ann.patch(f"{jobs('red')}/{name}", change))
         forged = {"metadata": {"annotations": {CANCEL: "bob"}}}
         assert "names who cancels the job: write ann" in await refusal(ann.patch(f"{jobs('red')}/mine", forged))
         assert (await on.running("red/mine"))["user"] == "ann"
-        assert (await on.running("red/unnamed"))["user"] == "namespace:red"
+        assert (await on.running("red/unnamed"))["user"] == "ann"  # the API server has written it
         # 2. another team's queue, by the spec, by the label, and by a change of a running job
         closed = "the queue blue is closed to the namespace red: it is open to namespaces with color in (blue)"
         await ann.post(jobs("red"), job("greedy", queue="blue"))
         await ann.post(jobs("red"), job("labelled", labels={QUEUE: "blue"}))
         assert await on.accepted("red", "greedy") == ("Waiting", closed)
         assert await on.accepted("red", "labelled") == ("Waiting", closed)
+        anns = Terminal(on.plane.user("ann"), tmp_path)
+        assert closed in await anns.done("why", "-n", "red", "greedy")
         await ann.patch(f"{jobs('red')}/mine", {"spec": {"queue": "blue"}})
         reason, message = await on.accepted("red", "mine")
         assert (reason, message.partition(";")[0]) == ("Denied", closed)

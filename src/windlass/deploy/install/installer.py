@@ -9,13 +9,22 @@ from enum import StrEnum
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import MANAGER, Connection
-from windlass.backends.kubernetes.client.resources import DEFINITIONS, NAMESPACES, Resource, path
+from windlass.backends.kubernetes.client.resources import (
+    DEFINITIONS,
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
+    NAMESPACES,
+    Resource,
+    path,
+)
 from windlass.backends.kubernetes.client.retries import APPLY_PATCH
 from windlass.deploy.install.readiness import wait_until_established
 from windlass.deploy.install.resources import display_name, resource_of
 from windlass.deploy.labels import is_ours
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
+_OPTIONAL = (MUTATING_POLICIES, MUTATING_BINDINGS)
+"""Kinds that older API servers lack."""
 _SERVER_FIELDS = ("managedFields", "resourceVersion", "generation")
 
 
@@ -27,6 +36,8 @@ class ApplyOutcome(StrEnum):
     UNCHANGED = "unchanged"
     LEFT = "left as it is"
     """The object exists and belongs to another installation."""
+    UNSERVED = "left out"
+    """The API server is too old for the kind of an object that is not necessary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,12 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
         return ApplyOutcome.LEFT
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     where = path(resource, metadata.get("namespace"), metadata["name"])
-    reply = await connection.request("PATCH", where, body=manifest, params=params, content_type=APPLY_PATCH)
+    try:
+        reply = await connection.request("PATCH", where, body=manifest, params=params, content_type=APPLY_PATCH)
+    except ApiError as error:
+        if not (error.is_missing and resource in _OPTIONAL):
+            raise
+        return ApplyOutcome.UNSERVED
     if before is None:
         return ApplyOutcome.CREATED
     return (

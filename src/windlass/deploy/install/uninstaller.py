@@ -12,7 +12,7 @@ from windlass.deploy.crds import definitions
 from windlass.deploy.install.installer import find_object
 from windlass.deploy.install.resources import KINDS, display_name, resource_of
 from windlass.deploy.installation import permission_objects
-from windlass.deploy.job_policies import job_policies
+from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.labels import is_ours
 from windlass.deploy.operator import Setup, namespace, operator_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -40,7 +40,7 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
     The operator is deleted before the objects that it needs. `delete_jobs`: delete our definitions too, and with them
     every object of these kinds and their pods.
     """
-    for manifest in [*operator_objects(setup), *job_policies(), *permission_objects(setup)]:
+    for manifest in [*operator_objects(setup), *job_policies(), *user_policies(), *permission_objects(setup)]:
         if await _delete(connection, manifest):
             yield display_name(manifest)
     if delete_jobs:

@@ -1,5 +1,8 @@
 """The ValidatingAdmissionPolicy by which the API server guards what a job says about its owner.
 
+On Kubernetes 1.36 and newer a MutatingAdmissionPolicy writes the annotation where a creator has not, so that every job
+has its user.
+
 The API server knows the user of a request, and the operator does not. So the policy lets an annotation name its user
 only as that user creates the object, never lets it change, and asks the authorizer whether the user may use the queue
 that the object names. The operator trusts the annotation only while the policy in the cluster is this one
@@ -19,6 +22,8 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 GROUP, VERSION = "admissionregistration.k8s.io", "v1"
 POLICY = "windlass-jobs"
 """Name of the policy and of its binding."""
+USER_POLICY = "windlass-job-users"
+"""Name of the policy that writes the user, and of its binding."""
 QUEUE_GROUP, QUEUES, USE = "windlass.dev", "queues", "use"
 """The permission to name a queue in a job: the verb on queues, in the namespace of the job."""
 _OBJECT = "OBJECT"
@@ -31,7 +36,7 @@ def policy_spec() -> Manifest:
     """`spec` of the policy, with the API server's defaults written out, so that it can be compared."""
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": _rules()},
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": _rules("CREATE", "UPDATE")},
         "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
         "validations": _validations(),
     }
@@ -40,6 +45,31 @@ def policy_spec() -> Manifest:
 def binding_spec() -> Manifest:
     """`spec` of the policy's binding: for every namespace."""
     return {"policyName": POLICY, "validationActions": ["Deny"]}
+
+
+def user_policy_spec() -> Manifest:
+    """`spec` of the MutatingAdmissionPolicy that writes the user of a new job."""
+    path = f"/metadata/annotations/{USER.replace('/', '~1')}"
+    add = f'JSONPatch{{op: "add", path: "{path}", value: {_NAME}}}'
+    whole = f'JSONPatch{{op: "add", path: "/metadata/annotations", value: {{"{USER}": {_NAME}}}}}'
+    unnamed = _annotation(USER).replace(_OBJECT, "object")
+    return {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": _rules("CREATE")},
+        "matchConditions": [{"name": "unnamed", "expression": f'{unnamed} == ""'}],
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {"expression": f"has(object.metadata.annotations) ? [{add}] : [{whole}]"},
+            }
+        ],
+    }
+
+
+def user_binding_spec() -> Manifest:
+    """`spec` of that policy's binding: for every namespace."""
+    return {"policyName": USER_POLICY}
 
 
 def is_same_spec(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
@@ -54,7 +84,7 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
-def _rules() -> list[Manifest]:
+def _rules(*operations: str) -> list[Manifest]:
     """All versions of the job kinds, by API group."""
     plurals: dict[str, set[str]] = {}
     for kind in KINDS:
@@ -63,7 +93,7 @@ def _rules() -> list[Manifest]:
         {
             "apiGroups": [group],
             "apiVersions": ["*"],
-            "operations": ["CREATE", "UPDATE"],
+            "operations": list(operations),
             "resources": sorted(names),
             "scope": "Namespaced",
         }
