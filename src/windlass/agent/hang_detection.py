@@ -22,6 +22,8 @@ _WARM_UP_STEPS = 2
 """Steps of a rank whose durations are not recorded: they say little about the steps that follow."""
 _LONGEST_FACTOR = 2.0
 """A phase may last this multiple of its longest pass in this run: what was slow and no hang may be slow again."""
+_PAUSE_S = 5.0
+"""Seconds between two observations from which on the agent was paused; it observes once a second."""
 _STEP_PHASES = ("data", "forward", "backward", "optimizer")
 _REFORM_LIMITS = (5.0, 60.0)
 """Shortest and longest wait for survivors, in seconds."""
@@ -81,6 +83,18 @@ class HeartbeatTracker:
         """Longest pass through each phase."""
         self._steps: dict[int, dict[str, tuple[int, int]]] = {}
         """Last step of each rank with each phase, and the number of such steps since the rank started."""
+        self._observed = math.inf
+
+    def observe(self, now: float) -> None:
+        """Notes that the agent runs. Leaves a pause of the agent out of all phases: its ranks did not run either.
+
+        As in a container that was frozen, or on a machine that was suspended.
+        """
+        if now - self._observed > _PAUSE_S:
+            for rank, last in self.newest.items():
+                paused = max(0.0, now - max(self._observed, last.since))
+                self.newest[rank] = last._replace(since=last.since + paused)
+        self._observed = now
 
     def record(self, heartbeat: Heartbeat, now: float) -> None:
         """Takes a heartbeat: a rank has entered a phase, and so left the one before."""

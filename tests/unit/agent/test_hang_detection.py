@@ -112,6 +112,20 @@ def test_a_stall_of_two_minutes_in_a_phase_with_storage_or_computation_is_no_han
         assert verdict(heartbeats, now + 121.0)[0] == 0
 
 
+def test_a_time_in_which_the_agent_was_paused_counts_for_no_rank():
+    heartbeats, now = healthy(("forward", "agree"))
+    heartbeats.record(Heartbeat(0, 1, 50, "forward", 1), now)
+    heartbeats.observe(now + 1.0)
+    heartbeats.observe(now + 2.0)
+    heartbeats.record(Heartbeat(1, 1, 50, "forward", 1), now + 301.0)
+    heartbeats.observe(now + 302.0)
+    assert find_slowest_rank(heartbeats, HangLimits(), now + 302.0).in_phase_s == 0.0
+    assert verdict(heartbeats, now + 400.0) is None
+    assert find_slowest_rank(heartbeats, HangLimits(), now + 400.0).rank == 1
+    assert verdict(heartbeats, now + 422.1)[0] == 1
+    assert heartbeats.newest[0].since == now + 300.0
+
+
 def test_a_run_with_slow_steps_may_have_slower_ones():
     heartbeats, now = healthy(("forward", "agree"), span=100.0)
     heartbeats.record(Heartbeat(0, 1, 50, "forward", 1), now)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Callable
 
 from windlass import wire
 from windlass.agent import hang_detection
-from windlass.agent.event_loop import EventLoop
+from windlass.agent.event_loop import DelayedCall, EventLoop
 from windlass.agent.ranks.heartbeats import HeartbeatReceiver
 from windlass.agent.ranks.rank_table import RankTable
 from windlass.agent.ranks.status_file import RankStatusFile
+
+_OBSERVATION_INTERVAL_S = 1.0
 
 
 class RankMessages:
@@ -34,6 +37,9 @@ class RankMessages:
         self.telemetry: wire.Telemetry | None = None
         """Newest measurements of the first rank of this node that sends any."""
         self._receiver = HeartbeatReceiver(loop, folder, self._receive)
+        self._loop = loop
+        self._timer: DelayedCall
+        self._observe()
 
     @property
     def socket_path(self) -> str:
@@ -69,11 +75,17 @@ class RankMessages:
         if self._table.is_stopping or not self._table.alive():
             return hang_detection.SlowestRank(limit_s=math.inf)
         self._receiver.read_rings()
+        self.heartbeats.observe(now)
         return hang_detection.find_slowest_rank(self.heartbeats, limits, now, silent_s)
 
     def close(self) -> None:
         """Ends the channel to the ranks."""
+        self._timer.cancel()
         self._receiver.close()
+
+    def _observe(self) -> None:
+        self.heartbeats.observe(time.monotonic())
+        self._timer = self._loop.after(_OBSERVATION_INTERVAL_S, self._observe)
 
     def _receive(self, message: wire.Message, at: float) -> None:
         if getattr(message, "generation", 0) != self._table.generation or self._table.is_stopping:
