@@ -26,7 +26,7 @@ from windlass.train.checkpoint.store.layout import folder_of
 
 _TIMEOUT_S = 120.0
 _RESUMED = re.compile(r"resumed after step (\d+)(?!.*memory)")
-_PASSED = re.compile(r".*: skipping step-(\d+): ")
+_PASSED = re.compile(r".*: skipping step-(\d+)\S*: ")
 _STORE_FAULTS = {
     Kind.S3_ERRORS: {"errors": 0.1},
     Kind.S3_SLOW: {"slow": 0.03},
