@@ -8,7 +8,7 @@ WORKERS ?= 4
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending anti_affinity capacity_churn fault_schedules pending_conditions
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
-PINS := requirements.lock pyproject.toml tools/install.sh
+PINS := requirements.lock pyproject.toml tools/install.sh tools/lock_subset.py
 
 .PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon lint format bench bench-scheduler bench-train docs lock clean
 
@@ -86,7 +86,7 @@ docs: .venv/.installed-docs
 	@echo 'Open site/index.html'
 
 lock: .venv/.installed-dev
-	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --no-emit-index-url --python-version 3.11 -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --no-emit-index-url --generate-hashes --python-version 3.11 -o requirements.lock
 
 clean:
 	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

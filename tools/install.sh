@@ -39,7 +39,8 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     make_venv
 fi
 if ! .venv/bin/uv --version >/dev/null 2>&1; then
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock uv
+    .venv/bin/python tools/lock_subset.py --only uv >.venv/uv.lock
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .venv/uv.lock
 fi
 
 # A proxy that signs the traffic has its certificate in the system's store only.
@@ -52,6 +53,9 @@ case "$1" in
 *) size="" ;;
 esac
 echo "Installing windlass[$1] at the versions of requirements.lock$size"
-# The lock serves as constraints: its versions, but only the packages of these extras. Compile bytecode now, not in a rank.
+# Only what the lock names, by version and hash; uv's settings in pyproject.toml are for `make lock`. Compile bytecode now, not in a rank.
+.venv/bin/python tools/lock_subset.py "$1" >.venv/packages.lock
 .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
-    --constraint requirements.lock --build-constraints requirements.lock --editable ".[$1]"
+    --no-config --require-hashes --requirement .venv/packages.lock
+.venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
+    --no-deps --build-constraints requirements.lock --editable .

@@ -2,9 +2,12 @@ import re
 import tomllib
 from pathlib import Path
 
+import lock_subset
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
-PINNED = dict(re.findall(r"^([a-z0-9.-]+)==(\S+)$", LOCK, re.MULTILINE))
+PINNED = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\$", LOCK, re.MULTILINE))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -18,9 +21,40 @@ def test_every_dependency_is_pinned():
     assert wanted() <= PINNED.keys()
 
 
-def test_the_lock_names_packages_and_versions_and_nothing_else():
+def test_the_lock_names_packages_versions_and_hashes_and_nothing_else():
     lines = [line for line in LOCK.splitlines() if not line.lstrip().startswith("#")]
-    assert all(re.fullmatch(r"[a-z0-9.-]+==[^\s/@]+", line) for line in lines)
+    pin, file_hash = r"[a-z0-9.-]+==[^\s/@]+ \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
+    assert all(re.fullmatch(f"{pin}|{file_hash}", line) for line in lines)
+
+
+def test_every_pin_has_a_hash():
+    assert len(re.findall(r"^[a-z0-9.-]+==\S+ \\\n    --hash=", LOCK, re.MULTILINE)) == len(PINNED)
+
+
+def test_a_subset_has_the_packages_of_its_extras_and_what_they_need():
+    subset = lock_subset.lock_subset(lock_subset.packages_of(["kubernetes"]), LOCK)
+    names = set(re.findall(r"^([a-z0-9.-]+)==", subset, re.MULTILINE))
+    assert {"numpy", "aiohttp", "multidict", "psycopg-binary"} <= names
+    assert not {"torch", "pytest", "sphinx", "windlass"} & names
+    assert subset.count("--hash=") > len(names)
+
+
+def test_all_extras_together_need_the_whole_lock():
+    everything = lock_subset.lock_subset(lock_subset.packages_of(PROJECT["optional-dependencies"]), LOCK)
+    assert set(re.findall(r"^([a-z0-9.-]+)==", everything, re.MULTILINE)) == PINNED.keys()
+
+
+def test_a_package_that_the_lock_lacks_is_no_subset():
+    with pytest.raises(KeyError):
+        lock_subset.lock_subset(["no-such-package"], LOCK)
+
+
+def test_installations_require_hashes():
+    for file in ("tools/install.sh", "deploy/Dockerfile"):
+        text = (ROOT / file).read_text().replace("\\\n", " ")
+        installs = [line for line in text.splitlines() if re.search(r"pip install", line)]
+        assert installs
+        assert all("--require-hashes" in line or "--no-deps" in line for line in installs)
 
 
 def test_no_index_is_named():
