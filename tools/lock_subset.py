@@ -1,7 +1,7 @@
 """Prints the part of requirements.lock that some extras need, with hashes: what `--require-hashes` installs.
 
-    python tools/lock_subset.py train,examples         the packages of these extras and of Windlass itself
-    python tools/lock_subset.py --only uv,hatchling    these packages and what they need
+`python tools/lock_subset.py train,examples` prints the packages of these extras and of Windlass itself,
+`python tools/lock_subset.py --only uv,hatchling` these packages and what they need.
 """
 
 from __future__ import annotations

@@ -143,8 +143,8 @@ class _Watch:
         self.contract_violations += self.witness.violations
         if not self._universe.timeline.repeats_refused:
             self.contract_violations += snapshot_violations(snapshot, self.controller.states)
-        if self.turns % _PLANS == 0:
-            self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.timeline.now))
+            if self.turns % _PLANS == 0:
+                self.contract_violations += plan_violations(snapshot, schedule(snapshot, self._universe.timeline.now))
         if self.turns > MAX_TURNS:
             self.contract_violations.append(f"still busy after {MAX_TURNS} turns, at {self._universe.timeline.now} ms")
         if self.contract_violations or self._universe.gangs.contract_violations:

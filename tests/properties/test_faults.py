@@ -15,5 +15,11 @@ def test_every_job_ends_without_violations_under_faults(first: int) -> None:
     assert sum(report.deaths for report in reports) > 0
 
 
+@pytest.mark.parametrize("seed", [855, 55_753, 57_071])
+def test_a_schedule_that_once_had_violations_has_none(seed: int) -> None:
+    """In 57071 a gang restarted on a node that had been given to another while its state could not be written."""
+    assert soak.soak(seed).contract_violations == ()
+
+
 def test_a_fault_schedule_is_reproducible() -> None:
     assert soak.soak(5) == soak.soak(5)

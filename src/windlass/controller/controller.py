@@ -242,10 +242,10 @@ class Controller:
                 self._apply(job_id, event, now)
 
     def _report_closed_nodes(self, job_id: str, now: int) -> None:
-        """Reports closed nodes to a gang that is to restart there."""
+        """Reports closed nodes, and nodes that others hold, to a gang that is to restart there."""
         state = self.states.get(job_id)
         if state is not None and state.status.phase is Phase.RESTARTING:
-            for event in closings_of(state, self.ledger.snapshot().table):
+            for event in closings_of(state, self.ledger.snapshot()):
                 self._apply(job_id, event, now)
 
     def _close(self) -> Changes:

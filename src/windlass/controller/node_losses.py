@@ -8,7 +8,7 @@ from windlass.core.lifecycle.events import Event, MemberExited, NodeClosed, Node
 from windlass.core.lifecycle.failure import has_exited_by_itself
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
-from windlass.core.model.snapshot import NodeTable
+from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import HOLDING, JobState
 from windlass.core.nodes.node_health import HeldNodes, NodeMonitor, grace_of
 
@@ -59,9 +59,15 @@ def losses_of(state: JobState, lost: Container[str]) -> list[NodeLost]:
     return [NodeLost(node) for node in nodes_of(state) if node in lost]
 
 
-def closings_of(state: JobState, table: NodeTable) -> list[NodeClosed]:
-    """An event for each node of the gang that takes no gangs."""
-    return [NodeClosed(node) for node in nodes_of(state) if node in table.row and not table.usable[table.row[node]]]
+def closings_of(state: JobState, snapshot: Snapshot) -> list[NodeClosed]:
+    """An event for each node of the gang that takes no gangs, or that others hold a part of what the gang holds of it.
+
+    The latter follows a state that could not be written: its gang gave the nodes back, another one was admitted there,
+    and a new controller reads the state before.
+    """
+    table, free = snapshot.table, snapshot.free
+    rows = {node: table.row[node] for node in nodes_of(state) if node in table.row}
+    return [NodeClosed(node) for node, row in rows.items() if not table.usable[row] or (free[row] < 0).any()]
 
 
 def nodes_of(state: JobState) -> tuple[str, ...]:

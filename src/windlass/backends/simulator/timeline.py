@@ -31,6 +31,8 @@ class Timeline:
         """Whether a new controller repeats commands that its predecessor decided before a node was closed."""
         self._refused: list[BackendEvent] = []
         """Delivered events of jobs whose state was refused."""
+        self._repeated = 0
+        """Number of those events among the first uncommitted ones: a new controller is to hear of them again."""
         self.repeats_refused = False
         """Whether a new controller is yet to hear again of jobs whose state was refused. Until then it takes a job that
         has ended for running, beside a job that was admitted after it."""
@@ -86,13 +88,15 @@ class Timeline:
         done = self._uncommitted[:events]
         del self._uncommitted[:events]
         self.delivered -= events
+        self._repeated = max(0, self._repeated - events)
         if self._refused or refused:
             self._refused = [event for event in (*self._refused, *done) if getattr(event, "job_id", "") in refused]
 
     def redeliver_all(self) -> None:
         """Marks all events as undelivered, for a new controller."""
         self._uncommitted[:0] = self._refused
-        self.repeats_refused = bool(self._refused)
+        self._repeated += len(self._refused)
+        self.repeats_refused = bool(self._repeated)
         self._refused.clear()
         self.delivered = 0
         self._repeats_commands = True
