@@ -10,7 +10,7 @@ SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh tools/lock_subset.py
 
-.PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon lint format bench bench-scheduler bench-train docs lock clean
+.PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon soak-kubernetes lint format bench bench-scheduler bench-train docs lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
@@ -19,6 +19,7 @@ help:
 	@echo 'make soak    10,000 fault schedules in simulated time, and the properties with 25 times the examples'
 	@echo 'make soak-simulator   100,000 fault schedules in simulated time, results appended to a file; hours'
 	@echo 'make soak-daemon      300 fault schedules of a daemon on this machine, results appended to a file'
+	@echo 'make soak-kubernetes  200 fault schedules on a control plane and 10 on real nodes, then an hour of measured use'
 	@echo 'make lint    style, types, sizes, words, import contracts'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
@@ -58,6 +59,16 @@ soak-daemon: .venv/.installed-dev
 		WINDLASS_CAMPAIGN_RESULTS=$(or $(RESULTS),soak-daemon.jsonl) \
 		$(BIN)/python -m pytest -q -n auto tests/processes/test_daemon_campaign.py
 	@$(BIN)/python tools/campaign_results.py $(or $(RESULTS),soak-daemon.jsonl)
+
+# FIRST, SCHEDULES and RESULTS as above; NODE_SCHEDULES on real nodes (root); STEADY is the length of the last part in seconds.
+soak-kubernetes: .venv/.installed-dev
+	@sh tools/install_nodes.sh
+	@WINDLASS_KUBERNETES_SCHEDULES=$(or $(SCHEDULES),200) WINDLASS_FIRST_SEED=$(or $(FIRST),1) \
+		WINDLASS_CAMPAIGN_RESULTS=$(or $(RESULTS),soak-kubernetes.jsonl) \
+		$(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_campaign.py
+	@WINDLASS_NODE_SCHEDULES=$(or $(NODE_SCHEDULES),10) $(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_real_nodes.py
+	@WINDLASS_STEADY_SECONDS=$(or $(STEADY),3600) $(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_steady_use.py
+	@$(BIN)/python tools/campaign_results.py $(or $(RESULTS),soak-kubernetes.jsonl)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

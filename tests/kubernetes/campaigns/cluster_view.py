@@ -144,6 +144,8 @@ class ClusterView:
     """Version of each job at which it was first seen ended."""
     bound_once: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """By owner and generation: pods seen on a node since the gang last held none."""
+    ran_whole: set[tuple[str, str]] = field(default_factory=set)
+    """Owner and generation of gangs all of whose pods were seen to run, or to have succeeded, at once."""
     unready_once: set[str] = field(default_factory=set)
     """Names of nodes that were seen not ready."""
 
@@ -213,7 +215,7 @@ class ClusterView:
         pod = after or before
         if isinstance(pod, Pod):
             self._remember_pod(before, pod, is_exact=is_exact, is_there=after is not None)
-            self._count_bound(pod.owner, pod.generation)
+            self._count_pods(pod.owner, pod.generation)
 
     def _remember_job(self, before: Thing | None, job: Job, *, is_exact: bool) -> None:
         if not job.end:
@@ -232,8 +234,11 @@ class ClusterView:
         if was_running and pod.deleted:
             self.stopped.setdefault(pod.uid, pod)
 
-    def _count_bound(self, owner: str, generation: str) -> None:
+    def _count_pods(self, owner: str, generation: str) -> None:
         pods = [pod for pod in self.pods.values() if (pod.owner, pod.generation) == (owner, generation) and pod.node]
+        active = sum(pod.phase in ("Running", "Succeeded") and not pod.deleted for pod in pods)
+        if pods and active >= self.size_of(pods[0]) > 0:
+            self.ran_whole.add((owner, generation))
         if any(pod.holds_devices for pod in pods):
             self.bound_once.setdefault((owner, generation), set()).update(pod.uid for pod in pods)
         else:

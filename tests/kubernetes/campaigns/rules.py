@@ -127,9 +127,13 @@ def started_after_end(view: ClusterView) -> Iterator[Finding]:
 
 
 def stopped_without_cause(view: ClusterView) -> Iterator[Finding]:
-    """A running pod was deleted, although its job had not ended, no pod failed, and its node was always ready."""
+    """A pod of a gang that ran whole was deleted: its job had not ended, no pod failed, and its node was ready.
+
+    A gang that never ran whole may be withdrawn: the API server may have refused one of its pods.
+    """
     for pod in view.stopped.values():
-        has_cause = (pod.owner, pod.generation) in view.failed or pod.node in view.unready_once
+        gang = (pod.owner, pod.generation)
+        has_cause = gang in view.failed or pod.node in view.unready_once or gang not in view.ran_whole
         if pod.owner in view.jobs and pod.version <= view.unended_versions.get(pod.owner, 0) and not has_cause:
             yield view.name_of(pod), f"pod {pod.name} was stopped while it ran, without a failure in its generation"
 

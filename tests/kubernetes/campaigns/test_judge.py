@@ -248,6 +248,13 @@ def test_a_running_pod_that_is_stopped_without_a_cause_is_reported_at_the_end() 
     assert "stopped_without_cause" in history.rules_at_the_end()
 
 
+def test_a_gang_that_never_ran_whole_may_be_withdrawn() -> None:
+    history = History()
+    history.seen(node(), job(phase="Admitted"), pod("digits-0", "n1", "Running"))
+    history.seen(deleted(pod("digits-0", "n1", "Running")), job("digits", 2, "Restarting"))
+    assert "stopped_without_cause" not in history.rules_at_the_end()
+
+
 def test_a_running_pod_may_be_stopped_after_the_end_of_its_job() -> None:
     history = History()
     running(history)

@@ -116,6 +116,14 @@ class FaultProxy:
             answer = await self._send(request)
         except aiohttp.ClientError:
             return web.Response(status=503, text="the API server does not answer")
+        try:
+            return await self._pass_on(request, answer)
+        except (aiohttp.ClientError, ConnectionError):  # one of the two sides is away
+            if request.transport is not None:
+                request.transport.abort()
+            raise asyncio.CancelledError from None
+
+    async def _pass_on(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         async with answer:
             headers = {name: value for name, value in answer.headers.items() if name.lower() not in _NOT_PASSED}
             reply = web.StreamResponse(status=answer.status, headers=headers)

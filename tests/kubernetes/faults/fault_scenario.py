@@ -37,6 +37,8 @@ SERVER_AWAY = (ApiError, aiohttp.ClientError, OSError)
 class FaultScenario:
     def __init__(self, plane: ControlPlane, api: Api, kubelets: FakeKubelets, witness: Witness, ops: Operators) -> None:
         self.plane, self.api, self.kubelets, self.witness, self.replicas = plane, api, kubelets, witness, ops
+        self.patience = TIMEOUT_S
+        """Seconds for which a request is repeated."""
 
     async def make(self, *manifests: jobs.Manifest) -> None:
         for each in manifests:
@@ -55,7 +57,7 @@ class FaultScenario:
 
     async def retry(self, work: Callable[[], Awaitable[T]]) -> T:
         """Repeats a request until it succeeds, as a user would."""
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 return await work()
