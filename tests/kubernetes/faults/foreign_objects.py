@@ -307,6 +307,10 @@ def _object(api_version: str, kind: str, name: str, spec: Any, namespace: str = 
 
 
 _REPLICATED = [{"name": "a", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2}}}]
+_ACCESS = {
+    "max_priority": 5,
+    "namespaceSelector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]},
+}
 _MINIMUM = {"minMember": 2, "queue": "default", "priorityClassName": "odd"}
 _NATIVE = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 _WHEN = {"start": "2026-11-22T08:00Z", "end": "2099-11-22T18:00Z"}
@@ -323,7 +327,7 @@ MAKERS: dict[str, Callable[[str, random.Random], ForeignObject]] = {
     "PersistentVolume": _volume,
     "StorageClass": _class,
     "PriorityClass": _priority,
-    "Queue": _own("Queue", "queues", {"weight": 2, "quota": {"gpu": 4}, "parent": "odd", "half_life": "7d"}),
+    "Queue": _own("Queue", "queues", {"weight": 2, "quota": {"gpu": 4}, "parent": "odd", "half_life": "7d", **_ACCESS}),
     "SchedulingPolicy": _own("SchedulingPolicy", "schedulingpolicies", {"reservations": 4, "min_runtime": "10m"}),
     "Reservation": _own("Reservation", "reservations", {"nodes": ["nowhere"], "reason": "odd", **_WHEN}),
     "status of a job": _job,

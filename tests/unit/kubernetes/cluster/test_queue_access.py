@@ -76,6 +76,16 @@ def test_a_priority_class_is_not_bounded_by_the_queue() -> None:
     assert (found.job.priority, found.trouble) == (1000, "")
 
 
+def test_a_job_does_not_get_the_priority_of_kubernetes_own_pods() -> None:
+    critical = objects.priority_class(
+        json.dumps({"metadata": metadata("system-node-critical"), "value": 2_000_001_000})
+    )
+    around = NamespaceLookups(priorities={"system-node-critical": critical})
+    found = resolved(around, pod={"spec": {"priorityClassName": "system-node-critical"}})
+    assert found.job.priority == 0
+    assert found.trouble == "the PriorityClass system-node-critical is for Kubernetes' own pods; name another"
+
+
 @pytest.mark.parametrize(
     ("selector", "labels", "is_open"),
     [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, StringMap
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, namespace_user
 from windlass.backends.kubernetes.cluster.pods import pod_usage
-from windlass.backends.kubernetes.cluster.queue_access import MAX_PRIORITY, NamespaceQueues
+from windlass.backends.kubernetes.cluster.queue_access import MAX_PRIORITY, NamespaceQueues, is_reserved_class
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_named
 from windlass.backends.kubernetes.cluster.volumes import (
     StorageObjects,
@@ -127,6 +127,8 @@ def _allowed(parsed: ParsedJob, around: NamespaceLookups) -> tuple[Job, tuple[st
     queue, closed = queues.allowed_queue(parsed.run_policy.queue)
     number, above = queues.allowed_priority(queue, parsed.job.priority)
     of_class, unknown = priority_of(parsed.priority_class, around.priorities)
+    if is_reserved_class(parsed.priority_class, parsed.namespace):
+        of_class, above = None, f"the PriorityClass {parsed.priority_class} is for Kubernetes' own pods; name another"
     priority, denial = (number, closed or above) if of_class is None else (of_class, closed)
     user = around.guard.user_of(parsed.manifest["metadata"]) or namespace_user(parsed.namespace)
     return replace(parsed.job, queue=queue, priority=priority, user=user), (unknown, denial)

@@ -59,6 +59,14 @@ class NamespaceQueues:
         return f"the queue {name} is closed to the namespace {self.namespace}: it is open to {_selected(queue)}"
 
 
+def is_reserved_class(priority_class: str, namespace: str) -> bool:
+    """Tells whether a job may not have a PriorityClass because every cluster has it for Kubernetes' own pods.
+
+    An administrator cannot delete such a class, and a job that names it would go before all others.
+    """
+    return priority_class.startswith("system-") and namespace != "kube-system"
+
+
 def is_open_to(queue: Queue, labels: Mapping[str, str]) -> bool:
     """Tells whether jobs of a namespace with these labels may be in a queue."""
     if queue.namespace_selector is None:
