@@ -105,7 +105,7 @@ JOBS = (
     # An object of the same name may belong to an earlier job and be deleted with it, so it must be readable.
     Permission("give pods DNS names", CORE, ("services",), ("get", "create", "delete")),
     Permission("give MPI's launcher its hostfile", CORE, ("configmaps",), ("get", "create", "patch")),
-    Permission("give MPI's pods their SSH keys", CORE, ("secrets",), ("create",)),
+    Permission("give the pods of a gang their keys", CORE, ("secrets",), ("create",)),
     Permission("run MPI's launcher", "batch", ("jobs",), ("create", "patch", "delete")),
     Permission(
         "autoscale elastic jobs",

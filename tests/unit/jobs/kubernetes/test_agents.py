@@ -5,7 +5,7 @@ import yaml
 
 from windlass.core.model.job import Launcher
 from windlass.jobs.description.agent_command import under_agent
-from windlass.jobs.kubernetes.kinds.registry import members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.pods.agent_pods import FILE, FOLDER
 from windlass.jobs.kubernetes.settings import Settings
@@ -169,3 +169,44 @@ def test_a_kind_without_agents_causes_a_warning():
     manifest["metadata"]["annotations"] = {"windlass.dev/agent": "inject"}
     (warning,) = read(manifest, SETTINGS).warnings
     assert warning.endswith("has no effect on this kind; write agent into the spec")
+
+
+def in_cluster(manifest, settings=SETTINGS):
+    """Variables of the first pod and the names of Secrets of a job that the API server has accepted."""
+    manifest["metadata"]["uid"] = "u"
+    manifest["spec"] = {name: value for name, value in manifest["spec"].items() if value is not None}
+    parsed = read(manifest, settings)
+    assert not isinstance(parsed, Fault), str(parsed)
+    secrets = [each["metadata"]["name"] for each in dependent_objects(parsed, ()) if each["kind"] == "Secret"]
+    return variables_of(members(parsed, 1)[0].pod), secrets
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings"),
+    [
+        ({"launcher": "torchrun"}, SETTINGS),
+        ({"launcher": "torchrun", "nodes": 1, "procs": 2}, SETTINGS),
+        ({"launcher": "torchrun", "nodes": None, "procs": 1, "elastic": {"min": 1, "max": 2}}, SETTINGS),
+        ({"agent": "inject"}, Settings()),
+    ],
+)
+def test_ranks_of_a_job_share_a_secret_of_the_job(fields, settings):
+    variables, (name,) = in_cluster(training(**fields), settings)
+    assert variables["WINDLASS_GANG_SECRET"] == {"secretKeyRef": {"name": name, "key": "secret"}}
+    assert name.startswith("digits-gang-")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"agent": "inject"}, {"launcher": "torchrun", "nodes": 1, "procs": 1}],
+    ids=["the operator gives them one", "there is one rank"],
+)
+def test_other_jobs_have_no_secret(fields):
+    variables, secrets = in_cluster(training(**fields))
+    assert "WINDLASS_GANG_SECRET" not in variables
+    assert secrets == []
+
+
+def test_a_secret_in_the_job_itself_is_left_to_it():
+    own = {"env": {"WINDLASS_GANG_SECRET": "s" * 64}, "launcher": "torchrun"}
+    assert in_cluster(training(**own))[0]["WINDLASS_GANG_SECRET"] == "s" * 64

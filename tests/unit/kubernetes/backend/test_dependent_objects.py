@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,14 @@ PYTORCH = {
     "kind": "PyTorchJob",
     "metadata": {"name": "digits"},
     "spec": {"pytorchReplicaSpecs": REPLICAS},
+}
+
+
+TRAINING = {
+    "apiVersion": "windlass.dev/v1alpha1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "digits"},
+    "spec": {"image": "x", "command": "torchrun train.py", "nodes": 2},
 }
 
 
@@ -267,3 +276,36 @@ def test_the_name_of_a_secret_is_that_of_one_job_only() -> None:
         assert mounted == [secret["metadata"]["name"]]
         names += mounted
     assert len(set(names)) == 2
+
+
+def test_each_gang_has_a_random_secret_before_its_pods_exist() -> None:
+    async def value() -> str:
+        api, stage = ObjectApi(), Stage(TRAINING)
+        executor = executor_of(api)
+        executor.launch(stage.gang, stage.run)
+        await finish(executor, stage)
+        (made,) = (each for (kind, _), each in api.objects.items() if kind == "Secret")
+        assert api.bound.keys() == {"digits-worker-0", "digits-worker-1"}
+        await executor.close()
+        return base64.b64decode(made["data"]["secret"]).decode()
+
+    first, second = asyncio.run(value()), asyncio.run(value())
+    assert len(first) == len(second) == 64
+    assert first != second
+
+
+def test_the_next_leader_leaves_the_secret_of_a_gang_as_it_is() -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(TRAINING)
+        executor = executor_of(api)
+        executor.launch(stage.gang, stage.run)
+        await finish(executor, stage)
+        before = copy.deepcopy(api.objects)
+        stage.gang.dependents.made.clear()
+        executor.launch(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert api.objects == before
+        assert not stage.run.failed
+        await executor.close()
+
+    asyncio.run(story())

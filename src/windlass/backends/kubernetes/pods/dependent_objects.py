@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs.gang import Gang, MadeObject
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
+from windlass.jobs.kubernetes.pods.gang_secret import SECRET_KEY, SECRET_TYPE
 from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
 
 RESOURCES = {
@@ -50,6 +52,7 @@ _UNREAD = ("Secret",)
 (`pod_assembly.secret_name`), so that no other job has the same.
 """
 _SSH = "kubernetes.io/ssh-auth"
+_SECRET_BYTES = 32
 _POLL_INTERVAL_S = 0.1
 """Seconds between two checks of an object that is being deleted."""
 _GARBAGE_COLLECTION_S = 15.0
@@ -254,13 +257,24 @@ def _labelled(about: Mapping[str, Any], label: Mapping[str, str]) -> dict[str, A
 
 
 def with_keys(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fills an empty SSH secret with a new ECDSA P-521 key pair, as mpi-operator does; returns others unchanged."""
-    if manifest["kind"] != "Secret" or manifest.get("type") != _SSH:
+    """Fills a Secret without data with new keys; returns other objects unchanged."""
+    if manifest["kind"] != "Secret":
         return manifest
+    if manifest.get("type") == SECRET_TYPE:
+        return {**manifest, "data": {SECRET_KEY: _encoded(secrets.token_hex(_SECRET_BYTES).encode())}}
+    return _with_ssh_keys(manifest) if manifest.get("type") == _SSH else manifest
+
+
+def _with_ssh_keys(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A new ECDSA P-521 key pair, as of mpi-operator."""
     key = ec.generate_private_key(ec.SECP521R1())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     data = {"ssh-privatekey": private, "ssh-publickey": public + b"\n"}
-    return {**manifest, "data": {name: base64.b64encode(value).decode() for name, value in data.items()}}
+    return {**manifest, "data": {name: _encoded(value) for name, value in data.items()}}
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()

@@ -35,6 +35,7 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.agent_pods import IMAGE, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
+from windlass.jobs.kubernetes.pods.gang_secret import gang_secret_object, gang_secret_variable, needs_secret
 from windlass.jobs.kubernetes.pods.pod_assembly import env_vars, metadata, pod_object, pod_spec, with_env
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
@@ -106,12 +107,17 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 
 def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
-    """A service with a name `<pod>.<job>` for every pod, also before it is ready: pods rendezvous before that."""
+    """The service and the secret of the gang.
+
+    The service gives every pod a name `<pod>.<job>`, also before it is ready: pods rendezvous before that.
+    """
     if parsed.run_policy.suspend:
         return []
     labels = {JOB_NAME: parsed.name}
     spec = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
-    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, labels), "spec": spec}]
+    about = metadata(parsed, parsed.name, labels)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
+    return [service, *([gang_secret_object(parsed)] if _has_secret(parsed) else [])]
 
 
 def _name(manifest: ManifestField) -> str:
@@ -184,6 +190,12 @@ def _replicas(manifest: ManifestField, job: Job, role: Role, settings: Settings)
         where = ManifestField(list(role.command), _path(manifest, role.name, "command"))
         made = with_agent(made, CONTAINER, way, settings, where)
     return Replicas(role.name, role.name, role.replicas, "Never", made)
+
+
+def _has_secret(parsed: ParsedJob) -> bool:
+    """Tells whether the ranks have a Secret: several of them, in a cluster, to which no operator tells another one."""
+    is_led = bool(_agent(parsed.job) and parsed.settings.agent_endpoint)
+    return bool(parsed.uid) and needs_secret(parsed.job) and not is_led
 
 
 def _agent(job: Job) -> str:
@@ -261,6 +273,7 @@ def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting
     role = role_named(parsed.job, rank.role)
     main = next(each for each in spec["containers"] if each["name"] == CONTAINER)
     devices = gpus(role)
+    inherited = dict.fromkeys((each.get("name", "") for each in main.get("env") or []), "")
     variables = environment(
         parsed.job,
         rank,
@@ -269,9 +282,12 @@ def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting
         node="",
         store=meeting,
         devices=[str(number) for number in range(devices or 0)],
-        inherited=dict.fromkeys((each.get("name", "") for each in main.get("env") or []), ""),
+        inherited=inherited,
     )
     if devices is None:
         del variables["CUDA_VISIBLE_DEVICES"]
     del variables[wire.NODE]
-    return [{"name": wire.NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}, *env_vars(variables)]
+    node = {"name": wire.NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    has_own = wire.GANG_SECRET in variables or wire.GANG_SECRET in inherited
+    secret = [gang_secret_variable(parsed)] if _has_secret(parsed) and not has_own else []
+    return [node, *env_vars(variables), *secret]
