@@ -45,6 +45,7 @@ from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.status.events import OBJECT_FAULT, STATE_REPLACED, EventRecord, EventRecorder
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
+from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
@@ -96,9 +97,11 @@ class KubernetesBackend:
         deletion = self._executor.deletion
         deletion.eviction_timeout_s = settings.eviction_timeout_s
         urgent = self._executor.binding.at_once
-        self._events = EventRecorder(connection, urgent, on_trouble)
+        self.redaction = MessageRedaction(lambda name: name in self.jobs.namespaces or name in self.pods.namespaces)
+        """Hides the jobs of other namespaces in what is written into an object."""
+        self._events = EventRecorder(connection, urgent, self.redaction, on_trouble)
         self.faults.report = self._report_fault
-        self._refusals = Refusals(connection, self.now, on_trouble)
+        self._refusals = Refusals(connection, self.redaction, self.now, on_trouble)
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs
@@ -123,15 +126,26 @@ class KubernetesBackend:
             self.jobs, self.changed, self._standby, self._executor, parts, self._statuses.write_if_changed
         )
         self.gangs = GangController(self._runs)
-        self._commits = JobCommits(
-            connection, self.job_specs, self.job_reader, self.gangs, self._runs, self.recount, self.now, on_trouble
-        )
+        self._commits = self._job_commits()
         access = BackendAccess(self.pods, self._events, self.inbox.put, self.changed.mark, self.now)
         self.agents = AgentRegistry(access, self.gangs.owner, TokenReviews(connection), settings.agents)
         """Agents in pods, which report to the leader."""
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
+
+    def _job_commits(self) -> JobCommits:
+        return JobCommits(
+            self.connection,
+            self.job_specs,
+            self.job_reader,
+            self.gangs,
+            self._runs,
+            self.redaction,
+            self.recount,
+            self.now,
+            self.on_trouble,
+        )
 
     def _external_gangs(self) -> ExternalGangs:
         callbacks = BackendCallbacks(

@@ -55,16 +55,16 @@ async def _write_all(controller: Controller, backend: KubernetesBackend, states:
 
 
 def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> None:
-    """Writes the reason of one pending gang."""
-    gang = backend.jobs.get(job_id)
+    """Writes the reason of one pending gang. Users of its namespace may read it: it names no job of another one."""
+    gang, message = backend.jobs.get(job_id), backend.redaction.message(verdict.message, job_id.partition("/")[0])
     if gang is None:
-        backend.external.say(job_id, verdict.message)
+        backend.external.say(job_id, message)
         return
     reason = verdict.reason.value
-    if gang.notes.pending_reason != reason or changes_materially(gang.notes.pending_message, verdict.message):
-        gang.notes.pending_message, gang.notes.pending_reason, gang.notes.needs_write = verdict.message, reason, True
+    if gang.notes.pending_reason != reason or changes_materially(gang.notes.pending_message, message):
+        gang.notes.pending_message, gang.notes.pending_reason, gang.notes.needs_write = message, reason, True
         backend.changed.mark(gang)
-    backend.pending.say(job_id, verdict.message, lambda: backend.pods.owned(gang.reference.owner_key))
+    backend.pending.say(job_id, message, lambda: backend.pods.owned(gang.reference.owner_key))
 
 
 def _forget(backend: KubernetesBackend, job_id: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.backends.kubernetes.status.redaction import HIDDEN, named_namespaces, redact
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
-from windlass.server.operator.queries.redaction import HIDDEN, named_namespaces, redact
 
 KNOWN = {"team-a", "team-b", "default"}
 
@@ -27,6 +27,7 @@ KNOWN = {"team-a", "team-b", "default"}
         ("xteam-a/big and team-ab/big", "xteam-a/big and team-ab/big"),
         ("apart/team-a/app=web", f"{HIDDEN}=web"),
         ("team-b/team-a/mine", "team-b/team-a/mine"),
+        ("the label example.team-a/gang", "the label example.team-a/gang"),
         ("", ""),
     ],
 )

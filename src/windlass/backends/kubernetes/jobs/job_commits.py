@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.status.events import (
     EventRecord,
     EventRecorder,
 )
+from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
 from windlass.core.model.status import TERMINAL, JobState, Phase
@@ -43,6 +44,7 @@ class JobCommits:
     reader: JobReader
     gangs: GangController
     runs: RunControl
+    redaction: MessageRedaction
     recount: Callable[[Pod], None]
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
@@ -62,7 +64,8 @@ class JobCommits:
 
     async def write(self, gang: Gang, state: JobState) -> None:
         """Writes a state and the rest of the status. Raises ApiError, Unreachable."""
-        phase = state.status.phase
+        status = self.redaction.status(state.status, gang.reference.namespace)
+        phase, state = status.phase, replace(state, status=status)
         async with self._slots:
             fields = status_of(gang, state.status, self.now())
             if await state_writes.write_state(self.connection, gang, state, fields):

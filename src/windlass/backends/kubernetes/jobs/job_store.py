@@ -21,6 +21,8 @@ class JobStore:
     def __init__(self) -> None:
         self._gangs: dict[str, Gang] = {}
         self._by_key: dict[OwnerKey, Gang] = {}
+        self.namespaces: set[str] = set()
+        """Namespaces of all gangs that were ever added."""
         self._next_number = 1
 
     def __iter__(self) -> Iterator[Gang]:
@@ -36,6 +38,7 @@ class JobStore:
 
     def add(self, gang: Gang) -> None:
         """Adds a gang under its id and under the key of its object; replaces one of the same id or key."""
+        self.namespaces.add(gang.reference.namespace)
         self._gangs[gang.id] = self._by_key[gang.reference.owner_key] = gang
 
     def discard(self, gang: Gang) -> None:

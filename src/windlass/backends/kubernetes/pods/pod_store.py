@@ -21,6 +21,8 @@ class PodStore:
         self.fresh: ObjectCache[Pod] = ObjectCache()
         self._hear = hear
         """Called with a pod as it is now, or as it was at last, and whether it exists."""
+        self.namespaces: set[str] = set()
+        """Namespaces of all pods that were ever seen."""
         self._owned: defaultdict[OwnerKey, dict[Key, Pod]] = defaultdict(dict)
         self._leaving: dict[Key, list[asyncio.Future[None]]] = {}
 
@@ -44,6 +46,7 @@ class PodStore:
         """Applies changes of `fresh`."""
         for change in changes:
             pod = change.object
+            self.namespaces.add(pod.metadata.namespace)
             if change.kind == "deleted":
                 self._forget(pod)
             elif owner := pod.metadata.controller:

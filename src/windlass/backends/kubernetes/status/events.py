@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
@@ -13,6 +13,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import EVENTS
+from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.port import BackendError
 
 _MAX_QUEUED_EVENTS = 1_000
@@ -48,8 +49,15 @@ class EventRecord:
 class EventRecorder:
     """Background writer of events; `record` returns at once."""
 
-    def __init__(self, connection: Connection, urgent: PriorityLimiter, on_trouble: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        urgent: PriorityLimiter,
+        redaction: MessageRedaction,
+        on_trouble: Callable[[str], None],
+    ) -> None:
         self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
+        self._redaction = redaction
         self._news: asyncio.Queue[EventRecord] = asyncio.Queue(_MAX_QUEUED_EVENTS)
         self._workers: list[asyncio.Task[None]] = []
 
@@ -59,7 +67,8 @@ class EventRecorder:
             loop = asyncio.get_running_loop()
             self._workers = [loop.create_task(self._work()) for _ in range(_AT_ONCE)]
         if not self._news.full():
-            self._news.put_nowait(news)
+            note = self._redaction.message(news.note, news.about.namespace)
+            self._news.put_nowait(replace(news, note=note))
 
     async def close(self) -> None:
         """Stops; pending writes are dropped."""

@@ -11,6 +11,7 @@ from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWrit
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.gangs.stored_state import STATE
+from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.jobs.kubernetes.status.conditions import conditions_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
@@ -41,8 +42,14 @@ class Refusal:
 class Refusals:
     """Background writer of refusals, by uid of their object."""
 
-    def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
-        self._connection, self._now = connection, now
+    def __init__(
+        self,
+        connection: Connection,
+        redaction: MessageRedaction,
+        now: Callable[[], int],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._connection, self._redaction, self._now = connection, redaction, now
         self._refused: dict[str, Refusal] = {}
         self._writer: CoalescingWriter[str] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
@@ -68,7 +75,8 @@ class Refusals:
 
     async def _say(self, refusal: Refusal) -> None:
         before = conditions_of(dict(refusal.manifest))
-        condition = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
+        message = self._redaction.message(refusal.message, refusal.reference.namespace)
+        condition = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": message}
         if not refusal.message:
             condition = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
         conditions = merge_conditions(before, [condition], rfc3339(self._now()), updates=True)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from windlass.backends.kubernetes.status.redaction import named_namespaces, redact
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.query_api import API_SERVICE, GROUP, OF_CLUSTER, OF_JOBS, PREFIX, SNAPSHOTS, VERSION
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
@@ -25,7 +26,6 @@ from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.queries.authentication import Authenticator, User
 from windlass.server.operator.queries.authorization import AccessRight, Authorizer
 from windlass.server.operator.queries.leader_queries import LeaderQueries
-from windlass.server.operator.queries.redaction import named_namespaces, redact
 
 Json = dict[str, Any]
 _LISTED = ("jobs", "history", "reasons")
