@@ -15,6 +15,7 @@ from windlass.agent.rendezvous import state_machine as rules
 from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry, gang_secret
 from windlass.backends.kubernetes.agents.gang_agents import GIVEN_UP, BackendAccess, GangAgents
 from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews
+from windlass.backends.kubernetes.agents.rate_limit import RateLimitError
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods.pod_binding import pod_of
@@ -249,6 +250,22 @@ def test_a_setting_allows_other_addresses_to_those_who_have_the_token() -> None:
         operator = Operator(AgentSettings(b"key", any_source=True))
         assert (await operator.connect("a-0", source="10.0.0.66"))[1] is not None
         assert (await operator.connect("a-1", source="10.0.0.66", token="token of a-0"))[1] is None  # noqa: S106
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_sends_too_much_is_reported_once_and_counted() -> None:
+    async def scenario() -> None:
+        operator, counted = Operator(), list[Exception]()
+        operator.registry.on_invalid_message = counted.append
+        connection, receive = await operator.connect("a-0")
+        assert receive is not None
+        for error in (ValueError("not a number"), RateLimitError("it sends more"), RateLimitError("it sends more")):
+            operator.registry.refuse(connection, error)
+        assert len(counted) == 3
+        (event,) = operator.recorded
+        assert event.reason == "AgentRefused"
+        assert event.note == "a connection that names a-0 was refused: it sends more"
 
     asyncio.run(scenario())
 

@@ -14,6 +14,7 @@ import pytest
 
 from windlass import wire
 from windlass.backends.kubernetes.agents import agent_server
+from windlass.backends.kubernetes.agents.rate_limit import RateLimitError
 from windlass.server.operator.serving_certificate import make_certificate, server_context
 
 
@@ -40,7 +41,7 @@ class Handler:
     def disconnect(self, _connection: Any) -> None:
         self.disconnected.set()
 
-    def refuse(self, error: Exception) -> None:
+    def refuse(self, _connection: Any, error: Exception) -> None:
         self.refused.append(error)
 
     def check_timeouts(self) -> None:
@@ -79,16 +80,34 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-def test_an_identified_agent_may_send_longer_lines_than_an_unidentified_one() -> None:
+def test_a_line_of_more_than_64_kib_closes_any_connection() -> None:
     async def scenario(handler: Handler, connect: Connect) -> None:
         reader, writer = await connect()
-        writer.write(line(type="hello") + line(type="beat", reason="x" * 300_000))
+        writer.write(line(type="hello") + line(type="beat", reason="x" * 60_000))
         assert json.loads(await reader.readline()) == {"type": "beat"}
-        assert len(handler.received[0]["reason"]) == 300_000
+        assert len(handler.received[0]["reason"]) == 60_000
+        writer.write(line(type="beat", reason="x" * 70_000))
+        assert await is_closed(reader)
         stranger, stranger_writer = await connect()
-        stranger_writer.write(line(type="hello", reason="x" * 300_000))
+        stranger_writer.write(line(type="hello", reason="x" * 70_000))
         assert await is_closed(stranger)
         assert len(handler.connections) == 1
+        assert [type(each) for each in handler.refused] == [ValueError, ValueError]
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize(("message", "most"), [(line(type="note"), 101), (line(type="note", text="x" * 60_000), 10)])
+def test_an_agent_that_sends_too_much_is_disconnected_with_the_reason(message: bytes, most: int) -> None:
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        reader, writer = await connect()
+        writer.write(line(type="hello") + message * 400)
+        assert await is_closed(reader)
+        await handler.disconnected.wait()
+        assert 0 < len(handler.received) <= most
+        (error,) = handler.refused
+        assert isinstance(error, RateLimitError)
+        assert "20 messages" in str(error)
 
     run_with_server(scenario)
 

@@ -9,6 +9,7 @@ import pytest
 
 from windlass.agent import rank_events
 from windlass.agent.rendezvous import state_machine as rules
+from windlass.backends.kubernetes.agents import messages
 from windlass.backends.kubernetes.agents.generation_state import pod_of_rank
 from windlass.backends.kubernetes.agents.messages import AgentPod
 from windlass.backends.kubernetes.agents.rendezvous import Rendezvous, RendezvousCallbacks
@@ -279,6 +280,13 @@ def test_metrics_of_a_script_that_are_numbers_are_kept() -> None:
     telemetry = case.rendezvous.telemetry
     assert telemetry is not None
     assert list(telemetry.values) == ["loss", "steps", "warm"]
+
+
+def test_the_first_64_of_many_metrics_are_kept() -> None:
+    values = {f"metric {at}": 1.0 for at in range(60_000)}
+    telemetry = messages.parse_telemetry({"rank": 0, "generation": 5, "step": 7, "values": values})
+    assert telemetry is not None
+    assert list(telemetry.values) == [f"metric {at}" for at in range(64)]
 
 
 def test_the_limit_of_a_phase_may_be_infinite() -> None:

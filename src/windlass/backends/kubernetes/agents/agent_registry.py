@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.agents.gang_agents import BackendAccess, GangA
 from windlass.backends.kubernetes.agents.messages import AgentPod, Message
 from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews, comes_from
 from windlass.backends.kubernetes.agents.progress import stored_rank_rows
-from windlass.backends.kubernetes.agents.rendezvous import Rendezvous
+from windlass.backends.kubernetes.agents.rate_limit import RateLimitError
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
@@ -44,8 +44,8 @@ class AgentRegistry:
         """Called with the error of each invalid message."""
         self._gangs: dict[str, GangAgents] = {}
         """By uid of the gang's object."""
-        self._connections: dict[PodAgentConnection, tuple[Rendezvous, str]] = {}
-        """The rendezvous of each identified connection, and the name of its pod."""
+        self._connections: dict[PodAgentConnection, tuple[GangAgents, str]] = {}
+        """The gang of each identified connection, and the name of its pod."""
         self._refused: dict[str, Run] = {}
         """The last run of each gang, by uid of the gang's object, for which an event about a refused agent exists."""
 
@@ -62,19 +62,22 @@ class AgentRegistry:
         if pod is None or agents is None:
             return None
         rendezvous, clock = agents.rendezvous, asyncio.get_running_loop().time
-        self._connections[connection] = rendezvous, name
+        self._connections[connection] = agents, name
         rendezvous.join(AgentPod(name, pod.spec.node_name, pod.status.pod_ip), hello, connection, clock())
         return lambda message: rendezvous.receive(name, message, clock())
 
     def disconnect(self, connection: PodAgentConnection) -> None:
         """See `agent_server.MessageHandler`."""
         if (known := self._connections.pop(connection, None)) is not None:
-            rendezvous, name = known
-            rendezvous.agents.disconnect(name, connection)
+            agents, name = known
+            agents.rendezvous.agents.disconnect(name, connection)
 
-    def refuse(self, error: Exception) -> None:
+    def refuse(self, connection: PodAgentConnection, error: Exception) -> None:
         """See `agent_server.MessageHandler`."""
         self.on_invalid_message(error)
+        if isinstance(error, RateLimitError) and (known := self._connections.get(connection)) is not None:
+            agents, name = known
+            self._report_refusal(agents.gang, agents.run, name, str(error))
 
     def check_timeouts(self) -> None:
         """See `agent_server.MessageHandler`."""
@@ -100,25 +103,25 @@ class AgentRegistry:
 
         The API server reviews only tokens that come from the address of such a pod.
         """
-        found = self._run_of(pod)
+        found, name = self._run_of(pod), pod.metadata.name
         if found is None or not pod.status.pod_ip:  # not known yet: the agent connects again
             return False
         if not (self._settings.any_source or comes_from(pod, address)):
-            self._report_refusal(*found, pod, f"it comes from {address}, and the pod has {pod.status.pod_ip}")
+            self._report_refusal(*found, name, f"it comes from {address}, and the pod has {pod.status.pod_ip}")
             return False
         try:
             is_proven = await self._reviews.proves(token, pod)
         except BackendError:
             return False
         if not is_proven:
-            self._report_refusal(*found, pod, "the API server does not accept its token as one of this pod")
+            self._report_refusal(*found, name, "the API server does not accept its token as one of this pod")
         return is_proven
 
-    def _report_refusal(self, gang: Gang, run: Run, pod: Pod, reason: str) -> None:
-        """Records an event about a refused connection, once for each run: any process may open connections."""
+    def _report_refusal(self, gang: Gang, run: Run, pod: str, reason: str) -> None:
+        """Records an event about a connection that was refused or closed, once for each run: they may be many."""
         if self._refused.get(gang.reference.uid) is not run:
             self._refused[gang.reference.uid] = run
-            note = f"a connection that names {pod.metadata.name} was refused: {reason}"
+            note = f"a connection that names {pod} was refused: {reason}"
             self._backend.events.record(EventRecord(gang.reference, AGENT_REFUSED, "Lead", note, self._backend.now()))
 
     def _run_of(self, pod: Pod) -> tuple[Gang, Run] | None:

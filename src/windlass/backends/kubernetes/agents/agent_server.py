@@ -18,12 +18,15 @@ from typing import Protocol
 import orjson
 
 from windlass.backends.kubernetes.agents.messages import Message
+from windlass.backends.kubernetes.agents.rate_limit import MessageLimit
 from windlass.backends.kubernetes.agents.tls_stream import TlsStream
 
-_MAX_BYTES = 1 << 20
-"""Maximum bytes of one message, and of unsent messages; beyond it the connection is closed."""
-_MAX_HELLO_BYTES = 1 << 16
-"""Maximum bytes of the first message, which identifies the agent."""
+_MAX_MESSAGE_BYTES = 1 << 16
+"""Maximum bytes of one received message; beyond it the connection is closed. The largest legal one is the first, with
+a token of 16 KiB."""
+_MAX_UNSENT_BYTES = 1 << 20
+"""Maximum bytes of unsent messages; beyond it the connection is closed. An order to start names all members of a gang.
+"""
 _MAX_UNIDENTIFIED = 512
 """Maximum number of unidentified connections. Beyond it one is closed: the oldest one of the address with most of them.
 """
@@ -49,7 +52,7 @@ class PodAgentConnection:
         """Sends a message without blocking; closes the connection if too much is unsent."""
         if not self._writer.is_closing():
             self._stream.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
-            if self._writer.transport.get_write_buffer_size() > _MAX_BYTES:
+            if self._writer.transport.get_write_buffer_size() > _MAX_UNSENT_BYTES:
                 self._writer.transport.abort()
 
     def close(self) -> None:
@@ -70,8 +73,8 @@ class MessageHandler(Protocol):
     def disconnect(self, connection: PodAgentConnection) -> None:
         """Called when a connection has ended, identified or not."""
 
-    def refuse(self, error: Exception) -> None:
-        """Called with the error of an invalid message."""
+    def refuse(self, connection: PodAgentConnection, error: Exception) -> None:
+        """Called with the error of an invalid message, or with RateLimitError, before the connection is closed."""
 
     def check_timeouts(self) -> None:
         """Called about once a second."""
@@ -92,7 +95,7 @@ async def serve(listener: socket.socket, handler: MessageHandler, tls: ssl.SSLCo
         finally:
             connections.discard(task)
 
-    server = await asyncio.start_server(accept, sock=listener, limit=_MAX_HELLO_BYTES)
+    server = await asyncio.start_server(accept, sock=listener, limit=_MAX_MESSAGE_BYTES)
     try:
         while True:
             await asyncio.sleep(_CHECK_INTERVAL_S)
@@ -117,16 +120,19 @@ async def _serve_connection(
     try:
         receive = await handler.connect(await _read_hello(stream), connection)
         unidentified.pop(connection, None)
+        clock = asyncio.get_running_loop().time
+        limit = MessageLimit(clock())
         while receive is not None:
             async with asyncio.timeout(_IDLE_TIMEOUT_S):
-                message = _parse(await stream.read_line(_MAX_BYTES))
-            receive(message)
+                line = await stream.read_line(_MAX_MESSAGE_BYTES)
+            limit.count(len(line), clock())
+            receive(message := _parse(line))
             if message["type"] == "beat":
                 connection.send({"type": "beat"})
     except (OSError, EOFError):  # the connection was lost
         pass
     except Exception as error:  # noqa: BLE001 - the peer is no agent, or its message makes its gang raise
-        handler.refuse(error)
+        handler.refuse(connection, error)
     finally:
         unidentified.pop(connection, None)
         handler.disconnect(connection)
@@ -156,7 +162,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 async def _read_hello(stream: TlsStream) -> Message:
     async with asyncio.timeout(_HELLO_TIMEOUT_S):
         await stream.shake_hands()
-        return _parse(await stream.read_line(_MAX_HELLO_BYTES))
+        return _parse(await stream.read_line(_MAX_MESSAGE_BYTES))
 
 
 def _parse(line: bytes) -> Message:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from windlass import wire
@@ -18,6 +19,8 @@ _MAX_INTEGER = 1 << 53
 """Integers below this are exact in every JSON implementation."""
 _MAX_TEXT_CHARS = 1_000
 """Maximum length of texts: they are written into the gang's object."""
+_MAX_METRICS = 64
+"""Maximum number of metrics of one rank that are kept; `windlass.train` sends about 15."""
 _MAX_RANKS = 4096
 """Maximum number of ranks of one pod."""
 
@@ -74,12 +77,11 @@ def parse_seconds(value: Any) -> float:
 
 
 def parse_telemetry(value: Any) -> wire.Telemetry | None:
-    """Returns a rank's metrics: a loss may be infinite or NaN. Values that are not numbers are left out."""
+    """Returns a rank's first metrics: a loss may be infinite or NaN. Values that are not numbers are left out."""
     if value is None:
         return None
-    metrics = {
-        _parse_text(name): float(each) for name, each in value["values"].items() if isinstance(each, int | float)
-    }
+    first = islice(value["values"].items(), _MAX_METRICS)
+    metrics = {_parse_text(name): float(each) for name, each in first if isinstance(each, int | float)}
     rank, generation, step = (parse_integer(value[key]) for key in ("rank", "generation", "step"))
     return wire.Telemetry(rank, generation, step, metrics)
 
