@@ -25,9 +25,10 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 JOB_ID = "WINDLASS_JOB_ID"
 JOB_NAME = "WINDLASS_JOB_NAME"
+JOB_UID = "WINDLASS_JOB_UID"
+"""Uid of the job's object on Kubernetes, where another job may have the same name in another namespace or cluster."""
 GENERATION = "WINDLASS_GENERATION"
-"""Number of the start that this process belongs to, from 1: of the gang or, under agents, of its ranks (each restart in
-place counts too)."""
+"""Number of the start of this process, from 1: of the gang or, under agents, of its ranks, also in place."""
 NODE = "WINDLASS_NODE"
 ROLE = "WINDLASS_ROLE"
 REPLICA = "WINDLASS_REPLICA"

@@ -27,10 +27,10 @@ def identify_holder(environment: Mapping[str, str] = os.environ, *, job: str = "
 
 
 def _job_id(environment: Mapping[str, str]) -> str:
-    """Return the id of the job, with that of the daemon's state folder; "" if there is none."""
-    job = environment.get(wire.JOB_ID)
-    if job:
-        folder = environment.get(wire.STATE_ID)
-        return f"{job}@{folder}" if folder else job
+    """Return the id of the job, made unique by the uid of its object or the daemon's state folder; "" without any."""
     run = environment.get(_RUN_ID, "")
-    return "" if run in _NO_RUN_ID else run
+    job = environment.get(wire.JOB_ID) or ("" if run in _NO_RUN_ID else run)
+    if uid := environment.get(wire.JOB_UID):
+        return f"{job}@{uid}"
+    folder = environment.get(wire.STATE_ID)
+    return f"{job}@{folder}" if job and folder else job

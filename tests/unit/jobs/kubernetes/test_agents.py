@@ -210,3 +210,14 @@ def test_other_jobs_have_no_secret(fields):
 def test_a_secret_in_the_job_itself_is_left_to_it():
     own = {"env": {"WINDLASS_GANG_SECRET": "s" * 64}, "launcher": "torchrun"}
     assert in_cluster(training(**own))[0]["WINDLASS_GANG_SECRET"] == "s" * 64
+
+
+@pytest.mark.parametrize("manifest", [training(agent="inject"), pytorch({"command": ["python", "train.py"]})])
+def test_pods_of_a_job_in_a_cluster_have_its_uid_and_generation(manifest):
+    manifest["metadata"]["uid"] = "0f-3"
+    pod = pods(manifest)[1]
+    found = [each for each in main_of(pod)["env"] if each["name"] in ("WINDLASS_JOB_UID", "WINDLASS_GENERATION")]
+    assert sorted((each["name"], each["value"]) for each in found) == [
+        ("WINDLASS_GENERATION", "1"),
+        ("WINDLASS_JOB_UID", "0f-3"),
+    ]

@@ -57,7 +57,7 @@ def job(text, **metadata):
     }
 
 
-def rank_env(rank):
+def rank_env(rank, generation):
     return [
         {"name": "PYTHONUNBUFFERED", "value": "1"},
         {"name": "MASTER_PORT", "value": "23456"},
@@ -69,6 +69,8 @@ def rank_env(rank):
         {"name": "PET_NODE_RANK", "value": rank},
         {"name": "PET_NPROC_PER_NODE", "value": "2"},
         {"name": "PET_NNODES", "value": "3"},
+        {"name": "WINDLASS_JOB_UID", "value": "7c1e"},
+        {"name": "WINDLASS_GENERATION", "value": generation},
     ]
 
 
@@ -98,7 +100,7 @@ def test_a_master_becomes_a_pod_with_its_variables():
                 {
                     "name": "pytorch",
                     "image": "digits:1",
-                    "env": [{"name": "EPOCHS", "value": "3"}, *rank_env("0")],
+                    "env": [{"name": "EPOCHS", "value": "3"}, *rank_env("0", "1")],
                     "ports": [{"name": "pytorchjob-port", "containerPort": 23456}],
                 }
             ],
@@ -123,7 +125,7 @@ def test_a_worker_keeps_its_template_and_waits_for_the_master():
         {"name": "metrics", "containerPort": 9100},
         {"name": "pytorchjob-port", "containerPort": 23456},
     ]
-    assert pytorch["env"] == logs["env"] == rank_env("2")
+    assert pytorch["env"] == logs["env"] == rank_env("2", "4")
     assert "ports" not in logs
 
 

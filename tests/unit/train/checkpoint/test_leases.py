@@ -97,6 +97,9 @@ def test_the_job_and_its_generation_are_those_of_the_variables():
     assert str(identify_holder(named)).startswith(f"job digits-7, generation 4, process {os.getpid()} on ")
     elastic = {"TORCHELASTIC_RUN_ID": "run", "TORCHELASTIC_RESTART_COUNT": "2"}
     assert (identify_holder(elastic).job, identify_holder(elastic).generation) == ("run", 3)
+    pod = {wire.JOB_UID: "0f-3", wire.GENERATION: "2"}
+    assert identify_holder(pod).job == "@0f-3", "the pods of a PyTorchJob have no other id"
+    assert identify_holder({**pod, wire.JOB_ID: "digits"}).job == "digits@0f-3"
     assert identify_holder({"TORCHELASTIC_RUN_ID": "none"}, job="survivors'").job == "survivors'"
     assert str(identify_holder({})).startswith(f"process {os.getpid()} on "), "an id of chance is not shown"
 

@@ -18,7 +18,14 @@ from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.agent_pods import requested_agent, with_agent, with_membership
-from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, metadata, pod, with_additions
+from windlass.jobs.kubernetes.pods.pod_assembly import (
+    each_member,
+    env_vars,
+    metadata,
+    pod,
+    start_variables,
+    with_additions,
+)
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
 from windlass.launch.replica_names import replica_name
@@ -84,7 +91,7 @@ def member_policy(parsed: ParsedJob) -> MemberPolicy:
 
 def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:
     lead = replicas.type == MASTER or (parsed.replicas_of(MASTER) is None and index == 0)
-    env = env_vars(environment(gang, replicas.role, index))
+    env = env_vars(environment(gang, replicas.role, index) | start_variables(parsed, generation))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
     if requested_agent(ManifestField(parsed.manifest)):
         made["spec"] = with_membership(made["spec"], parsed, PORT.container, made["metadata"]["name"])

@@ -36,7 +36,14 @@ from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, Run
 from windlass.jobs.kubernetes.pods.agent_pods import IMAGE, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors
 from windlass.jobs.kubernetes.pods.gang_secret import gang_secret_object, gang_secret_variable, needs_secret
-from windlass.jobs.kubernetes.pods.pod_assembly import env_vars, metadata, pod_object, pod_spec, with_env
+from windlass.jobs.kubernetes.pods.pod_assembly import (
+    env_vars,
+    metadata,
+    pod_object,
+    pod_spec,
+    start_variables,
+    with_env,
+)
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER, gpus, template
@@ -286,6 +293,7 @@ def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting
     )
     if devices is None:
         del variables["CUDA_VISIBLE_DEVICES"]
+    variables |= start_variables(parsed, generation)
     del variables[wire.NODE]
     node = {"name": wire.NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     has_own = wire.GANG_SECRET in variables or wire.GANG_SECRET in inherited

@@ -22,7 +22,9 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     pod_object,
     pod_spec,
     secret_name,
+    start_variables,
     with_additions,
+    with_env,
 )
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.settings import Settings
@@ -139,7 +141,7 @@ def _member(
     name = replica_name(parsed.name, replicas.name_infix, index)
     labels = {**job_set_labels(parsed, replicas.role), _INDEX: str(index)}
     spec = {
-        **_spec(parsed, runtime, nodes, replicas, index),
+        **with_env(_spec(parsed, runtime, nodes, replicas, index), env_vars(start_variables(parsed, generation)), NODE),
         "hostname": name,
         "subdomain": _subdomain(parsed, runtime),
     }

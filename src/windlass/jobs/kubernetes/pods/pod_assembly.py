@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from windlass import wire
 from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, OURS, ROLE
 from windlass.jobs.kubernetes.labels import GENERATION as GENERATION  # noqa: PLC0414 - the backend finds pods by it
 from windlass.jobs.kubernetes.labels import JOB_NAME as OWN_JOB_NAME
@@ -131,6 +132,11 @@ def pod_object(
         "metadata": {**metadata(parsed, name, labels), **({"annotations": annotations} if annotations else {})},
         "spec": spec,
     }
+
+
+def start_variables(parsed: ParsedJob, generation: int) -> dict[str, str]:
+    """Variables by which ranks take over leases of earlier generations; none for a job that is in no cluster."""
+    return {wire.JOB_UID: parsed.uid, wire.GENERATION: str(generation)} if parsed.uid else {}
 
 
 def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:

@@ -63,6 +63,8 @@ class ObjectStorage:
         put = partial(self.filesystem.pipe_file, self._key(name), data, mode="create")
         try:
             self._call(f"writing {name}", put)
+        except TypeError:  # an older client library without this mode
+            self.write(name, data)
         except StorageError as error:
             if getattr(error.__cause__, "errno", None) == errno.ENOSYS:
                 self.write(name, data)
