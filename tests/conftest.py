@@ -4,6 +4,7 @@ import gc
 import signal
 
 import pytest
+import used_permissions
 from controlplane import fixtures
 
 import side_by_side
@@ -19,6 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(fixtures)
     config.pluginmanager.register(side_by_side)
+    used_permissions.record_session(config)
     use_depth_by_default()
     gc.disable()  # collections while modules are imported find little, and take a quarter of that time
 

@@ -16,11 +16,11 @@ from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import Script
 from controlplane.tidy import clear
+from operator_account import operator_access
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.cluster.cluster_state import QUEUES
 from windlass.backends.kubernetes.served_kinds import JOB_KINDS
 from windlass.backends.kubernetes.settings import BackendSettings
@@ -55,7 +55,7 @@ class KubernetesHost:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        self.access = constant_access(plane.url, tls=plane.admin.ssl())
+        self.access = operator_access(plane)
         self.background = Background().__enter__()
         self.api = self.background.enter(plane.api())
         self.background.do(create_definitions(self.api))

@@ -19,13 +19,13 @@ from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
 from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, namespaced, script_of
+from operator_account import operator_access
 
 import strays
 from windlass import wire
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
@@ -99,7 +99,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
     """An operator on two nodes of two devices each, with its history in a file of this folder."""
     troubles: list[str] = []
     metrics = OperatorMetrics()
-    access = constant_access(plane.url, tls=plane.admin.ssl())
+    access = operator_access(plane)
     async with (
         plane.api() as api,
         FakeKubelets(plane.admin, script_of=script_of, network=127) as kubelets,

@@ -9,12 +9,14 @@ write users are a value, because API servers before 1.36 refuse their kinds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-from windlass.deploy.installation import IMAGE, permission_objects
-from windlass.deploy.job_policies import job_policies, user_policies
+from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
+from windlass.deploy.job_policies import user_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
+from windlass.deploy.roles import mpijob_v1_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
@@ -28,6 +30,8 @@ _TEMPLATED = Setup(
     pull_policy="{{ .Values.image.pullPolicy }}",
     cpu="{{ .Values.resources.cpu }}",
     memory="{{ .Values.resources.memory }}",
+    mpijob_v1="{{ .Values.mpiJobV1 }}",
+    managed_namespaces="{{ .Values.managedNamespaces }}",
 )
 
 
@@ -37,8 +41,9 @@ def chart_files() -> Iterator[tuple[str, str]]:
     yield "values.yaml", as_yaml([values()])
     for group in (*DEFAULT, POD_GROUPS):
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
-    yield "templates/permissions.yaml", _template(permission_objects(_TEMPLATED))
-    yield "templates/admission.yaml", _template(job_policies())
+    yield "templates/permissions.yaml", _template(permission_objects(replace(_TEMPLATED, mpijob_v1=False)))
+    yield "templates/mpijob-v1.yaml", _if("mpiJobV1", as_yaml(mpijob_v1_roles(_TEMPLATED.namespace)))
+    yield "templates/admission.yaml", _template(policy_objects(_TEMPLATED))
     yield "templates/users.yaml", _if("admission.users", as_yaml(user_policies()))
     yield "templates/operator.yaml", _template(operator_objects(_TEMPLATED))
 
@@ -49,6 +54,8 @@ def values() -> Manifest:
     return {
         "image": {"repository": repository, "tag": tag, "pullPolicy": _DEFAULTS.pull_policy},
         "replicas": REPLICAS,
+        "mpiJobV1": _DEFAULTS.mpijob_v1,
+        "managedNamespaces": _DEFAULTS.managed_namespaces,
         "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
         "admission": {"users": False},
         "crds": {group: group in DEFAULT for group in (*DEFAULT, POD_GROUPS)},

@@ -2,7 +2,8 @@
 
 The base is the operator without any definition of a kind; an overlay adds the definitions that its clusters need. The
 default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So have
-the policies that write users, because API servers before 1.36 refuse their kinds.
+the policies that write users, because API servers before 1.36 refuse their kinds, and the rights for MPIJobs of version
+v1, because they are optional.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
-from windlass.deploy.installation import IMAGE, permission_objects
-from windlass.deploy.job_policies import job_policies, user_policies
+from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
+from windlass.deploy.job_policies import user_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
-from windlass.deploy.roles import OPERATOR
+from windlass.deploy.roles import OPERATOR, mpijob_v1_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
@@ -32,7 +33,7 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     base = {
         "namespace.yaml": [namespace(setup)],
         "permissions.yaml": permission_objects(setup),
-        "admission.yaml": job_policies(),
+        "admission.yaml": policy_objects(setup),
         "operator.yaml": operator_objects(setup),
     }
     for name, objects in base.items():
@@ -42,6 +43,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     yield "users/kustomization.yaml", _folder(resources=["users.yaml"])
     yield "queue/queue.yaml", as_yaml([default_queue()])
     yield "queue/kustomization.yaml", _folder(resources=["queue.yaml"])
+    yield "mpijob-v1/roles.yaml", as_yaml(mpijob_v1_roles(setup.namespace))
+    yield "mpijob-v1/kustomization.yaml", _folder(resources=["roles.yaml"])
     for overlay, parts in _overlays().items():
         yield f"overlays/{overlay}/kustomization.yaml", _folder(**parts)
 

@@ -24,6 +24,7 @@ _USER = 65_532
 """The unprivileged user of the image."""
 _HISTORY = "/var/lib/windlass"
 """Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
+ALL_NAMESPACES, LABELLED_NAMESPACES = "all", "labelled"
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _OPERATOR_GRACE_S = 20
 """Seconds to release the lease and finish requests."""
@@ -40,6 +41,10 @@ class Setup:
     pull_policy: str = "IfNotPresent"
     cpu: str = "200m"
     memory: str = "512Mi"
+    mpijob_v1: bool | str = False
+    """Whether the operator has the rights that MPIJobs of version v1 need. A text is a template of Helm."""
+    managed_namespaces: str = ALL_NAMESPACES
+    """"all": those without `windlass.dev/managed: "false"`; "labelled": only those with "true"."""
 
 
 def namespace(setup: Setup) -> Manifest:
@@ -76,8 +81,15 @@ def _deployment(setup: Setup) -> Manifest:
             "selector": {"matchLabels": selector_of("operator")},
             # The old leader ends only after a new replica is ready.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": labels}, "spec": _pod(setup)},
+            "template": {"metadata": {"labels": labels, "annotations": _rights(setup)}, "spec": _pod(setup)},
         },
+    }
+
+
+def _rights(setup: Setup) -> Mapping[str, str]:
+    """An annotation of the pods, so that they are replaced when their account gets optional rights."""
+    return {
+        f"{GROUP}/mpijob-v1": str(setup.mpijob_v1).lower() if isinstance(setup.mpijob_v1, bool) else setup.mpijob_v1
     }
 
 
@@ -109,6 +121,7 @@ def _container(setup: Setup) -> Manifest:
             "run",
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
+            f"--managed-namespaces={setup.managed_namespaces}",
             f"--metrics-port={PORT}",
             f"--queries-port={query_api.PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",

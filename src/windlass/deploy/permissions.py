@@ -13,12 +13,14 @@ from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
 from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey, object_of
 
-SEE = ("get", "list", "watch")
+WATCH = ("list", "watch")
 CORE = ""
 _GANGS = tuple(
     sorted({kind.api_version.partition("/")[0] for each in POD_GROUPS if (kind := object_of(GangKey("", "", each)))})
 )
 """API groups of all PodGroup kinds."""
+_ANNOTATED_GANGS = tuple(group for group in _GANGS if group.startswith(("scheduling.x-k8s", "scheduling.sigs")))
+"""API groups of PodGroups whose status has no field for a reason."""
 _KUBEFLOW = tuple(each.plural for each in kubeflow.kubeflow_kinds())
 
 
@@ -43,25 +45,25 @@ def _finalizers(*plurals: str) -> tuple[str, ...]:
 
 
 SCHEDULING = (
-    Permission("watch pending and running pods", CORE, ("pods",), SEE),
+    Permission("watch pending and running pods", CORE, ("pods",), ("get", *WATCH)),
     Permission("bind pods to nodes", CORE, ("pods/binding",), ("create",)),
     Permission("write why a pod is pending", CORE, ("pods/status",), ("patch",)),
     Permission("preempt pods within their disruption budgets", CORE, ("pods/eviction",), ("create",)),
-    Permission("watch nodes, and namespaces with their default queues", CORE, ("nodes", "namespaces"), SEE),
-    Permission("find the nodes of bound volumes", CORE, ("persistentvolumes", "persistentvolumeclaims"), SEE),
-    Permission("find volumes that wait for their pod's node", "storage.k8s.io", ("storageclasses",), SEE),
+    Permission("watch nodes, and namespaces with their default queues", CORE, ("nodes", "namespaces"), WATCH),
+    Permission("find the nodes of bound volumes", CORE, ("persistentvolumes", "persistentvolumeclaims"), WATCH),
+    Permission("find volumes that wait for their pod's node", "storage.k8s.io", ("storageclasses",), WATCH),
     Permission("select the node of such a volume", CORE, ("persistentvolumeclaims",), ("patch",)),
-    Permission("read the priority of gangs", "scheduling.k8s.io", ("priorityclasses",), SEE),
-    *(Permission("watch external gangs", group, ("podgroups",), (*SEE, "patch")) for group in _GANGS),
+    Permission("read the priority of gangs", "scheduling.k8s.io", ("priorityclasses",), WATCH),
+    *(Permission("watch external gangs", group, ("podgroups",), WATCH) for group in _GANGS),
     *(Permission("write why such a gang is pending", group, _status("podgroups"), ("patch",)) for group in _GANGS),
-    Permission("watch JobSets, whose pods are gangs", "jobset.x-k8s.io", ("jobsets",), SEE),
-    Permission("watch Jobs, whose pods may be gangs", "batch", ("jobs",), SEE),
-    Permission("store decisions on pods that are gangs by themselves", CORE, ("pods",), ("patch",)),
+    *(Permission("annotate it with the reason", group, ("podgroups",), ("patch",)) for group in _ANNOTATED_GANGS),
+    Permission("watch JobSets, whose pods are gangs", "jobset.x-k8s.io", ("jobsets",), WATCH),
+    Permission("watch Jobs, whose pods may be gangs", "batch", ("jobs",), WATCH),
     Permission(
         "watch queues, the policy and reservations",
         own_kinds.GROUP,
         ("queues", "schedulingpolicies", "reservations"),
-        SEE,
+        WATCH,
     ),
     Permission(
         "write the usage of queues",
@@ -69,9 +71,7 @@ SCHEDULING = (
         _status("queues", "schedulingpolicies", "reservations"),
         ("patch",),
     ),
-    Permission("check the heartbeat of a silent node's kubelet", "coordination.k8s.io", ("leases",), SEE),
-    Permission("write events", "events.k8s.io", ("events",), ("create", "patch")),
-    Permission("find the served kinds", "apiextensions.k8s.io", ("customresourcedefinitions",), SEE),
+    Permission("write events", "events.k8s.io", ("events",), ("create",)),
     Permission("detect other operators", "apps", ("deployments",), ("list",)),
     Permission(
         "know whether the users of jobs were checked at admission",
@@ -85,34 +85,35 @@ SCHEDULING = (
 
 JOBS = (
     Permission(
-        "watch jobs, store their state, and delete them after their time to live",
+        "watch jobs, and delete them after their time to live",
         kubeflow.GROUP,
         _KUBEFLOW,
-        (*SEE, "patch", "delete"),
+        ("get", *WATCH, "delete"),
     ),
-    Permission("write the jobs' status", kubeflow.GROUP, _status(*_KUBEFLOW), ("get", "patch", "update")),
+    Permission("write the jobs' state and status", kubeflow.GROUP, _status(*_KUBEFLOW), ("patch",)),
     Permission("own the objects of a job", kubeflow.GROUP, _finalizers(*_KUBEFLOW), ("update",)),
-    Permission("watch, change and delete TrainingJobs", own_kinds.GROUP, ("trainingjobs",), (*SEE, "patch", "delete")),
-    Permission("write the jobs' status", own_kinds.GROUP, _status("trainingjobs"), ("get", "patch", "update")),
+    Permission("watch and delete TrainingJobs", own_kinds.GROUP, ("trainingjobs",), ("get", *WATCH, "delete")),
+    Permission("write the jobs' state and status", own_kinds.GROUP, _status("trainingjobs"), ("patch",)),
     Permission("own the objects of a job", own_kinds.GROUP, _finalizers("trainingjobs"), ("update",)),
-    Permission("watch, change and delete TrainJobs", trainer.GROUP, ("trainjobs",), (*SEE, "patch", "delete")),
-    Permission("watch the runtimes of TrainJobs", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), SEE),
-    Permission("write the jobs' status", trainer.GROUP, _status("trainjobs"), ("get", "patch", "update")),
+    Permission("watch and delete TrainJobs", trainer.GROUP, ("trainjobs",), ("get", *WATCH, "delete")),
+    Permission(
+        "watch the runtimes of TrainJobs", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), WATCH
+    ),
+    Permission("write the jobs' state and status", trainer.GROUP, _status("trainjobs"), ("patch",)),
     Permission("own the objects of a job", trainer.GROUP, _finalizers("trainjobs"), ("update",)),
     Permission("create and delete a job's pods", CORE, ("pods",), ("create", "delete")),
-    Permission("create a PodGroup for a gang, if configured", pod_group.GROUP, ("podgroups",), ("create", "delete")),
+    Permission("create a PodGroup for a gang, if configured", pod_group.GROUP, ("podgroups",), ("get", "create")),
     Permission("record the logs of pods before their deletion", CORE, ("pods/log",), ("get",)),
     # An object of the same name may belong to an earlier job and be deleted with it, so it must be readable.
     Permission("give pods DNS names", CORE, ("services",), ("get", "create", "delete")),
     Permission("give MPI's launcher its hostfile", CORE, ("configmaps",), ("get", "create", "patch")),
     Permission("give the pods of a gang their keys", CORE, ("secrets",), ("create",)),
-    Permission("run MPI's launcher", "batch", ("jobs",), ("create", "patch", "delete")),
-    Permission(
-        "autoscale elastic jobs",
-        "autoscaling",
-        ("horizontalpodautoscalers",),
-        ("get", "create", "patch", "delete"),
-    ),
+    Permission("run MPI's launcher", "batch", ("jobs",), ("get", "create", "delete")),
+    Permission("autoscale elastic jobs", "autoscaling", ("horizontalpodautoscalers",), ("get", "create")),
+)
+"""Further permissions to run jobs."""
+
+MPIJOB_V1 = (
     Permission("let the launcher of an MPIJob v1 exec into its workers", CORE, ("serviceaccounts",), ("get", "create")),
     Permission(
         "let the launcher of an MPIJob v1 exec into its workers",
@@ -123,7 +124,7 @@ JOBS = (
     # An account may grant only permissions that it has.
     Permission("let the launcher of an MPIJob v1 exec into its workers", CORE, ("pods/exec",), ("create",)),
 )
-"""Further permissions to run jobs."""
+"""Permissions to run MPIJobs of version v1, in a role of their own that an installation may leave out."""
 
 QUERIES = (
     Permission(
@@ -143,13 +144,18 @@ QUERIES = (
 """Permissions to answer queries of users."""
 
 
-def lease_permissions(lease: str) -> tuple[Permission, ...]:
-    """Permissions in the operator's namespace: the lease that makes one replica the leader, and its own key."""
+def own_permissions(name: str) -> tuple[Permission, ...]:
+    """Permissions in the operator's namespace: the lease that makes one replica the leader, its key and its pods.
+
+    `name`: that of the operator, and of its lease.
+    """
     group = "coordination.k8s.io"
     return (
         Permission("be elected", group, ("leases",), ("create",)),  # a rule with names does not cover creation
-        Permission("stay elected", group, ("leases",), ("get", "update", "patch"), (lease,)),
+        Permission("stay elected", group, ("leases",), ("get", "update"), (name,)),
         Permission("read the key of its TLS ports", CORE, ("secrets",), ("get",), (query_api.CERTIFICATE,)),
+        Permission("keep the key of its TLS ports", CORE, ("secrets",), ("create",)),
+        Permission("label the leader's pod", CORE, ("pods",), ("patch",)),
     )
 
 

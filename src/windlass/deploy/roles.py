@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
-from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, SEE, Permission, lease_permissions, rules
+from windlass.deploy.permissions import (
+    JOBS,
+    MPIJOB_V1,
+    QUERIES,
+    SCHEDULING,
+    WATCH,
+    Permission,
+    own_permissions,
+    rules,
+)
 from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
@@ -20,18 +29,31 @@ _CHANGE = ("create", "update", "patch", "delete", "deletecollection")
 def operator_roles(
     namespace: str, permissions: Sequence[Permission] = (*SCHEDULING, *JOBS, *QUERIES)
 ) -> list[Manifest]:
-    """Roles of the operator's account: permissions in the cluster, and its lease in its own namespace."""
-    subject = {"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}
+    """Roles of the operator's account: permissions in the cluster, and those in its own namespace."""
+    subject = _account(namespace)
     labels = labels_of("operator")
     own = {"name": OPERATOR, "namespace": namespace, "labels": labels}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": own},
         _role("ClusterRole", {"name": OPERATOR, "labels": labels}, permissions),
         _binding("ClusterRoleBinding", "ClusterRole", {"name": OPERATOR, "labels": labels}, subject),
-        _role("Role", own, lease_permissions(OPERATOR)),
+        _role("Role", own, own_permissions(OPERATOR)),
         _binding("RoleBinding", "Role", own, subject),
         _front_proxy_reader(subject),
     ]
+
+
+def mpijob_v1_roles(namespace: str) -> list[Manifest]:
+    """Roles with which the operator runs MPIJobs of version v1: it lets their launchers exec into their workers."""
+    about = {"name": f"{OPERATOR}-mpijob-v1", "labels": labels_of("operator")}
+    return [
+        _role("ClusterRole", about, MPIJOB_V1),
+        _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
+    ]
+
+
+def _account(namespace: str) -> dict[str, str]:
+    return {"kind": "ServiceAccount", "name": OPERATOR, "namespace": namespace}
 
 
 def _front_proxy_reader(subject: Mapping[str, str]) -> Manifest:
@@ -52,7 +74,7 @@ def user_roles() -> list[Manifest]:
     in jobs of the namespace; each queue decides which namespaces it is open to.
     """
     jobs, shared = _plurals(namespaced=True), _plurals(namespaced=False)
-    view = [Permission("see jobs", group, plurals, SEE) for group, plurals in jobs.items()]
+    view = [Permission("see jobs", group, plurals, ("get", *WATCH)) for group, plurals in jobs.items()]
     view.append(
         Permission("ask about jobs", query_api.GROUP, (*query_api.OF_JOBS, query_api.SNAPSHOTS), ("get", "list"))
     )
@@ -64,7 +86,7 @@ def user_roles() -> list[Manifest]:
     edit.append(
         Permission("name queues in jobs", job_admission.QUEUE_GROUP, (job_admission.QUEUES,), (job_admission.USE,))
     )
-    queues = [Permission("see queues", group, plurals, SEE) for group, plurals in shared.items()]
+    queues = [Permission("see queues", group, plurals, ("get", *WATCH)) for group, plurals in shared.items()]
     queues.append(Permission("ask about the cluster", query_api.GROUP, query_api.OF_CLUSTER, ("get", "list")))
     about = {"name": _QUEUES, "labels": labels_of("users")}
     everybody = {"apiGroup": _RBAC, "kind": "Group", "name": "system:authenticated"}

@@ -9,6 +9,7 @@ import pytest
 from controlplane.real_nodes import RealCluster
 from controlplane.tidy import clear
 from kubernetes_host import JOBS, create_definitions
+from operator_account import LEASE, operator_kubeconfig
 
 import strays
 
@@ -17,7 +18,6 @@ from .operator_process import operator
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(400)]
 IMAGE = ("--image", "example.com/job:1")
-LEASE = "real-pods"
 TRAIN = """\
 import os, sys
 from model import NAME
@@ -38,7 +38,7 @@ def test_a_folder_is_shipped_run_and_inspected(real_nodes: RealCluster, tmp_path
         async with asyncio.timeout(strays.TIMEOUT_S * 15), plane.api() as api:
             await create_definitions(api)
             try:
-                async with operator(plane.kubeconfig, LEASE):
+                async with operator(operator_kubeconfig(plane), LEASE):
                     await it_is_run_over_a_restart_and_its_logs_are_kept(windlass)
                     await a_command_runs_inside_of_a_rank(windlass)
                     await pods_are_held_for_a_command(windlass)

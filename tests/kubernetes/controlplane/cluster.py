@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from . import kubeconfig
+from . import audit_log, kubeconfig
 from .api import Api, ApiError
 from .build import find
 from .certificates import Authority, Pair, make_authority, make_token_key
@@ -42,6 +42,8 @@ class Settings:
     eviction_after: int = 2
     """Default toleration time of pods for an unreachable node."""
     apiserver_flags: Sequence[str] = ()
+    audited: Sequence[str] = ()
+    """Users whose requests the API server records; `close` keeps the distinct ones for the session's report."""
     controller_flags: Sequence[str] = ()
 
 
@@ -107,6 +109,7 @@ class ControlPlane:
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:
                 server.kill()  # its data are not needed any more
+        audit_log.keep_calls(self.folder)
         shutil.rmtree(self.folder)
 
 
@@ -252,9 +255,16 @@ def _apiserver(
         feature_gates="GenericWorkload=true",
         runtime_config="scheduling.k8s.io/v1alpha2=true",
         allow_privileged=True,
+        # Checks permissions of those who make objects that block the deletion of their owner.
+        enable_admission_plugins="OwnerReferencesPermissionEnforcement",
         profiling=False,
     )
-    command = [find("kube-apiserver"), *flags, *settings.apiserver_flags]
+    command = [
+        find("kube-apiserver"),
+        *flags,
+        *_flags(**audit_log.flags(folder, settings.audited)),
+        *settings.apiserver_flags,
+    ]
     return Server("kube-apiserver", command, folder / "kube-apiserver.log", env={"GOGC": "400"})
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from .real_nodes import RealCluster
 
 GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS, "real_nodes": REAL_NODES}
 """The programs that each fixture needs. A test says that it needs one by asking for it, or by a mark of its name."""
+OPERATORS = tuple(f"system:serviceaccount:{each}:windlass-operator" for each in ("default", "windlass-system"))
+"""Users whose requests are recorded: the operator of tests, and an installed one."""
 FOLDER = Path(__file__).resolve().parents[1]
 BUILDER = Path(__file__).resolve().parents[3] / "tools/control_plane.py"
 Definition = pytest.FixtureDef[Any]
@@ -146,7 +149,7 @@ def serve_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     if lacking := nodes.missing_requirement():
         refuse(lacking)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
-        real = nodes.start(Path(folder) / "nodes")
+        real = nodes.start(Path(folder) / "nodes", settings=Settings(audited=OPERATORS))
         try:
             yield real
         finally:
@@ -157,7 +160,7 @@ def serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Contro
     """For fixtures of planes with settings of their own. Their tests bear the mark of a grade, so that it is built."""
     _must_be_possible(request.config, CONTROLLERS if settings.controllers else API_SERVER)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
-        plane = cluster.start(Path(folder) / "plane", settings)
+        plane = cluster.start(Path(folder) / "plane", replace(settings, audited=OPERATORS))
         try:
             yield plane
         finally:

@@ -17,6 +17,7 @@ from controlplane.api import Api, ApiError
 from controlplane.build import find
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import Script
+from controlplane.fixtures import OPERATORS
 from controlplane.tidy import clear
 
 from deploy.refused_manifests import KINDS, whole
@@ -27,12 +28,15 @@ from windlass.deploy.operator import NAMESPACE, Setup
 
 pytestmark = pytest.mark.apiserver
 KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"
+SPACES = "/api/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windlass-operator"
 SECONDS = 6.0
 """Runtime of each pod, long enough to replace one operator by another."""
+MPIJOB_V1 = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/windlass-operator-mpijob-v1"
+QUERIES = "/apis/apiregistration.k8s.io/v1/apiservices/v1.queries.windlass.dev"
 MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -40,7 +44,8 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 @pytest.fixture(scope="module")
 def plane(apiserver, tmp_path_factory):
     """An API server. The fixture `apiserver` only provides the programs, because other tests use that server."""
-    own = cluster.start(tmp_path_factory.mktemp("installation") / "plane")
+    settings = cluster.Settings(audited=OPERATORS)
+    own = cluster.start(tmp_path_factory.mktemp("installation") / "plane", settings)
     yield own
     own.close()
 
@@ -124,7 +129,13 @@ def test_missing_replicas_are_reported_with_the_reason(windlass):
 def test_a_check_reports_an_error_until_it_is_repaired(windlass, api):
     code, found = verdicts(windlass)
     assert code == 1
-    assert {about for about, row in found.items() if row["severity"] == "error"} == {"operator", "leader", "nodes"}
+    assert {about for about, row in found.items() if row["severity"] == "error"} == {
+        "operator",
+        "leader",
+        "queries",
+        "nodes",
+    }
+    assert "no namespace can be deleted meanwhile" in found["queries"]["message"]
 
     now = datetime.now(UTC)
     lease = {
@@ -144,6 +155,7 @@ def test_a_check_reports_an_error_until_it_is_repaired(windlass, api):
         ready = {"observedGeneration": generation, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2}
         await client.patch(f"{DEPLOYMENT}/status", {"status": ready})
         await client.post(LEASE, lease)
+        await client.patch(QUERIES, {"spec": {"service": None}})  # an API of the server itself is always available
         await client.post("/api/v1/nodes", node)
         await client.patch("/api/v1/nodes/n1/status", {"status": {"allocatable": {"nvidia.com/gpu": "8"}}})
 
@@ -271,18 +283,30 @@ def test_the_operators_pods_are_admitted_where_others_are_refused(api):
         api(lambda client: client.post(pods, root, dryRun="All"))
 
 
-def test_the_operators_account_may_do_its_work_and_nothing_else(plane, api):
-    """RBAC cannot be checked from a table: an account may grant only permissions that it has."""
+def test_the_operators_account_may_do_its_work_and_nothing_else(windlass, plane, api):
+    """RBAC cannot be checked from a table: an account may grant only permissions that it has.
+
+    Admission policies neither: the API server evaluates them.
+    """
     pods_of_a_gang = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["job-worker-0"]},
     ]
     all_secrets = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]
     rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
-    pod = {"metadata": {"name": "one"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"containers": [{"name": "a", "image": "a"}]}
+    pod = {"metadata": {"name": "one"}, "spec": {**spec, "schedulerName": "windlass"}}
+    config, secret = ({"metadata": {"name": name}} for name in ("config", "secret"))
+    launcher = ("POST", f"{rbac}/roles", {"metadata": {"name": "launcher"}, "rules": pods_of_a_gang})
+    binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "n1"}}
+    leads = {"metadata": {"labels": {"windlass.dev/leader": "true"}}}
     allowed = (
-        ("POST", "/api/v1/namespaces/default/pods", pod),
-        ("POST", f"{rbac}/roles", {"metadata": {"name": "launcher"}, "rules": pods_of_a_gang}),
+        ("POST", f"{SPACES}/default/pods", pod),
+        ("POST", f"{SPACES}/default/configmaps", config),
+        ("POST", f"{SPACES}/default/secrets", secret),
+        ("POST", f"{SPACES}/{NAMESPACE}/secrets", {"metadata": {"name": "windlass-operator-queries"}}),
+        ("PATCH", f"{SPACES}/{NAMESPACE}/pods/leader", leads),
+        ("DELETE", f"{SPACES}/default/pods/placed", None),
         ("GET", "/apis/kubeflow.org/v1/pytorchjobs", None),
         ("GET", f"{LEASE}/windlass-operator", None),
     )
@@ -294,9 +318,31 @@ def test_the_operators_account_may_do_its_work_and_nothing_else(plane, api):
         ("DELETE", "/apis/windlass.dev/v1alpha1/queues/default", None),
         ("PATCH", f"{LEASE}/another", {"spec": {}}),
         ("POST", f"{rbac}/roles", {"metadata": {"name": "greedy"}, "rules": all_secrets}),
+        ("POST", f"{SPACES}/default/pods", {**pod, "spec": spec}),
+        ("DELETE", f"{SPACES}/default/pods/foreign", None),
+        ("PATCH", f"{SPACES}/default/pods/foreign/status", {"status": {"message": "hello"}}),
+        *(
+            ("POST", f"{SPACES}/{namespace}/{what}", body)
+            for namespace in ("kube-system", "closed", NAMESPACE)
+            for what, body in (("pods", pod), ("configmaps", config), ("secrets", secret))
+        ),
+        ("POST", f"{SPACES}/closed/pods/one/binding", binding),
+        ("POST", f"{SPACES}/closed/pods/one/eviction", {"metadata": {"name": "one"}}),
+        ("PATCH", f"{SPACES}/{NAMESPACE}/pods/leader", {"spec": {"activeDeadlineSeconds": 1}}),
+        ("PATCH", f"{SPACES}/{NAMESPACE}/pods/database", leads),
+        launcher,
     )
 
-    async def story(_admin):
+    async def story(admin):
+        labels = {"windlass.dev/managed": "false"}
+        await admin.post("/api/v1/namespaces", {"metadata": {"name": "closed", "labels": labels}})
+        await cluster.add_default_account(admin, "closed")
+        safe = await operators_pod(admin)
+        for name, labels in (("leader", {"app.kubernetes.io/name": "windlass"}), ("database", {})):
+            await admin.post(f"{SPACES}/{NAMESPACE}/pods", {"metadata": {"name": name, "labels": labels}, "spec": safe})
+        for name, scheduler in (("placed", "windlass"), ("foreign", "another")):
+            foreign = {"metadata": {"name": name}, "spec": {**spec, "schedulerName": scheduler}}
+            await admin.post(f"{SPACES}/default/pods", foreign)
         operator = kubeconfig.read(await plane.service_account(NAMESPACE, "windlass-operator"))
         async with Api(operator) as client:
             for method, path, body in allowed:
@@ -304,8 +350,20 @@ def test_the_operators_account_may_do_its_work_and_nothing_else(plane, api):
             for method, path, body in refused:
                 with pytest.raises(ApiError, match="403 Forbidden"):
                     await ask(client, method, path, body)
+        await clear(admin)
+
+    async def launchers_are_granted(_admin):
+        async with Api(kubeconfig.read(await plane.service_account(NAMESPACE, "windlass-operator"))) as client:
+            await ask(client, *launcher)
 
     api(story)
+    windlass("install", "--wait", "0", "--mpijob-v1")
+    api(launchers_are_granted)
+
+
+async def operators_pod(admin):
+    """The spec of the deployment's pods, which its restricted namespace admits."""
+    return (await admin.get(DEPLOYMENT))["spec"]["template"]["spec"]
 
 
 async def ask(client, method, path, body):
@@ -331,7 +389,9 @@ def jobs_of_every_kind():
     }
 
 
-def test_the_operator_works_with_exactly_its_permissions_and_the_next_one_continues(plane, api, tmp_path):
+def test_the_operator_works_with_exactly_its_permissions_and_the_next_one_continues(windlass, plane, api, tmp_path):
+    """The first operator lacks the optional rights for MPIJobs of version v1."""
+    windlass("install", "--wait", "0", "--mpijob-v1")
     jobs = list(jobs_of_every_kind())
     log = tmp_path / "operator.log"
 
@@ -343,20 +403,41 @@ def test_the_operator_works_with_exactly_its_permissions_and_the_next_one_contin
             await fake.add_nodes(["a", "b"], gpus=8)
             for job in jobs:
                 await client.post(place(job), job)
+            [mpijob] = (job for job in jobs if job["kind"] == "MPIJob")
+            granted = await client.get(MPIJOB_V1)
+            await client.delete(MPIJOB_V1)
             try:
-                for phase in ("Running", "Succeeded"):
-                    async with operator(account, log, codes) as running, asyncio.timeout(90):
-                        reached = asyncio.gather(*(until_phase(client, job, phase) for job in jobs))
-                        await asyncio.wait(
-                            [reached, asyncio.create_task(running.wait())], return_when="FIRST_COMPLETED"
-                        )
-                        reached.result()
+                others = [until_phase(client, job, "Running") for job in jobs if job is not mpijob]
+                async with operator(account, log, codes) as running, asyncio.timeout(90):
+                    await reached(running, until_rights_are_missed(client, mpijob), *others)
+                binding = {key: granted[key] for key in ("roleRef", "subjects")}
+                about = {key: granted["metadata"][key] for key in ("name", "labels")}
+                await client.post(MPIJOB_V1.rpartition("/")[0], {"metadata": about, **binding})
+                async with operator(account, log, codes) as running, asyncio.timeout(90):
+                    await reached(running, *(until_phase(client, job, "Succeeded") for job in jobs))
             finally:
                 for job in jobs:
                     await client.delete(place(job, job["metadata"]["name"]))
         return codes
 
     assert (api(story), "forbidden" in log.read_text().lower()) == ([0, 0], False), log.read_text()
+
+
+async def reached(running, *goals):
+    """Wait for all goals, or for the early end of the operator."""
+    goal = asyncio.gather(*goals)
+    await asyncio.wait([goal, asyncio.create_task(running.wait())], return_when="FIRST_COMPLETED")
+    goal.result()
+
+
+async def until_rights_are_missed(client, job):
+    """Wait until the job's conditions name the option of the installation that it needs."""
+    while True:
+        found = await client.get(place(job, job["metadata"]["name"]))
+        conditions = (found.get("status") or {}).get("conditions") or []
+        if any("windlass operator install --mpijob-v1" in each["message"] for each in conditions):
+            return
+        await asyncio.sleep(0.1)
 
 
 @asynccontextmanager

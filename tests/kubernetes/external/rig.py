@@ -12,11 +12,11 @@ from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
+from operator_account import operator_access
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
@@ -34,7 +34,7 @@ class Scheduler:
 
     def __init__(self, plane: ControlPlane, url: str | None = None, **settings: Any) -> None:
         self.settings = BackendSettings(**settings)
-        self.access = constant_access(url or plane.url, tls=plane.admin.ssl())
+        self.access = operator_access(plane, url)
         self.troubles: list[str] = []
         self._stack = AsyncExitStack()
 

@@ -14,13 +14,14 @@ from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
+from operator_account import LEASE
 
 import strays
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from . import jobs, violations
 from .operator_processes import OperatorProcesses
-from .replicas import LEASE, Replicas
+from .replicas import Replicas
 from .witness import Witness
 
 T = TypeVar("T")

@@ -11,10 +11,11 @@ from pathlib import Path
 from controlplane.cluster import ControlPlane
 from controlplane.processes import Server
 from controlplane.tcp_proxy import TcpProxy
+from operator_account import LEASE, NAMESPACE, operator_kubeconfig
 
 import strays
 
-from .replicas import LEASE, leads_by_messages
+from .replicas import leads_by_messages
 
 WINDLASS = Path(sys.executable).with_name("windlass")
 
@@ -30,9 +31,9 @@ class OperatorProcess:
 
     async def start(self) -> None:
         await self.proxy.__aenter__()
-        access = self._plane.user(self.name, ["system:masters"], url=self.proxy.url)
+        access = operator_kubeconfig(self._plane, self.proxy.url)
         command = [
-            *(WINDLASS, "operator", "run", "--kubeconfig", access, "--namespace", "default"),
+            *(WINDLASS, "operator", "run", "--kubeconfig", access, "--namespace", NAMESPACE),
             *("--lease", LEASE, "--lease-seconds", f"{self._lease:g}"),
             *("--history", f"sqlite://{self._folder}/{self.name}.db"),
             *("--metrics-port", "0", "--metrics-host", "127.0.0.1", "--address", "http://127.0.0.1:0"),

@@ -12,9 +12,9 @@ from pathlib import Path
 from controlplane.cluster import ControlPlane
 from controlplane.tcp_proxy import TcpProxy
 from kubernetes_host import cancel_task
+from operator_account import LEASE, NAMESPACE, operator_access
 
 import strays
-from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints
@@ -22,7 +22,6 @@ from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.replica import ReplicaContext, run_replica
 
-LEASE = "faults"
 _OF_THE_PROGRAM = re.compile(r"(?!ApiError)[A-Z]\w*(Error|Exception|Group): |.*Traceback")
 """Messages about unexpected exceptions begin with the name of the exception."""
 
@@ -43,9 +42,9 @@ class Replica:
 
     async def _run(self) -> None:
         metrics = OperatorMetrics()
-        access = constant_access(self.proxy.url, tls=self._plane.admin.ssl())
+        access = operator_access(self._plane, self.proxy.url)
         async with JobHistory(f"sqlite://{self._folder}/{self.name}.db", now, self.messages.append) as history:
-            terms = LeaseSettings("default", LEASE, self.name, self._lease)
+            terms = LeaseSettings(NAMESPACE, LEASE, self.name, self._lease)
             settings = BackendSettings(image_pull_timeout=0)
             await run_replica(
                 ReplicaContext(access, terms, self.messages.append, Endpoints(metrics, history), metrics, settings)

@@ -23,11 +23,11 @@ from controlplane.cluster import ControlPlane, add_default_account
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from kubernetes_host import cancel_task
+from operator_account import operator_access
 from operator_place import OperatorPlace, leading
 
 import strays
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.deploy.roles import user_roles
 from windlass.jobs.kubernetes.query_api import API_SERVICE, CERTIFICATE, GROUP, OF_CLUSTER, PREFIX, SERVICE, VERSION
 from windlass.server.operator.endpoints import listen
@@ -97,7 +97,7 @@ def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[Tenants
 async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    access = constant_access(plane.url, tls=plane.admin.ssl())
+    access = operator_access(plane)
     async with (
         leading(plane, folder) as place,
         Connection(access) as connection,

@@ -34,12 +34,12 @@ from controlplane.cluster import ControlPlane
 from controlplane.fake_pod import now as stamp
 from controlplane.tidy import clear
 from kubernetes_host import cancel_task
+from operator_account import operator_access
 from stage import Stage, _exit, _job
 
 import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.served_kinds import served_kinds
@@ -101,7 +101,7 @@ class KubernetesStage(Stage):
 
     async def _open(self) -> Controller:
         self.received.clear()  # uncommitted events are reported again
-        self.connection = Connection(constant_access(self.plane.url, tls=self.plane.admin.ssl()))
+        self.connection = Connection(operator_access(self.plane))
         await self.connection.__aenter__()
         self.backend = KubernetesBackend(
             self.connection, lambda: self.now, BackendSettings(cluster_settling=0, failure_settling=0)

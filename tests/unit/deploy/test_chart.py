@@ -4,8 +4,7 @@ import yaml
 
 from windlass.deploy.chart import chart_files, values
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-from windlass.deploy.installation import IMAGE, permission_objects
-from windlass.deploy.job_policies import job_policies
+from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
 
 
@@ -23,7 +22,11 @@ def fill(text, known):
     condition = re.fullmatch(r"\{\{- if \.([\w.]+) \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL)
     if condition:
         return fill(condition[2], known) if look_up(condition[1], known) else ""
-    return re.sub(r"\{\{ \.([\w.]+) \}\}", lambda found: str(look_up(found[1], known)), text)
+    return re.sub(r"\{\{ \.([\w.]+) \}\}", lambda found: as_text(look_up(found[1], known)), text)
+
+
+def as_text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def look_up(path, known):
@@ -44,7 +47,7 @@ def by_name(objects):
 def test_the_chart_brings_the_objects_of_the_command_and_kustomize():
     setup = Setup(IMAGE)
     assert by_name(rendered()) == by_name(
-        [*crds(), *permission_objects(setup), *job_policies(), *operator_objects(setup)]
+        [*crds(), *permission_objects(setup), *policy_objects(setup), *operator_objects(setup)]
     )
 
 
@@ -55,6 +58,20 @@ def test_chosen_values_are_in_the_objects():
     container = spec["template"]["spec"]["containers"][0]
     assert (spec["replicas"], container["image"]) == (3, "registry.example/windlass:2")
     assert container["imagePullPolicy"] == "Always"
+
+
+def test_rights_for_mpijobs_v1_are_a_choice():
+    role = ("ClusterRole", "windlass-operator-mpijob-v1")
+    assert role not in by_name(rendered())
+    assert role in by_name(rendered(mpiJobV1=True))
+
+
+def test_chosen_namespaces_are_in_the_policy_and_in_the_operators_arguments():
+    objects = by_name(rendered(managedNamespaces="labelled"))
+    chosen = Setup(IMAGE, managed_namespaces="labelled")
+    assert objects == by_name(
+        [*crds(), *permission_objects(chosen), *policy_objects(chosen), *operator_objects(chosen)]
+    )
 
 
 def test_existing_kinds_can_be_left_out():

@@ -5,11 +5,11 @@ from windlass.backends.kubernetes import watches
 from windlass.backends.kubernetes.client import resources
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.deploy.crds import definitions
-from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, lease_permissions
-from windlass.deploy.roles import operator_roles, user_roles
+from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, own_permissions
+from windlass.deploy.roles import mpijob_v1_roles, operator_roles, user_roles
 from windlass.jobs.kubernetes.query_api import OF_CLUSTER, OF_JOBS, SNAPSHOTS
 
-EVERY = (*SCHEDULING, *JOBS, *QUERIES)
+EVERY = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)
 
 
 def granted(permissions):
@@ -53,13 +53,31 @@ def test_the_operator_has_the_permissions_that_it_grants_to_mpi_launchers():
     assert given <= granted(EVERY)
 
 
+def test_the_rights_for_mpijobs_v1_are_in_a_role_of_their_own():
+    assert granted((*SCHEDULING, *JOBS, *QUERIES)).isdisjoint(granted(MPIJOB_V1))
+    rules = [rule for role in operator_roles("team") for rule in role.get("rules", [])]
+    groups = {group for rule in rules for group in rule["apiGroups"]}
+    assert "rbac.authorization.k8s.io" not in groups
+    assert not {"pods/exec", "serviceaccounts"} & {each for rule in rules for each in rule["resources"]}
+    assert {role["metadata"]["name"] for role in mpijob_v1_roles("team")} == {"windlass-operator-mpijob-v1"}
+
+
+def test_no_lease_is_read_but_the_operators_own():
+    assert not [each for each in EVERY if "leases" in each.resources]
+
+
+def test_pods_and_secrets_are_changed_in_the_operators_namespace_only():
+    assert not {("", "pods", "patch"), ("", "pods", "update"), ("", "secrets", "get")} & granted(EVERY)
+    assert {("", "pods", "patch"), ("", "secrets", "get")} <= granted(own_permissions("windlass-operator"))
+
+
 def test_the_status_of_every_kind_of_job_can_be_written():
     jobs = [each for each in definitions() if each.namespaced and each.versions[0].status]
     assert {(each.group, f"{each.plural}/status", "patch") for each in jobs} <= granted(EVERY)
 
 
 def test_the_operator_may_change_only_its_own_lease():
-    held = [each for each in lease_permissions("windlass-operator") if "update" in each.verbs]
+    held = [each for each in own_permissions("windlass-operator") if "update" in each.verbs]
     assert [each.names for each in held] == [("windlass-operator",)]
 
 
@@ -70,8 +88,9 @@ def test_all_roles_are_bound_to_the_operators_account():
 
 
 def test_the_only_secret_that_is_read_is_the_operators_own():
-    read = [each for each in lease_permissions("windlass-operator") if each.resources == ("secrets",)]
-    assert [(each.verbs, each.names) for each in read] == [(("get",), ("windlass-operator-queries",))]
+    read = [each for each in own_permissions("windlass-operator") if each.resources == ("secrets",)]
+    named = {each.names for each in read if "get" in each.verbs}
+    assert named == {("windlass-operator-queries",)}
 
 
 def test_the_only_api_that_is_changed_is_that_of_the_queries():

@@ -77,6 +77,7 @@ class KubernetesBackend:
         self._woken = self._leads = False
         # 1. what is known of the cluster
         self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self.inbox.wake, self.inbox.put)
+        self.monitor.lookups.only_labelled = settings.only_labelled
         self.cluster, self.faults = self.monitor.state, self.monitor.faults
         self.pods = PodStore(self.see_pod)
         self.launchers = LauncherJobs(self.pods)
@@ -293,7 +294,9 @@ class KubernetesBackend:
     def _fit(self, parsed: ParsedJob) -> ResolvedJob:
         """Resolves a job in the cluster; a job for which that raises waits."""
         try:
-            return fit_job(parsed, self.monitor.lookups.of(parsed.namespace))
+            return fit_job(
+                parsed, self.monitor.lookups.of(parsed.namespace), runs_mpijobs_v1=self.settings.runs_mpijobs_v1
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's
             self.faults.counts[str(parsed.manifest.get("kind"))] += 1
             text = f"it cannot be resolved in this cluster: {type(error).__name__}: {error}"

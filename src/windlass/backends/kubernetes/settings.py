@@ -35,5 +35,9 @@ class BackendSettings:
     """Requests in flight that create, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
     left_kinds: frozenset[str] = frozenset()
     """Kinds that the administrator leaves to operators that are not found by themselves."""
+    only_labelled: bool = False
+    """Whether jobs run only in namespaces with the label `windlass.dev/managed: "true"`."""
+    runs_mpijobs_v1: bool = True
+    """Whether the operator's account has the rights that MPIJobs of version v1 need."""
     cluster_settling: int = 20
     """Time for which changes of nodes are collected before they are reported to the controller."""

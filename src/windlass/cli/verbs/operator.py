@@ -17,6 +17,7 @@ from windlass.cli.verbs.operator_run import (
     NAMESPACE,
     ContextOption,
     KubeconfigOption,
+    ManagedNamespaces,
     NamespaceOption,
     access_to,
     run,
@@ -67,6 +68,16 @@ def install(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Replace definitions of kinds that others have installed.")
     ] = False,
+    mpijob_v1: Annotated[
+        bool, typer.Option("--mpijob-v1", help="Grant what MPIJobs of version v1 need: exec into pods, roles.")
+    ] = False,
+    managed_namespaces: Annotated[
+        ManagedNamespaces,
+        typer.Option(
+            "--managed-namespaces",
+            help='Where jobs run: in all but those labelled windlass.dev/managed: "false", or in those with "true".',
+        ),
+    ] = ManagedNamespaces.ALL,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
     render: Annotated[bool, typer.Option("--render", help="Only print everything as YAML, without a cluster.")] = False,
     wait: Annotated[
@@ -84,7 +95,8 @@ def install(
     from windlass.deploy.operator import Setup  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
 
-    setup = Setup(image or IMAGE, namespace, replicas)
+    where = str(managed_namespaces)
+    setup = Setup(image or IMAGE, namespace, replicas, mpijob_v1=mpijob_v1, managed_namespaces=where)
     groups = ((OWN,) if without_crds else DEFAULT) + ((POD_GROUPS,) if pod_groups else ())
     objects = installation_objects(setup, groups)
     if render:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.access import Access
     from windlass.server.operator.history.writer import RetentionLimits
 
+
+class ManagedNamespaces(StrEnum):
+    """Namespaces in which jobs run."""
+
+    ALL = "all"
+    LABELLED = "labelled"
+
+
 ContextOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--on", "--context", metavar="CONTEXT", help="A context of the kubeconfig; default: the current one."),
@@ -26,7 +35,7 @@ KubeconfigOption: TypeAlias = Annotated[
     str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config.")
 ]
 NamespaceOption: TypeAlias = Annotated[
-    str, typer.Option("-n", "--namespace", help="Namespace of the operator itself. Jobs may be in any.")
+    str, typer.Option("-n", "--namespace", help="Namespace of the operator itself. Jobs may be in any other.")
 ]
 NAMESPACE = "windlass-system"
 _Lease: TypeAlias = Annotated[
@@ -98,6 +107,13 @@ _AgentsAnySource: TypeAlias = Annotated[
 _PodGroups: TypeAlias = Annotated[
     bool, typer.Option("--pod-groups", help="Create a PodGroup for each job, for tools that read PodGroups.")
 ]
+_ManagedNamespaces: TypeAlias = Annotated[
+    ManagedNamespaces,
+    typer.Option(
+        "--managed-namespaces",
+        help='Where jobs run: in all but those labelled windlass.dev/managed: "false", or in those with "true".',
+    ),
+]
 _Port: TypeAlias = Annotated[int, typer.Option("--metrics-port", help="Port of probes and metrics; 0: any free port.")]
 _QueriesPort: TypeAlias = Annotated[
     int | None,
@@ -147,6 +163,7 @@ def run(
     agents_any_source: _AgentsAnySource = False,
     pod_groups: _PodGroups = False,
     leave_kinds: _LeaveKinds = "",
+    managed_namespaces: _ManagedNamespaces = ManagedNamespaces.ALL,
     metrics_port: _Port = 8080,
     metrics_host: _Host = _EVERYWHERE,
     queries_port: _QueriesPort = None,
@@ -178,6 +195,7 @@ def run(
         image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout),
         max_requests=at_once,
         left_kinds=_left_kinds(leave_kinds),
+        only_labelled=managed_namespaces is ManagedNamespaces.LABELLED,
     )
     access = access_to(context, kubeconfig)
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check

@@ -11,7 +11,14 @@ from typing import Any
 from windlass import __version__
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
+from windlass.backends.kubernetes.client.resources import (
+    API_SERVICES,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    Resource,
+)
 from windlass.backends.kubernetes.cluster.admission_guard import read_guard
 from windlass.backends.kubernetes.cluster.cluster_settings import read_settings
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
@@ -27,11 +34,13 @@ from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
+from windlass.jobs.kubernetes.query_api import API_SERVICE
 
 _OLDEST = (1, 30)
 """First version whose API server has CEL with all functions that the rules use, and ValidatingAdmissionPolicies."""
 _MAX_SKEW_S = 5.0
 """Maximum difference of two clocks, in seconds; leases last three times as long."""
+_QUERIES = "queries"
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 Check = Callable[[Connection, str], Awaitable[list[Finding]]]
@@ -45,7 +54,7 @@ async def check_installation(connection: Connection, namespace: str, *, whole: b
     # 1. The API server, on which all other checks depend.
     server = await _server(connection)
     # 2. The installed parts, their permissions and their state.
-    parts: Sequence[Check] = (_kinds, check_permissions, _admission, _deployment, _leader, _declared)
+    parts: Sequence[Check] = (_kinds, check_permissions, _admission, _deployment, _leader, _queries, _declared)
     if not whole and await _is_bare(connection, namespace):
         parts = (_nothing,)
     checks = (_clock, *parts, _others, _nodes)
@@ -69,7 +78,7 @@ async def _server(connection: Connection) -> list[Finding]:
     if numbers < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         return [
-            failure("API server", message, f"upgrade it: {oldest} is the first that evaluates the rules of the kinds")
+            failure("API server", message, f"upgrade it: {oldest} is the first that evaluates the admission policies")
         ]
     return [ok("API server", message)]
 
@@ -166,6 +175,20 @@ async def _leader(connection: Connection, namespace: str) -> list[Finding]:
         message = f"{holder} has not renewed its lease for {age:.0f} s"
         return [failure("leader", message, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
     return [ok("leader", f"{holder} leads, renewed {max(age, 0):.0f} s ago")]
+
+
+async def _queries(connection: Connection, _namespace: str) -> list[Finding]:
+    """While the API server cannot reach the API of the queries, it ends no namespace of the cluster."""
+    service = await find_object(connection, API_SERVICES, None, API_SERVICE)
+    if service is None:
+        return [failure(_QUERIES, f"{API_SERVICE} is not registered", "windlass operator install")]
+    conditions = service.get("status", {}).get("conditions", [])
+    available = next((each for each in conditions if each["type"] == "Available"), {})
+    if available.get("status") == "True":
+        return [ok(_QUERIES, f"{API_SERVICE} is available")]
+    why = available.get("message") or "the API server gives no reason"
+    message = f"{API_SERVICE} is not available, and no namespace can be deleted meanwhile: {why}"
+    return [failure(_QUERIES, message, f"let the operator lead, or kubectl delete apiservice {API_SERVICE}")]
 
 
 async def _others(connection: Connection, _namespace: str) -> list[Finding]:

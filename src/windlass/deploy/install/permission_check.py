@@ -10,7 +10,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.install.findings import Finding, failure, ok
-from windlass.deploy.permissions import JOBS, QUERIES, SCHEDULING, Permission, lease_permissions
+from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, Permission, own_permissions
 from windlass.deploy.roles import OPERATOR
 
 _ABOUT = "permissions"
@@ -22,17 +22,19 @@ async def check_permissions(connection: Connection, namespace: str) -> list[Find
     """A finding for each missing permission, of the operator's account or, if reviews are forbidden, of the caller."""
     account = f"system:serviceaccount:{namespace}:{OPERATOR}"
     required = [(each, "") for each in (*SCHEDULING, *JOBS, *QUERIES)]
-    required += [(each, namespace) for each in lease_permissions(OPERATOR)]
+    required += [(each, namespace) for each in own_permissions(OPERATOR)]
+    subject = f"the account {namespace}/{OPERATOR}"
     try:
         missing = await _missing(connection, required, account)
-        subject = f"the account {namespace}/{OPERATOR}"
     except ApiError as error:
         if not error.is_forbidden:
             raise
-        missing = await _missing(connection, required, "")
-        subject = "the current user"
+        subject, account = "the current user", ""
+        missing = await _missing(connection, required, account)
     if not missing:
-        return [ok(_ABOUT, f"{subject} has all {len(required)}")]
+        lacking = await _missing(connection, [(each, "") for each in MPIJOB_V1], account)
+        without = "; MPIJobs v1 wait: install with --mpijob-v1 to run them" if lacking else ""
+        return [ok(_ABOUT, f"{subject} has all {len(required)}{without}")]
     return [failure(_ABOUT, f"{subject} {message}", "windlass operator install") for message in missing]
 
 

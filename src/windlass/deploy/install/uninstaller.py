@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.resources import DEFINITIONS, Resource, path
+from windlass.backends.kubernetes.client.resources import API_SERVICES, DEFINITIONS, Resource, path
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.installer import find_object
 from windlass.deploy.install.resources import KINDS, display_name, resource_of
-from windlass.deploy.installation import permission_objects
-from windlass.deploy.job_policies import job_policies, user_policies
+from windlass.deploy.installation import permission_objects, policy_objects
+from windlass.deploy.job_policies import user_policies
 from windlass.deploy.labels import is_ours
 from windlass.deploy.operator import Setup, namespace, operator_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -37,10 +38,11 @@ async def _count(connection: Connection, resource: Resource) -> int:
 async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> AsyncIterator[str]:
     """Deletes the objects of an installation and yields their names. Raises ApiError and Unreachable.
 
-    The operator is deleted before the objects that it needs. `delete_jobs`: delete our definitions too, and with them
-    every object of these kinds and their pods.
+    The API of the queries is deleted before the pods that answer it: the API server ends no namespace while it cannot
+    reach an API. The operator is deleted before the objects that it needs. `delete_jobs`: delete our definitions too,
+    and with them every object of these kinds and their pods.
     """
-    for manifest in [*operator_objects(setup), *job_policies(), *user_policies(), *permission_objects(setup)]:
+    for manifest in _objects(replace(setup, mpijob_v1=True)):
         if await _delete(connection, manifest):
             yield display_name(manifest)
     if delete_jobs:
@@ -53,6 +55,11 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
     there = await find_object(connection, resource_of(own), None, setup.namespace)
     if there is not None and is_ours(there) and await _delete(connection, own):
         yield display_name(own)
+
+
+def _objects(setup: Setup) -> list[Manifest]:
+    parts = [*operator_objects(setup), *policy_objects(setup), *user_policies(), *permission_objects(setup)]
+    return sorted(parts, key=lambda each: each["kind"] != API_SERVICES.kind)
 
 
 async def _delete(connection: Connection, manifest: Manifest) -> bool:

@@ -14,13 +14,15 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import orjson
+
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access, AccessError
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
-from windlass.backends.kubernetes.client.resources import PODS, Resource
+from windlass.backends.kubernetes.client.resources import PODS, ROLES, Resource
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, read_guard
 from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
@@ -48,6 +50,8 @@ _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 """Milliseconds before a replica follows again after an unforeseen error; doubled each time up to the longest."""
 _LONG_TERM_S = 600.0
 """Seconds after which the errors of earlier terms no longer lengthen the wait."""
+_OWN_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+"""Every authenticated user may ask about itself."""
 _SHOWN_PLACES = 4
 _CONTAINER = "operator"
 """Name of the operator's container in its pod."""
@@ -117,7 +121,9 @@ async def _run_whole_term(context: ReplicaContext, election: Election, unfenced:
     """
     unforeseen = False
     try:
-        await _run_term(context, election, unfenced)
+        may_run = await may_run_mpijobs_v1(unfenced)
+        settings = replace(context.settings, runs_mpijobs_v1=may_run)
+        await _run_term(replace(context, settings=settings), election, unfenced)
     except* LostError as reasons:
         context.say(f"no longer the leader: {_first(reasons)}")
     except* Exception as reasons:
@@ -296,6 +302,14 @@ async def with_operator_image(settings: BackendSettings, connection: Connection,
         return settings
     image = await _own_image(connection, namespace) or AGENT_IMAGE
     return replace(settings, kinds=replace(settings.kinds, agent_image=image))
+
+
+async def may_run_mpijobs_v1(connection: Connection) -> bool:
+    """Whether this account may create the roles that launchers of MPIJobs v1 need. Raises BackendError."""
+    asked = {"group": ROLES.group, "resource": ROLES.plural, "verb": "create"}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    reply = await connection.request("POST", _OWN_REVIEWS, body={**body, "spec": {"resourceAttributes": asked}})
+    return bool(orjson.loads(reply)["status"]["allowed"])
 
 
 async def _own_image(connection: Connection, namespace: str) -> str:

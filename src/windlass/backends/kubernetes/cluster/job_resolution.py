@@ -41,6 +41,8 @@ class NamespaceLookups:
     stock: StorageObjects = field(default_factory=StorageObjects)
     levels: tuple[Level, ...] = ()
     """Topology levels of the nodes (`ClusterView.view`)."""
+    unmanaged: str = ""
+    """Why nothing runs in the namespace; "" if jobs do."""
     queues: Mapping[str, Queue] = field(default_factory=dict)
     guard: AdmissionGuard = field(default_factory=AdmissionGuard)
 

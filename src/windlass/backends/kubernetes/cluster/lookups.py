@@ -17,6 +17,7 @@ from windlass.backends.kubernetes.client.objects import (
 )
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
+from windlass.backends.kubernetes.cluster.managed_namespaces import unmanaged
 from windlass.backends.kubernetes.cluster.topology_levels import Level
 from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects, storage_class
 from windlass.core.model.queue import Queue
@@ -58,11 +59,15 @@ class ClusterLookups:
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
 
+        self.only_labelled = False
+        """Whether namespaces without our label are left alone."""
+
     def of(self, namespace: str) -> NamespaceLookups:
         """Returns the current view; its contents continue to change."""
         stock = StorageObjects(self._claims, self._volumes, self._classes)
         labels = self._namespaces.get(namespace, EMPTY_MAP)
-        return NamespaceLookups(labels, self._priorities, stock, self._levels(), self._queues(), self._guard)
+        fault = unmanaged(namespace, labels, only_labelled=self.only_labelled)
+        return NamespaceLookups(labels, self._priorities, stock, self._levels(), fault, self._queues(), self._guard)
 
     def has_other_levels(self) -> bool:
         """Tells whether the levels of the network have changed since `take_changed`."""

@@ -43,6 +43,8 @@ def node_terms_in(around: NamespaceLookups) -> Callable[[Pod], Terms]:
     """Returns the node terms of a pod, for `assemble_gangs`: from its affinity, volumes and kind of GPUs."""
 
     def terms(pod: Pod) -> Terms:
+        if around.unmanaged:
+            raise ManifestError(Fault((pod.metadata.name,), around.unmanaged))
         store = volumes_of(pod, around)
         if store.trouble:
             raise ManifestError(Fault((pod.metadata.name, "spec", "volumes"), store.trouble))

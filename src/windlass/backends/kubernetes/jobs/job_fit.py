@@ -9,12 +9,22 @@ from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
+_MPIJOB_V1 = ("kubeflow.org/v1", "MPIJob")
+_NO_RIGHTS = (
+    "the operator has no rights for MPIJobs of version v1 (exec into pods, roles): "
+    "windlass operator install --mpijob-v1 grants them; an MPIJob v2beta1 needs none"
+)
 
-def fit_job(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
-    """Returns the job with resolved names."""
+
+def fit_job(parsed: ParsedJob, around: NamespaceLookups, *, runs_mpijobs_v1: bool = True) -> ResolvedJob:
+    """Returns the job with resolved names. `runs_mpijobs_v1`: whether the operator has the rights that they need."""
     found = resolve_job(parsed, around)
     if other := foreign_scheduler(parsed):
         found = replace(found, trouble=f"its pods name the scheduler {other}: remove schedulerName or set windlass")
+    if around.unmanaged:
+        found = replace(found, trouble=around.unmanaged)
+    elif not runs_mpijobs_v1 and (parsed.api_version, parsed.kind) == _MPIJOB_V1:
+        found = replace(found, trouble=_NO_RIGHTS)
     after = tuple(replace(each, job_id=referenced_job_id(each.job_id, parsed.namespace)) for each in found.job.after)
     return replace(found, job=replace(found.job, after=after))
 

@@ -1,0 +1,162 @@
+"""Admission policies of an installation, in CEL: bounds of the operator's writes, and records of users' changes.
+
+The API server evaluates them itself, without a webhook. Roles cannot express these bounds: they allow a verb in every
+namespace or in named ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.deploy.kubeflow import GROUP as KUBEFLOW
+from windlass.deploy.kubeflow import kubeflow_kinds
+from windlass.deploy.labels import NAME, labels_of
+from windlass.deploy.own_kinds import GROUP
+from windlass.deploy.roles import OPERATOR
+from windlass.deploy.trainer import GROUP as TRAINER
+from windlass.jobs.kubernetes.labels import MANAGED, SYSTEM_NAMESPACES
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
+
+_API = "admissionregistration.k8s.io/v1"
+WRITES = f"{OPERATOR}-writes"
+RECORD = f"{NAME}-audit"
+"""Name of the policy, and first part of its annotation in the audit log: `windlass-audit/change`."""
+_NAME_LABEL = "app.kubernetes.io/name"
+
+
+def admission_objects(namespace: str, managed_namespaces: str) -> list[Manifest]:
+    """Policies and their bindings. `namespace`: the operator's; `managed_namespaces`: "all" or "labelled"."""
+    bounds = _policy(
+        WRITES,
+        rules=[
+            _rule("", ("pods", "pods/status", "pods/binding", "pods/eviction", "configmaps", "secrets"), "*"),
+        ],
+        matchConditions=[_operator_condition(namespace)],
+        variables=_bounds_variables(namespace, managed_namespaces),
+        validations=_bounds(),
+    )
+    record = _policy(
+        RECORD,
+        rules=[
+            _rule(GROUP, ("queues", "schedulingpolicies", "reservations"), "CREATE", "UPDATE", "DELETE"),
+            _rule(GROUP, ("trainingjobs",), "UPDATE", "DELETE"),
+            _rule(KUBEFLOW, tuple(each.plural for each in kubeflow_kinds()), "UPDATE", "DELETE"),
+            _rule(TRAINER, ("trainjobs",), "UPDATE", "DELETE"),
+        ],
+        variables=_record_variables(),
+        auditAnnotations=[{"key": "change", "valueExpression": _CHANGE}],
+    )
+    return [bounds, _binding(WRITES, "Deny"), record, _binding(RECORD, "Audit")]
+
+
+def _bounds_variables(namespace: str, managed_namespaces: str) -> list[dict[str, str]]:
+    label = f"namespaceObject.metadata.?labels[?'{MANAGED}'].orValue('')"
+    system = ", ".join(f"'{each}'" for each in SYSTEM_NAMESPACES)
+    return [
+        _variable("own", f"request.namespace == '{namespace}'"),
+        _variable("label", label),
+        _variable("subresource", "has(request.subResource) ? request.subResource : ''"),
+        _variable("name", "has(request.name) ? request.name : ''"),
+        _variable(
+            "managed",
+            f"!variables.own && !(request.namespace in [{system}]) && "
+            f"(variables.label == 'true' || (variables.label == '' && '{managed_namespaces}' == 'all'))",
+        ),
+        _variable(
+            "scheduler",
+            "(request.operation == 'CREATE' ? object : oldObject).spec.?schedulerName.orValue('')",
+        ),
+        _variable("isPod", "request.resource.resource == 'pods' && variables.subresource in ['', 'status']"),
+        _variable("isOwnSecret", f"request.resource.resource == 'secrets' && variables.name.startsWith('{NAME}-')"),
+        _variable(
+            "isOwnPod",
+            "request.resource.resource == 'pods' && variables.subresource == '' && request.operation == 'UPDATE' && "
+            f"oldObject.metadata.?labels[?'{_NAME_LABEL}'].orValue('') == '{NAME}' && object.spec == oldObject.spec",
+        ),
+    ]
+
+
+def _bounds() -> list[Manifest]:
+    """In its own namespace the operator writes its key and labels its pods; elsewhere it writes for jobs only."""
+    what = "'the operator may not write ' + request.resource.resource + ' in the namespace ' + request.namespace"
+    refusals = [
+        ("variables.managed || variables.own", f"{what} + ', which is not managed (label {MANAGED})'"),
+        (
+            "!variables.own || variables.isOwnSecret || variables.isOwnPod",
+            f"{what} + ', its own, but its keys and the labels of its pods'",
+        ),
+        (
+            f"variables.own || !variables.isPod || variables.scheduler == '{SCHEDULER}'",
+            f"'the operator may not write pods of another scheduler than {SCHEDULER}'",
+        ),
+    ]
+    return [
+        {"expression": allowed, "messageExpression": message, "reason": "Forbidden"} for allowed, message in refusals
+    ]
+
+
+def _record_variables() -> list[dict[str, str]]:
+    def suspends(thing: str) -> str:
+        own = f"{thing}.?spec.?suspend"
+        return f"{thing} != null && {own}.orValue({thing}.?spec.?runPolicy.?suspend.orValue(false)) == true"
+
+    def cancels(thing: str) -> str:
+        return f"{thing} != null && {thing}.metadata.?annotations[?'windlass.dev/cancel'].hasValue()"
+
+    return [
+        _variable("wasSuspended", suspends("oldObject")),
+        _variable("isSuspended", suspends("object")),
+        _variable("wasCancelled", cancels("oldObject")),
+        _variable("isCancelled", cancels("object")),
+        _variable("isShared", "request.resource.resource in ['queues', 'schedulingpolicies', 'reservations']"),
+        _variable("isSame", "request.operation == 'UPDATE' && object.spec == oldObject.spec"),
+    ]
+
+
+_CHANGE = """\
+variables.isShared ? (variables.isSame ? '' : request.operation == 'UPDATE' ? 'changed' :
+  request.operation == 'CREATE' ? 'created' : 'deleted') :
+request.operation == 'DELETE' ? 'deleted' :
+variables.isCancelled && !variables.wasCancelled ? 'cancelled' :
+variables.isSuspended && !variables.wasSuspended ? 'suspended' :
+variables.wasSuspended && !variables.isSuspended ? 'resumed' :
+variables.isSame ? '' : 'changed'"""
+"""One word for what a user did; an empty one records nothing. The audit event names the user and the object."""
+
+
+def _operator_condition(namespace: str) -> dict[str, str]:
+    account = f"system:serviceaccount:{namespace}:{OPERATOR}"
+    return {"name": "operator", "expression": f"request.userInfo.username == '{account}'"}
+
+
+def _policy(name: str, *, rules: Sequence[Mapping[str, object]], **spec: object) -> Manifest:
+    constraints = {"resourceRules": list(rules)}
+    return {
+        "apiVersion": _API,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name, "labels": labels_of("admission")},
+        "spec": {"failurePolicy": "Fail", "matchConstraints": constraints, **spec},
+    }
+
+
+def _binding(name: str, action: str) -> Manifest:
+    return {
+        "apiVersion": _API,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name, "labels": labels_of("admission")},
+        "spec": {"policyName": name, "validationActions": [action]},
+    }
+
+
+def _rule(group: str, resources: Sequence[str], *operations: str) -> dict[str, object]:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": list(operations),
+        "resources": list(resources),
+    }
+
+
+def _variable(name: str, expression: str) -> dict[str, str]:
+    return {"name": name, "expression": expression}

@@ -1,0 +1,120 @@
+"""Compares the operator's calls in a whole test session with its roles, at the end of the session.
+
+The API servers of tests record every call of the operator's account (`controlplane/audit_log.py`). A call that no role
+allows fails the session. A permission that no test has used fails it too, if all tests on Kubernetes have run.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from controlplane.audit_log import FOLDER_VARIABLE, Call, kept_calls
+from controlplane.fixtures import OPERATORS
+
+from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, Permission, own_permissions
+from windlass.deploy.roles import OPERATOR
+
+CLIENT = "windlass"
+"""Name of the operator's client. Tests that ask with its account for what is refused have another."""
+CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)
+NEVER_CALLED = ("/finalizers", "/exec")
+"""Subresources whose permissions are checked while another object is created: to block the deletion of its owner, and
+to grant a role. The API servers of tests refuse both without them."""
+ON_KUBERNETES = ("tests/kubernetes/", "tests/contract/")
+Right = tuple[str, str, str]
+"""Verb, API group, resource."""
+
+
+def refused_calls(calls: Iterable[Call]) -> list[str]:
+    """Calls of the operator that none of its roles allows."""
+    return sorted({_text(_right(call)) for call in calls if _is_operators(call) and not call.granted})
+
+
+def unused_rights(calls: Iterable[Call]) -> list[str]:
+    """Permissions of the operator that none of these calls needed.
+
+    A call that the role in the operator's own namespace allows does not count for those in the whole cluster.
+    """
+    own, cluster = _rights(own_permissions(OPERATOR)), _rights(CLUSTER)
+    inside, used = set(), set()
+    for call in (each for each in calls if _is_operators(each) and each.granted):
+        right, names = _right(call), own.get(_right(call))
+        if names is not None and call.namespace == call.user.split(":")[2] and (not names or call.name in names):
+            inside.add(right)
+        else:
+            used.add(right)
+    unused = [*(right for right in cluster if right not in used), *(right for right in own if right not in inside)]
+    return sorted(_text(each) for each in unused if not each[2].endswith(NEVER_CALLED))
+
+
+def _rights(permissions: Sequence[Permission]) -> dict[Right, tuple[str, ...]]:
+    """The names of the objects by right; none: all."""
+    return {
+        (verb, each.group, resource): each.names
+        for each in permissions
+        for resource in each.resources
+        for verb in each.verbs
+    }
+
+
+def _is_operators(call: Call) -> bool:
+    return call.agent == CLIENT and call.user in OPERATORS
+
+
+def _right(call: Call) -> Right:
+    return call.verb, call.group, call.resource
+
+
+def _text(right: Right) -> str:
+    verb, group, resource = right
+    return f"{verb} {resource}{f' of {group}' if group else ''}"
+
+
+class SessionReport:
+    """The process that starts the workers: it hands them the folder of the calls, and compares at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.not_run: list[str] = []
+        """Tests on Kubernetes that were skipped or have failed."""
+        self.lines: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.passed and report.nodeid.startswith(ON_KUBERNETES):
+            self.not_run.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        calls = kept_calls(self.folder)
+        self.lines = [f"not granted: {each}" for each in refused_calls(calls)]
+        if calls and _runs_everything(session.config) and not self.not_run:
+            self.lines += [f"never used: {each}" for each in unused_rights(calls)]
+        if self.lines and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.lines:
+            terminalreporter.section("permissions of the operator (src/windlass/deploy/permissions.py)", red=True)
+            for line in self.lines:
+                terminalreporter.write_line(line)
+
+
+def _runs_everything(config: pytest.Config) -> bool:
+    """Whether no test was left out by the command line."""
+    chosen = ("keyword", "markexpr", "deselect", "lf", "ignore", "ignore_glob", "stepwise")
+    is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    return is_whole and not any(config.getoption(name, None) for name in chosen)
+
+
+def record_session(config: pytest.Config) -> None:
+    """Lets the API servers of all processes of a session hand in their calls, and compares them at its end."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # the process that started this one compares
+    if FOLDER_VARIABLE not in os.environ:  # a folder that is given is kept
+        folder = tempfile.TemporaryDirectory(prefix="windlass-calls-")
+        os.environ[FOLDER_VARIABLE] = folder.name
+        config.add_cleanup(folder.cleanup)
+    config.pluginmanager.register(SessionReport(Path(os.environ[FOLDER_VARIABLE])))
