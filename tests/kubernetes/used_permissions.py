@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,8 @@ CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)
 NEVER_CALLED = ("/finalizers", "/exec")
 """Subresources whose permissions are checked while another object is created: to block the deletion of its owner, and
 to grant a role. The API servers of tests refuse both without them."""
+SAME_CODE = {"scheduling.sigs.k8s.io": "scheduling.x-k8s.io"}
+"""An API group whose kinds no test installs, and the newer one with the same kinds."""
 ON_KUBERNETES = ("tests/kubernetes/", "tests/contract/")
 Right = tuple[str, str, str]
 """Verb, API group, resource."""
@@ -37,28 +39,37 @@ def refused_calls(calls: Iterable[Call]) -> list[str]:
 def unused_rights(calls: Iterable[Call]) -> list[str]:
     """Permissions of the operator that none of these calls needed.
 
+    Kinds in one permission are handled by the same code: each verb is used on one of them, and each of them is used.
     A call that the role in the operator's own namespace allows does not count for those in the whole cluster.
     """
-    own, cluster = _rights(own_permissions(OPERATOR)), _rights(CLUSTER)
-    inside, used = set(), set()
+    own = own_permissions(OPERATOR)
+    inside, outside = set(), set()
     for call in (each for each in calls if _is_operators(each) and each.granted):
-        right, names = _right(call), own.get(_right(call))
-        if names is not None and call.namespace == call.user.split(":")[2] and (not names or call.name in names):
-            inside.add(right)
-        else:
-            used.add(right)
-    unused = [*(right for right in cluster if right not in used), *(right for right in own if right not in inside)]
-    return sorted(_text(each) for each in unused if not each[2].endswith(NEVER_CALLED))
+        (inside if any(_allows(each, call) for each in own) else outside).add(_right(call))
+    found = [text for each in own for text in _unused(each, inside)]
+    return [*found, *(text for each in CLUSTER for text in _unused(each, outside))]
 
 
-def _rights(permissions: Sequence[Permission]) -> dict[Right, tuple[str, ...]]:
-    """The names of the objects by right; none: all."""
-    return {
-        (verb, each.group, resource): each.names
-        for each in permissions
-        for resource in each.resources
-        for verb in each.verbs
-    }
+def _allows(permission: Permission, call: Call) -> bool:
+    """Whether a permission in the namespace of the caller's account allows a call."""
+    here = call.namespace == call.user.split(":")[2] and (not permission.names or call.name in permission.names)
+    return here and _right(call) in _rights(permission)
+
+
+def _rights(permission: Permission) -> list[Right]:
+    return [(verb, permission.group, each) for each in permission.resources for verb in permission.verbs]
+
+
+def _unused(permission: Permission, used: set[Right]) -> list[str]:
+    if permission.resources[0].endswith(NEVER_CALLED):
+        return []
+    group = SAME_CODE.get(permission.group, permission.group)
+    rights = {(verb, name) for verb, of, name in used if of == group and name in permission.resources}
+    verbs = [verb for verb in permission.verbs if verb not in {each for each, _ in rights}]
+    unseen = [name for name in permission.resources if name not in {each for _, each in rights}]
+    where = f" of {permission.group}" if permission.group else ""
+    lines = [f"{verb} {', '.join(permission.resources)}{where}" for verb in verbs]
+    return lines or [f"{', '.join(permission.verbs)} {name}{where}" for name in unseen]
 
 
 def _is_operators(call: Call) -> bool:
@@ -75,7 +86,7 @@ def _text(right: Right) -> str:
 
 
 class SessionReport:
-    """The process that starts the workers: it hands them the folder of the calls, and compares at the end."""
+    """The process that starts the workers: it reads their calls and compares them at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,10 +100,11 @@ class SessionReport:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         calls = kept_calls(self.folder)
-        self.lines = [f"not granted: {each}" for each in refused_calls(calls)]
+        refused = [f"not granted: {each}" for each in refused_calls(calls)]
+        self.lines = list(refused)
         if calls and _runs_everything(session.config) and not self.not_run:
             self.lines += [f"never used: {each}" for each in unused_rights(calls)]
-        if self.lines and session.exitstatus == pytest.ExitCode.OK:
+        if refused and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
