@@ -183,7 +183,7 @@ async def _queries(connection: Connection, _namespace: str) -> list[Finding]:
     if service is None:
         return [failure(_QUERIES, f"{API_SERVICE} is not registered", "windlass operator install")]
     conditions = service.get("status", {}).get("conditions", [])
-    available = next((each for each in conditions if each["type"] == "Available"), {})
+    available: Manifest = next((each for each in conditions if each["type"] == "Available"), {})
     if available.get("status") == "True":
         return [ok(_QUERIES, f"{API_SERVICE} is available")]
     why = available.get("message") or "the API server gives no reason"
