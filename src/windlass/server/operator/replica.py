@@ -121,9 +121,7 @@ async def _run_whole_term(context: ReplicaContext, election: Election, unfenced:
     """
     unforeseen = False
     try:
-        may_run = await may_run_mpijobs_v1(unfenced)
-        settings = replace(context.settings, runs_mpijobs_v1=may_run)
-        await _run_term(replace(context, settings=settings), election, unfenced)
+        await _run_term(context, election, unfenced)
     except* LostError as reasons:
         context.say(f"no longer the leader: {_first(reasons)}")
     except* Exception as reasons:
@@ -152,6 +150,7 @@ async def _run_term(context: ReplicaContext, election: Election, unfenced: Conne
     fenced = Connection(context.access, may_write=election.may_lead, counters=context.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
         settings = await with_operator_image(context.settings, connection, context.lease.namespace)
+        settings = replace(settings, runs_mpijobs_v1=await may_run_mpijobs_v1(unfenced))
         if context.agents is not None:
             settings, tls = await _agent_identity(settings, unfenced, context.lease.namespace)
         backend = KubernetesBackend(connection, epoch_ms, settings, context.say)

@@ -21,7 +21,7 @@ class Terms:
         self.errors, self.leads, self.began = list(errors), leads, 0
         self.last = asyncio.Event()
 
-    async def run(self, _context: object, election: Any) -> None:
+    async def run(self, _context: object, election: Any, _unfenced: object) -> None:
         self.began += 1
         if self.leads:
             election.holder = "a"
@@ -108,12 +108,12 @@ def test_a_replica_ends_although_its_term_fails_while_it_is_cancelled(monkeypatc
     terms = Terms()
     term_began = asyncio.Event()
 
-    async def term(context: object, election: Any) -> None:
+    async def term(context: object, election: Any, unfenced: object) -> None:
         async with asyncio.TaskGroup() as group:
             if not term_began.is_set():
                 group.create_task(_fail_when_cancelled(LostError("the lease could not be renewed")))
             term_began.set()
-            await terms.run(context, election)
+            await terms.run(context, election, unfenced)
 
     async def whole() -> None:
         monkeypatch.setattr(replica, "_run_term", term)
