@@ -367,8 +367,16 @@ async def operators_pod(admin):
 
 
 async def ask(client, method, path, body):
+    """Make a request that changes nothing. An API server defers those for a kind that was defined a moment ago."""
     form = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    return await client.request(method, path, body, query={} if method == "GET" else {"dryRun": "All"}, form=form)
+    while True:
+        try:
+            query = {} if method == "GET" else {"dryRun": "All"}
+            return await client.request(method, path, body, query=query, form=form)
+        except ApiError as error:
+            if error.status != 429:
+                raise
+        await asyncio.sleep(0.2)
 
 
 def jobs_of_every_kind():
