@@ -6,6 +6,7 @@ Each term has a backend of its own. A follower watches the cluster too, so that 
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 import time
@@ -13,8 +14,6 @@ import traceback
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import orjson
 
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -308,7 +307,7 @@ async def may_run_mpijobs_v1(connection: Connection) -> bool:
     asked = {"group": ROLES.group, "resource": ROLES.plural, "verb": "create"}
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
     reply = await connection.request("POST", _OWN_REVIEWS, body={**body, "spec": {"resourceAttributes": asked}})
-    return bool(orjson.loads(reply)["status"]["allowed"])
+    return bool(json.loads(reply)["status"]["allowed"])
 
 
 async def _own_image(connection: Connection, namespace: str) -> str:
