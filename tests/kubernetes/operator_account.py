@@ -17,7 +17,7 @@ from windlass.deploy.roles import OPERATOR, mpijob_v1_roles, operator_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 NAMESPACE = "default"
-"""Where the operator's Lease and its Secret are."""
+"""Namespace of the operator's Lease and of its Secret."""
 LEASE = OPERATOR
 """The only Lease that the account may write."""
 USER = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"

@@ -28,6 +28,8 @@ GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS, "real_nodes": REA
 """The programs that each fixture needs. A test says that it needs one by asking for it, or by a mark of its name."""
 OPERATORS = tuple(f"system:serviceaccount:{each}:windlass-operator" for each in ("default", "windlass-system"))
 """Users whose requests are recorded: the operator of tests, and an installed one."""
+RECORDED = "recorded"
+"""A user whose requests are recorded too, for tests of what the audit log contains."""
 FOLDER = Path(__file__).resolve().parents[1]
 BUILDER = Path(__file__).resolve().parents[3] / "tools/control_plane.py"
 Definition = pytest.FixtureDef[Any]
@@ -160,7 +162,7 @@ def serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[Contro
     """For fixtures of planes with settings of their own. Their tests bear the mark of a grade, so that it is built."""
     _must_be_possible(request.config, CONTROLLERS if settings.controllers else API_SERVER)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
-        plane = cluster.start(Path(folder) / "plane", replace(settings, audited=OPERATORS))
+        plane = cluster.start(Path(folder) / "plane", replace(settings, audited=(*OPERATORS, RECORDED)))
         try:
             yield plane
         finally:

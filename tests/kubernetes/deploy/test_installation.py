@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from controlplane import cluster, kubeconfig
-from controlplane.api import Api, ApiError
+from controlplane import cluster
+from controlplane.api import ApiError
 from controlplane.build import find
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import Script
@@ -28,7 +28,6 @@ from windlass.deploy.operator import NAMESPACE, Setup
 
 pytestmark = pytest.mark.apiserver
 KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"
-SPACES = "/api/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -281,102 +280,6 @@ def test_the_operators_pods_are_admitted_where_others_are_refused(api):
     api(lambda client: cluster.add_default_account(client, NAMESPACE))
     with pytest.raises(ApiError, match=r'violates PodSecurity "restricted'):
         api(lambda client: client.post(pods, root, dryRun="All"))
-
-
-def test_the_operators_account_may_do_its_work_and_nothing_else(windlass, plane, api):
-    """RBAC cannot be checked from a table: an account may grant only permissions that it has.
-
-    Admission policies neither: the API server evaluates them.
-    """
-    pods_of_a_gang = [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["job-worker-0"]},
-    ]
-    all_secrets = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]
-    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
-    spec = {"containers": [{"name": "a", "image": "a"}]}
-    pod = {"metadata": {"name": "one"}, "spec": {**spec, "schedulerName": "windlass"}}
-    config, secret = ({"metadata": {"name": name}} for name in ("config", "secret"))
-    launcher = ("POST", f"{rbac}/roles", {"metadata": {"name": "launcher"}, "rules": pods_of_a_gang})
-    binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "n1"}}
-    leads = {"metadata": {"labels": {"windlass.dev/leader": "true"}}}
-    allowed = (
-        ("POST", f"{SPACES}/default/pods", pod),
-        ("POST", f"{SPACES}/default/configmaps", config),
-        ("POST", f"{SPACES}/default/secrets", secret),
-        ("POST", f"{SPACES}/{NAMESPACE}/secrets", {"metadata": {"name": "windlass-operator-queries"}}),
-        ("PATCH", f"{SPACES}/{NAMESPACE}/pods/leader", leads),
-        ("DELETE", f"{SPACES}/default/pods/placed", None),
-        ("GET", "/apis/kubeflow.org/v1/pytorchjobs", None),
-        ("GET", f"{LEASE}/windlass-operator", None),
-    )
-    refused = (
-        ("GET", "/api/v1/secrets", None),
-        ("DELETE", "/api/v1/nodes/n1", None),
-        ("PATCH", "/api/v1/nodes/n1", {"spec": {"unschedulable": True}}),
-        ("POST", "/api/v1/namespaces", {"metadata": {"name": "new"}}),
-        ("DELETE", "/apis/windlass.dev/v1alpha1/queues/default", None),
-        ("PATCH", f"{LEASE}/another", {"spec": {}}),
-        ("POST", f"{rbac}/roles", {"metadata": {"name": "greedy"}, "rules": all_secrets}),
-        ("POST", f"{SPACES}/default/pods", {**pod, "spec": spec}),
-        ("DELETE", f"{SPACES}/default/pods/foreign", None),
-        ("PATCH", f"{SPACES}/default/pods/foreign/status", {"status": {"message": "hello"}}),
-        *(
-            ("POST", f"{SPACES}/{namespace}/{what}", body)
-            for namespace in ("kube-system", "closed", NAMESPACE)
-            for what, body in (("pods", pod), ("configmaps", config), ("secrets", secret))
-        ),
-        ("POST", f"{SPACES}/closed/pods/one/binding", binding),
-        ("POST", f"{SPACES}/closed/pods/one/eviction", {"metadata": {"name": "one"}}),
-        ("PATCH", f"{SPACES}/{NAMESPACE}/pods/leader", {"spec": {"activeDeadlineSeconds": 1}}),
-        ("PATCH", f"{SPACES}/{NAMESPACE}/pods/database", leads),
-        launcher,
-    )
-
-    async def story(admin):
-        labels = {"windlass.dev/managed": "false"}
-        await admin.post("/api/v1/namespaces", {"metadata": {"name": "closed", "labels": labels}})
-        await cluster.add_default_account(admin, "closed")
-        safe = await operators_pod(admin)
-        for name, labels in (("leader", {"app.kubernetes.io/name": "windlass"}), ("database", {})):
-            await admin.post(f"{SPACES}/{NAMESPACE}/pods", {"metadata": {"name": name, "labels": labels}, "spec": safe})
-        for name, scheduler in (("placed", "windlass"), ("foreign", "another")):
-            foreign = {"metadata": {"name": name}, "spec": {**spec, "schedulerName": scheduler}}
-            await admin.post(f"{SPACES}/default/pods", foreign)
-        operator = kubeconfig.read(await plane.service_account(NAMESPACE, "windlass-operator"))
-        async with Api(operator) as client:
-            for method, path, body in allowed:
-                await ask(client, method, path, body)
-            for method, path, body in refused:
-                with pytest.raises(ApiError, match="403 Forbidden"):
-                    await ask(client, method, path, body)
-        await clear(admin)
-
-    async def launchers_are_granted(_admin):
-        async with Api(kubeconfig.read(await plane.service_account(NAMESPACE, "windlass-operator"))) as client:
-            await ask(client, *launcher)
-
-    api(story)
-    windlass("install", "--wait", "0", "--mpijob-v1")
-    api(launchers_are_granted)
-
-
-async def operators_pod(admin):
-    """The spec of the deployment's pods, which its restricted namespace admits."""
-    return (await admin.get(DEPLOYMENT))["spec"]["template"]["spec"]
-
-
-async def ask(client, method, path, body):
-    """Make a request that changes nothing. An API server defers those for a kind that was defined a moment ago."""
-    form = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    while True:
-        try:
-            query = {} if method == "GET" else {"dryRun": "All"}
-            return await client.request(method, path, body, query=query, form=form)
-        except ApiError as error:
-            if error.status != 429:
-                raise
-        await asyncio.sleep(0.2)
 
 
 def jobs_of_every_kind():

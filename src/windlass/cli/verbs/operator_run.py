@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from windlass.cli.option_values import parse_duration_option
 
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.access import Access
+    from windlass.backends.kubernetes.settings import BackendSettings
     from windlass.server.operator.history.writer import RetentionLimits
 
 
@@ -179,7 +181,6 @@ def run(
 
     Inside a cluster it uses the service account of its pod. All state is in the objects of the cluster.
     """
-    from windlass.backends.kubernetes.settings import BackendSettings  # noqa: PLC0415 - keeps the start of other verbs short
     from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
 
     kinds = Settings(
@@ -190,11 +191,9 @@ def run(
         agent_endpoint=_host_and_port(agents_address),
         pod_groups=pod_groups,
     )
-    world = BackendSettings(
-        kinds,
-        image_pull_timeout=parse_duration_option("--image-pull-timeout", image_pull_timeout),
-        max_requests=at_once,
-        left_kinds=_left_kinds(leave_kinds),
+    world = replace(
+        _backend_settings(at_once, image_pull_timeout, leave_kinds),
+        kinds=kinds,
         only_labelled=managed_namespaces is ManagedNamespaces.LABELLED,
     )
     access = access_to(context, kubeconfig)
@@ -219,6 +218,13 @@ def run(
     )
     asyncio.run(run_operator(replica, lambda text: print(text, flush=True)))
     return ExitCode.OK
+
+
+def _backend_settings(at_once: int, image_pull_timeout: str, leave_kinds: str) -> BackendSettings:
+    from windlass.backends.kubernetes.settings import BackendSettings  # noqa: PLC0415 - keeps the start of other verbs short
+
+    timeout = parse_duration_option("--image-pull-timeout", image_pull_timeout)
+    return BackendSettings(image_pull_timeout=timeout, max_requests=at_once, left_kinds=_left_kinds(leave_kinds))
 
 
 def _certificate(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
