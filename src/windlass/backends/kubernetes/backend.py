@@ -71,10 +71,9 @@ class KubernetesBackend:
         on_trouble: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self.connection, self.settings, self.on_trouble = connection, settings, on_trouble
-        self._time = ForwardClock(clock)
+        self._time, self._woken, self._leads = ForwardClock(clock), False, False
         self.inbox = Inbox()
         """Events for the controller."""
-        self._woken = self._leads = False
         # 1. what is known of the cluster
         self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self.inbox.wake, self.inbox.put)
         self.monitor.lookups.only_labelled = settings.only_labelled
