@@ -99,6 +99,25 @@ def test_an_ended_job_is_recorded_even_if_its_object_is_deleted_by_the_commit(cl
     ]
 
 
+def test_a_state_that_could_not_be_committed_is_not_recorded(cluster, notes, state, pod):
+    """Its pods are recorded with the commit that succeeds."""
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=0)]
+    ended = state(phase=Phase.SUCCEEDED, finished_at=2)
+
+    async def record() -> None:
+        recorder = HistoryRecorder(cluster, notes)
+        recorder.on_commit_start(Changes(states=(ended,)))
+        recorder.on_commit_end(Changes())
+        assert (notes.entries, recorder.pending_reads) == ([], 0)
+        recorder.on_commit_start(Changes(states=(ended,)))
+        recorder.on_commit_end(Changes(states=(ended,)))
+        await recorder.close()
+
+    asyncio.run(record())
+    assert [member.task.pod for member in notes.entries[0].members] == ["digits-master-0"]
+
+
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [

@@ -71,8 +71,9 @@ class HistoryRecorder(Observer):
         self._gangs = [RecordedGang(state, self._pods_to_record(state)) for state in changes.states]
 
     def on_commit_end(self, changes: Changes) -> None:
-        """Records the committed changes and starts to read logs."""
+        """Records the committed changes and starts to read logs; jobs whose state was not written are left out."""
         created = {state.id: state.status.created_at for state in changes.states}
+        self._gangs = [gang for gang in self._gangs if gang.state.id in created]
         transitions = (TransitionEntry(created[t.job_id], t) for t in changes.transitions if t.job_id in created)
         ended = tuple(state for state in changes.states if state.status.phase in TERMINAL)
         pods = (MemberEntry(created[gang.state.id], task) for gang in self._gangs for task, _ in gang.pods)
