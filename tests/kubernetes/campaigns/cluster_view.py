@@ -145,7 +145,7 @@ class ClusterView:
     bound_once: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """By owner and generation: pods seen on a node since the gang last held none."""
     ran_whole: set[tuple[str, str]] = field(default_factory=set)
-    """Owner and generation of gangs all of whose pods were seen to run, or to have succeeded, at once."""
+    """Owner and generation of gangs that ran by the status of their job."""
     unready_once: set[str] = field(default_factory=set)
     """Names of nodes that were seen not ready."""
 
@@ -218,6 +218,8 @@ class ClusterView:
             self._count_pods(pod.owner, pod.generation)
 
     def _remember_job(self, before: Thing | None, job: Job, *, is_exact: bool) -> None:
+        if "Running" in job.conditions:
+            self.ran_whole |= {(pod.owner, pod.generation) for pod in self.pods.values() if pod.owner == job.uid}
         if not job.end:
             self.unended_versions[job.uid] = job.version
         elif job.uid not in self.end_versions:
@@ -236,9 +238,6 @@ class ClusterView:
 
     def _count_pods(self, owner: str, generation: str) -> None:
         pods = [pod for pod in self.pods.values() if (pod.owner, pod.generation) == (owner, generation) and pod.node]
-        active = sum(pod.phase in ("Running", "Succeeded") and not pod.deleted for pod in pods)
-        if pods and active >= self.size_of(pods[0]) > 0:
-            self.ran_whole.add((owner, generation))
         if any(pod.holds_devices for pod in pods):
             self.bound_once.setdefault((owner, generation), set()).update(pod.uid for pod in pods)
         else:

@@ -116,7 +116,7 @@ def job_without_end(view: ClusterView) -> Iterator[Finding]:
             yield job.name, f"it has not ended: {job}"
     for pod in view.pods.values():
         if pod.ends and pod.phase not in ENDED:
-            yield pod.name, f"it has not ended: {pod}"
+            yield view.name_of(pod), f"it has not ended: {pod}"
 
 
 def started_after_end(view: ClusterView) -> Iterator[Finding]:
@@ -127,9 +127,9 @@ def started_after_end(view: ClusterView) -> Iterator[Finding]:
 
 
 def stopped_without_cause(view: ClusterView) -> Iterator[Finding]:
-    """A pod of a gang that ran whole was deleted: its job had not ended, no pod failed, and its node was ready.
+    """A pod of a gang that ran by its status was deleted: the job had not ended, no pod failed, the node was ready.
 
-    A gang that never ran whole may be withdrawn: the API server may have refused one of its pods.
+    A gang may be withdrawn before that: the API server may have refused one of its objects.
     """
     for pod in view.stopped.values():
         gang = (pod.owner, pod.generation)

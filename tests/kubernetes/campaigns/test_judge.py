@@ -248,9 +248,9 @@ def test_a_running_pod_that_is_stopped_without_a_cause_is_reported_at_the_end() 
     assert "stopped_without_cause" in history.rules_at_the_end()
 
 
-def test_a_gang_that_never_ran_whole_may_be_withdrawn() -> None:
+def test_a_gang_that_does_not_run_yet_by_its_status_may_be_withdrawn() -> None:
     history = History()
-    history.seen(node(), job(phase="Admitted"), pod("digits-0", "n1", "Running"))
+    history.seen(node(), job(phase="Admitted"), *(pod(name, "n1", "Running") for name in ("digits-0", "digits-1")))
     history.seen(deleted(pod("digits-0", "n1", "Running")), job("digits", 2, "Restarting"))
     assert "stopped_without_cause" not in history.rules_at_the_end()
 

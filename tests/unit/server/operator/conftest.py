@@ -37,7 +37,7 @@ class Cluster:
         self.connection = SimpleNamespace(request=self._request)
 
     def add(self, state: JobState) -> JobState:
-        self.gangs[state.id] = SimpleNamespace(reference=SimpleNamespace(uid="u1"))
+        self.gangs[state.id] = SimpleNamespace(reference=SimpleNamespace(uid="u1", owner_key=("team", "u1")))
         return state
 
     def _pod(self, _namespace: str, name: str) -> Pod | None:
