@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .cluster_view import Change, ClusterView, Observation, Pod, Verb
+from .cluster_view import Change, ClusterView, Job, Observation, Pod, Verb
 from .rules import AT_ONCE, AT_THE_END, LASTING
 
 BIND_WINDOW_S = 30.0
@@ -101,6 +101,9 @@ class Judge:
         """Names under which a violation may be reported: of the object, of its gang, and of its node."""
         names: set[str] = set()
         for thing in things:
+            if isinstance(thing, Pod | Job) and thing.owner in self.view.jobs:
+                above = self.view.jobs[thing.owner]
+                names |= {above.name, self.view.jobs[above.owner].name if above.owner in self.view.jobs else ""}
             if isinstance(thing, Pod):
                 names |= {thing.name, self.view.name_of(thing), thing.node}
             elif thing is not None:

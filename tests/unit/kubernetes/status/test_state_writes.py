@@ -131,7 +131,7 @@ def test_a_state_of_another_writer_is_replaced_also_where_the_job_does_not_chang
     write(server, gang, PLACED)
     server.change(**{FIELD: foreign})
     gang.learn(server.object)
-    asyncio.run(state_writes.write_status(cast("Connection", server), gang, {"replicas": 1}))
+    asyncio.run(state_writes.write_status(cast("Connection", server), gang, lambda: {"replicas": 1}))
     found = read(server.object["status"][FIELD])
     assert found is not None
     assert (found.number, found.status, server.object["status"]["replicas"]) == (7, PLACED, 1)

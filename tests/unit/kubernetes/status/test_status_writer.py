@@ -18,7 +18,9 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import Stored
-from windlass.backends.kubernetes.status.status_writer import StatusWriter
+from windlass.backends.kubernetes.status import state_writes
+from windlass.backends.kubernetes.status.status_writer import StatusWriter, status_of
+from windlass.core.model.status import JobState, Phase, Status
 
 BROKEN_COUNT, SLOW_S = 16, 3.0
 
@@ -72,6 +74,47 @@ def test_the_status_of_a_job_whose_state_could_not_be_written_is_not_written() -
         await asyncio.sleep(1)
 
     assert play(story).asked["broken"] == 1, "the change is not lost"
+
+
+def test_a_status_that_waits_for_a_commit_is_that_of_the_committed_state() -> None:
+    """An end that the commit has written is not taken back."""
+    server = SlowServer()
+
+    async def story() -> None:
+        connection = cast("Connection", server)
+        gang = gang_of(server)
+        await state_writes.write_state(connection, gang, JobState(gang.id, 7, gang.job, RUNNING), {})
+        writer = StatusWriter(connection, PriorityLimiter(4), lambda: 0)
+        ended = JobState(gang.id, 7, gang.job, Status(phase=Phase.SUCCEEDED, finished_at=1))
+        fields = status_of(gang, ended.status, 0)
+        committing = asyncio.create_task(state_writes.write_state(connection, gang, ended, fields))
+        await asyncio.sleep(0.5)
+        gang.notes.needs_write = True
+        writer.write_if_changed(gang)
+        await committing
+        await asyncio.sleep(10)
+        await writer.close()
+
+    run_in_virtual_time(story())
+    first, *later = server.shown
+    assert first == set()
+    assert later
+    assert all("Succeeded" in each for each in later)
+
+
+class SlowServer(Server):
+    """One object, of which each write takes a second. `shown`: its true conditions after each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[set[str]] = []
+
+    async def patch(self, *about: Any, **more: Any) -> dict[str, Any]:
+        await asyncio.sleep(1)
+        answer = await super().patch(*about, **more)
+        conditions = self.object["status"].get("conditions", [])
+        self.shown.append({each["type"] for each in conditions if each["status"] == "True"})
+        return answer
 
 
 def test_attempts_end_when_the_state_cannot_be_written_either() -> None:

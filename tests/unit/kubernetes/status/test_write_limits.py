@@ -46,7 +46,7 @@ def seconds_to_fail(transport: SlowTransport, gang: Gang, status: Status, *, onl
         connection._transport = cast("Any", transport)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        status_write = state_writes.write_status(connection, gang, {"state": "Running"})
+        status_write = state_writes.write_status(connection, gang, lambda: {"state": "Running"})
         state = state_writes.write_state(connection, gang, JobState(gang.id, 7, gang.job, status), {})
         wanted, other = (status_write, state) if only_said else (state, status_write)
         other.close()

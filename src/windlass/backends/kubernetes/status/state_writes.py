@@ -38,14 +38,16 @@ async def write_state(connection: Connection, gang: Gang, state: JobState, field
         return await _write(connection, gang, state, fields)
 
 
-async def write_status(connection: Connection, gang: Gang, fields: Mapping[str, Any]) -> None:
+async def write_status(connection: Connection, gang: Gang, fields_of: Callable[[], Mapping[str, Any]]) -> None:
     """Writes only the rest of the status, and the state if another writer has changed it.
 
-    Raises ApiError, Unreachable.
+    `fields_of` returns the rest; it is called once no other write is under way, so that an end that was being written
+    meanwhile is not taken back. Raises ApiError, Unreachable.
     """
     async with gang.version.write_lock:
         if gang.version.gone:
             return
+        fields = fields_of()
         if not gang.takes_known_state():
             await _write(connection, gang, gang.state, fields)
             return

@@ -124,7 +124,9 @@ class StatusWriter:
             await self._urgent.wait_until_idle(_INTERVAL_S)
             try:
                 async with self._at_once:
-                    await state_writes.write_status(self._connection, gang, status_of(gang, gang.status, self._now()))
+                    await state_writes.write_status(
+                        self._connection, gang, lambda: status_of(gang, gang.status, self._now())
+                    )
                 pause = _INTERVAL_S
             except BackendError:  # the next attempt or commit writes it
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
