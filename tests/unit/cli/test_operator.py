@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from windlass.cli.errors import UsageError
-from windlass.cli.verbs import operator
+from windlass.cli.verbs import operator, operator_run
 
 
 def rendered(windlass, *words):
@@ -54,6 +54,15 @@ def test_a_missing_kubeconfig_is_one_error_of_every_verb(windlass, monkeypatch, 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         f"windlass: there is no kubeconfig: {tmp_path / 'gone'} does not exist; name one with KUBECONFIG=FILE\n"
+    )
+
+
+def test_kinds_that_are_left_to_others_must_be_kinds(windlass):
+    assert operator_run._left_kinds(" MPIJob,PyTorchJob,") == {"MPIJob", "PyTorchJob"}
+    ran = windlass("operator", "run", "--leave-kinds", "MPIJobs")
+    assert (ran.code, ran.err.startswith("windlass: --leave-kinds does not know 'MPIJobs'; there are JAXJob")) == (
+        2,
+        True,
     )
 
 

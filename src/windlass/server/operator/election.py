@@ -62,7 +62,7 @@ class Election:
         on_trouble: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.connection, self.settings, self._on_trouble, self._clock = connection, settings, on_trouble, clock
+        self._connection, self.settings, self._on_trouble, self._clock = connection, settings, on_trouble, clock
         self._until = 0.0
         self._observed = _Observation("", 0.0)
         self._written: Mapping[str, Any] | None = None
@@ -98,10 +98,10 @@ class Election:
             return
         self._until = 0.0
         try:
-            lease = await self.connection.get(LEASES, self.settings.namespace, self.settings.name, within=2)
+            lease = await self._connection.get(LEASES, self.settings.namespace, self.settings.name, within=2)
             if lease["spec"].get("holderIdentity") == self.settings.identity:
                 spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
-                await self.connection.replace(LEASES, {**lease, "spec": spec}, within=2)
+                await self._connection.replace(LEASES, {**lease, "spec": spec}, within=2)
         except BackendError:
             return  # the others wait until the Lease expires
 
@@ -126,7 +126,7 @@ class Election:
 
     async def _read(self) -> Mapping[str, Any] | None:
         try:
-            lease = await self.connection.get(
+            lease = await self._connection.get(
                 LEASES, self.settings.namespace, self.settings.name, within=self.settings.duration / 5
             )
         except ApiError as error:
@@ -171,7 +171,7 @@ class Election:
                 "annotations": {ADDRESS: settings.address},
             }
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-            return await self.connection.create(LEASES, body, within=within)
+            return await self._connection.create(LEASES, body, within=within)
         metadata = lease["metadata"]
         metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), ADDRESS: settings.address}}
-        return await self.connection.replace(LEASES, {**lease, "metadata": metadata, "spec": spec}, within=within)
+        return await self._connection.replace(LEASES, {**lease, "metadata": metadata, "spec": spec}, within=within)

@@ -158,9 +158,9 @@ async def _run_term(context: ReplicaContext, election: Election, unfenced: Conne
         context.endpoints.unready = UNREADY
         known = asyncio.Event()
         served = await served_kinds(connection)
-        await _check_surroundings(context, backend, election.connection)
+        await _check_surroundings(context, backend, unfenced)
         watching = group.create_task(watch_all(backend, served, known.set))
-        discovering = group.create_task(_discover(context, backend, served, election.connection))
+        discovering = group.create_task(_discover(context, backend, served, unfenced))
         await known.wait()
         context.endpoints.unready = ""
         # 2. win the election

@@ -1,5 +1,7 @@
 """Demands of an external gang in its cluster, and late pods assigned to slots of a gang."""
 
+from dataclasses import replace
+
 import pytest
 from cluster_objects import claim, volume
 from external_pods import pod
@@ -39,6 +41,8 @@ def test_the_priority_is_that_of_the_groups_class_or_the_highest_of_its_pods():
     assert job(*pods).priority == 5
     assert job(*pods, group={"priorityClassName": "urgent"}).priority == 7
     assert job(*pods, group={"priorityClassName": "no-such"}).priority == 5
+    system = replace(AROUND, priorities={"system-node-critical": URGENT})
+    assert job(*pods, group={"priorityClassName": "system-node-critical"}, around=system).priority == 5
 
 
 def test_an_external_gang_is_never_restarted():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.admission_guard import namespace_user
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, priority_of, with_level_name
+from windlass.backends.kubernetes.cluster.queue_access import is_reserved_class
 from windlass.backends.kubernetes.cluster.volumes import VolumeConstraints, intersect_terms, volume_constraints
 from windlass.core.model.job import Job, Match
 from windlass.core.model.resources import GPU_KIND
@@ -24,7 +25,8 @@ def fitted_job(gang: AssembledGang[Pod], around: NamespaceLookups) -> Job:
     """
     job, namespace = with_level_name(gang.job, around.levels), gang.pods[0].metadata.namespace
     queue, _ = around.queues_of(namespace).allowed_queue(gang.queue)
-    priority = priority_of(gang.priority_class, around.priorities)[0] if gang.priority_class else None
+    counts = gang.priority_class and not is_reserved_class(gang.priority_class, namespace)
+    priority = priority_of(gang.priority_class, around.priorities)[0] if counts else None
     return replace(
         job,
         queue=queue,
