@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -17,8 +18,10 @@ from windlass.backends.local.paths import prepare_folder
 from windlass.backends.local.state_store import Notes, open_store
 from windlass.backends.port import Changes
 from windlass.cli.terminal.formatting import format_time
+from windlass.train.checkpoint.store.folder_storage import FolderStorage
 from windlass.train.checkpoint.store.layout import CONTROL, LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
+from windlass.train.checkpoint.store.reader_lease import hold_for_reading
 from windlass.train.checkpoint.store.storage import open_storage
 
 
@@ -252,6 +255,30 @@ def test_a_damaged_checkpoint_is_not_kept_instead_of_a_complete_one(windlass, ru
     ran = windlass("checkpoint", "prune", str(run), "--keep", "1")
     assert ran.out == "removed step 100\n"
     assert (run / folder_of(300)).exists(), "the newest is for a person to look at"
+
+
+def test_a_checkpoint_that_is_read_is_not_pruned(windlass, run):
+    with hold_for_reading(open_storage(str(run)), folder_of(100), print):
+        ran = windlass("checkpoint", "prune", str(run), "--keep", "1")
+    assert (ran.code, ran.out) == (0, "removed step 200\n")
+    assert ran.err.startswith(f"step 100 stays: it is read by process {os.getpid()} on ")
+    assert windlass("checkpoint", "prune", str(run), "--keep", "1").out == "removed step 100\n"
+
+
+def test_a_checkpoint_that_its_run_removes_meanwhile_is_not_reported_as_damaged(windlass, run, monkeypatch):
+    really = FolderStorage.create
+
+    def create(self, name, data):
+        if folder_of(100) in name:
+            self.remove(folder_of(100))
+        return really(self, name, data)
+
+    monkeypatch.setattr(FolderStorage, "create", create)
+    ran = windlass("checkpoint", "verify", str(run))
+    assert (ran.code, [line.split()[:2] for line in ran.out.splitlines()[1:]]) == (
+        0,
+        [["300", "good"], ["200", "good"]],
+    )
 
 
 def test_pruning_removes_nothing_if_all_are_damaged(windlass, run):
