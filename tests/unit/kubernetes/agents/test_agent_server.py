@@ -48,7 +48,8 @@ class Handler:
         pass
 
 
-Connect = Callable[[], Coroutine[Any, Any, tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+Connect = Callable[..., Coroutine[Any, Any, tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""Opens a connection. Options of `asyncio.open_connection` replace the usual ones."""
 
 
 def run_with_server(scenario: Callable[[Handler, Connect], Coroutine[Any, Any, None]]) -> None:
@@ -61,7 +62,7 @@ def run_with_server(scenario: Callable[[Handler, Connect], Coroutine[Any, Any, N
         options["ssl"] = ssl.create_default_context(cadata=certificate.decode())
         try:
             async with asyncio.timeout(20):
-                await scenario(handler, lambda: asyncio.open_connection("127.0.0.1", port, **options))
+                await scenario(handler, lambda **more: asyncio.open_connection("127.0.0.1", port, **options | more))
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -160,5 +161,31 @@ def test_an_agent_that_reads_nothing_delays_no_other_work(monkeypatch: pytest.Mo
         writer.write(b"nonsense\n")
         await handler.disconnected.wait()
         await asyncio.wait(serving)
+
+    run_with_server(scenario)
+
+
+def test_the_address_with_most_unidentified_connections_loses_the_oldest_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_server, "_MAX_UNIDENTIFIED", 4)
+
+    async def scenario(_handler: Handler, connect: Connect) -> None:
+        agent, agent_writer = await connect(local_addr=("127.0.0.2", 0))
+        strangers = [await connect(local_addr=("127.0.0.3", 0)) for _ in range(6)]
+        assert [await is_closed(reader) for reader, _ in strangers[:3]] == [True] * 3
+        agent_writer.write(line(type="hello") + line(type="beat"))
+        assert json.loads(await agent.readline()) == {"type": "beat"}
+
+    run_with_server(scenario)
+
+
+def test_a_peer_without_tls_is_closed_before_anything_is_read_as_a_message() -> None:
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        reader, writer = await connect(ssl=None, server_hostname=None)
+        writer.write(line(type="hello") * 3)
+        await reader.read(1 << 16)
+        assert await is_closed(reader)
+        assert (handler.connections, handler.received, handler.refused) == ([], [], [])
 
     run_with_server(scenario)
