@@ -43,7 +43,7 @@ ALLOWED = (
     ("POST", f"{SPACES}/default/pods", POD),
     ("POST", f"{SPACES}/default/configmaps", CONFIG),
     ("POST", f"{SPACES}/default/secrets", SECRET),
-    ("POST", f"{SPACES}/{NAMESPACE}/secrets", {"metadata": {"name": "windlass-operator-queries"}}),
+    ("POST", f"{SPACES}/{NAMESPACE}/secrets", {"metadata": {"name": "windlass-operator-tls"}}),
     ("PATCH", f"{SPACES}/{NAMESPACE}/pods/leader", LEADS),
     ("DELETE", f"{SPACES}/default/pods/placed", None),
     ("GET", "/apis/kubeflow.org/v1/pytorchjobs", None),

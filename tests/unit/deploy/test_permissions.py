@@ -90,7 +90,7 @@ def test_all_roles_are_bound_to_the_operators_account():
 def test_the_only_secret_that_is_read_is_the_operators_own():
     read = [each for each in own_permissions("windlass-operator") if each.resources == ("secrets",)]
     named = {each.names for each in read if "get" in each.verbs}
-    assert named == {("windlass-operator-queries",)}
+    assert named == {("windlass-operator-tls",)}
 
 
 def test_the_only_api_that_is_changed_is_that_of_the_queries():

@@ -10,8 +10,8 @@ PREFIX = f"/apis/{GROUP}/{VERSION}"
 SERVICE = "windlass-operator-queries"
 """Name of the Service of the leader's port for queries."""
 PORT = 8443
-CERTIFICATE = "windlass-operator-queries"
-"""Name of the Secret with the certificate of that port."""
+CERTIFICATE = "windlass-operator-tls"
+"""Name of the Secret with the certificate of that port and of the port for agents."""
 LEADER = "windlass.dev/leader"
 """Label of the leader's pod, by which the Service selects it."""
 OF_JOBS = ("jobs", "jobs/why", "jobs/log", "jobs/prospect", "reasons", "history")
