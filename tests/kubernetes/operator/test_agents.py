@@ -15,6 +15,7 @@ from kubernetes_host import JOBS, NAMESPACE, namespaced
 from operator_place import OperatorPlace
 
 import strays
+from windlass.backends.kubernetes.agents import pod_tokens
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE
@@ -62,6 +63,12 @@ class Agent:
     async def stops(self, generation: int) -> None:
         await self.hears("halt")
         self.say(type="stopped", agent_id="", generation=generation, code=0)
+
+
+@pytest.fixture(autouse=True)
+def allow_reviews_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the API server review a pod's token right after a rejected one: tests send several of them."""
+    monkeypatch.setattr(pod_tokens, "_REFUSAL_S", 0.0)
 
 
 async def token_of(place: OperatorPlace, pod: dict[str, Any], audience: str = AUDIENCE) -> str:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from windlass.agent.rendezvous import state_machine as rules
+from windlass.backends.kubernetes.agents import pod_tokens
 from windlass.backends.kubernetes.agents.agent_registry import AgentRegistry, gang_secret
 from windlass.backends.kubernetes.agents.gang_agents import GIVEN_UP, BackendAccess, GangAgents
 from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews
@@ -198,7 +199,9 @@ def test_a_token_that_was_not_issued_to_the_pod_for_agents_is_refused(review: di
 
 
 @pytest.mark.parametrize("token", ["token of a-1", "token of b-0"])
-def test_the_token_of_another_pod_is_refused(token: str) -> None:
+def test_the_token_of_another_pod_is_refused(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_tokens, "_REFUSAL_S", 0.0)
+
     async def scenario() -> None:
         operator = Operator()
         assert (await operator.connect("a-0", token=token))[1] is None

@@ -27,10 +27,17 @@ class Handler:
         self.connected, self.disconnected = asyncio.Event(), asyncio.Event()
         self.fault: Exception | None = None
         self.refused: list[Exception] = []
+        self.never_answers = False
+        self.cancelled = asyncio.Event()
 
     async def connect(self, hello: Any, connection: Any) -> Callable[[Any], None] | None:
         self.connections.append(connection)
         self.connected.set()
+        if self.never_answers:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
         return self._receive if hello["type"] == "hello" else None
 
     def _receive(self, message: Any) -> None:
@@ -126,6 +133,48 @@ def test_the_oldest_of_too_many_unidentified_connections_is_aborted(monkeypatch:
         assert json.loads(await strangers[2][0].readline()) == {"type": "beat"}
         known_writer.write(line(type="beat"))
         assert json.loads(await known.readline()) == {"type": "beat"}
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize("more", [b"", line(type="beat")])
+def test_the_identification_of_a_connection_that_ends_is_cancelled(more: bytes) -> None:
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        handler.never_answers = True
+        _, writer = await connect()
+        writer.write(line(type="hello") + more)
+        await handler.connected.wait()
+        assert not handler.cancelled.is_set()
+        writer.close()
+        await handler.cancelled.wait()
+        await handler.disconnected.wait()
+        assert not handler.refused
+
+    run_with_server(scenario)
+
+
+def test_the_identification_of_a_dropped_connection_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_server, "_MAX_UNIDENTIFIED", 1)
+
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        handler.never_answers = True
+        first, writer = await connect()
+        writer.write(line(type="hello"))
+        await handler.connected.wait()
+        await connect()
+        await handler.cancelled.wait()
+        assert await is_closed(first)
+
+    run_with_server(scenario)
+
+
+def test_an_unidentified_agent_may_send_no_more_than_one_longest_message() -> None:
+    async def scenario(handler: Handler, connect: Connect) -> None:
+        handler.never_answers = True
+        reader, writer = await connect()
+        writer.write(line(type="hello") + line(type="beat", reason="x" * 50_000) * 3)
+        assert await is_closed(reader)
+        await handler.cancelled.wait()
 
     run_with_server(scenario)
 

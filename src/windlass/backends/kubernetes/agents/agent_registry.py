@@ -110,7 +110,7 @@ class AgentRegistry:
             self._report_refusal(*found, name, f"it comes from {address}, and the pod has {pod.status.pod_ip}")
             return False
         try:
-            is_proven = await self._reviews.proves(token, pod)
+            is_proven = await self._reviews.proves(token, pod, address)
         except BackendError:
             return False
         if not is_proven:

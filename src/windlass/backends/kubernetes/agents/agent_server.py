@@ -68,7 +68,10 @@ class MessageHandler(Protocol):
     """The consumer of agents' messages. Whatever a message makes it raise ends the connection of that agent."""
 
     def connect(self, hello: Message, connection: PodAgentConnection) -> Awaitable[Callable[[Message], None] | None]:
-        """Called with the first message. Returns the receiver of the next ones; None: the connection is refused."""
+        """Called with the first message. Returns the receiver of the next ones; None: the connection is refused.
+
+        Cancelled when the connection ends.
+        """
 
     def disconnect(self, connection: PodAgentConnection) -> None:
         """Called when a connection has ended, identified or not."""
@@ -118,7 +121,7 @@ async def _serve_connection(
         _drop_one(unidentified)
     unidentified[connection] = None
     try:
-        receive = await handler.connect(await _read_hello(stream), connection)
+        receive = await _identify(handler, await _read_hello(stream), connection, stream)
         unidentified.pop(connection, None)
         clock = asyncio.get_running_loop().time
         limit = MessageLimit(clock())
@@ -137,6 +140,23 @@ async def _serve_connection(
         unidentified.pop(connection, None)
         handler.disconnect(connection)
         await _close(writer)
+
+
+async def _identify(
+    handler: MessageHandler, hello: Message, connection: PodAgentConnection, stream: TlsStream
+) -> Callable[[Message], None] | None:
+    """Returns the result of `MessageHandler.connect`, which it cancels when the connection ends or is dropped."""
+    connecting = asyncio.ensure_future(handler.connect(hello, connection))
+    ending = asyncio.ensure_future(stream.wait_for_end(_MAX_MESSAGE_BYTES))
+    try:
+        await asyncio.wait((connecting, ending), return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
+            ending.result()
+        return await connecting
+    finally:
+        connecting.cancel()
+        ending.cancel()
+        await asyncio.gather(connecting, ending, return_exceptions=True)
 
 
 def _drop_one(unidentified: dict[PodAgentConnection, None]) -> None:

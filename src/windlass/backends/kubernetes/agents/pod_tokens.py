@@ -14,6 +14,7 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE
 
 _REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -24,24 +25,58 @@ _CONCURRENT = 16
 """Maximum number of reviews under way."""
 _TIMEOUT_S = 8.0
 """Seconds in which a review must be answered; the agent connects again after it."""
+_REFUSAL_S = 5.0
+"""Seconds after a rejected token, or a connection that ended during its review, without another review."""
 
 
 class TokenReviews:
-    """Reviews of agents' tokens by the API server."""
+    """Reviews of agents' tokens by the API server: one at a time for a pod and an address."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._turns = asyncio.Semaphore(_CONCURRENT)
+        self._closed: set[tuple[str, str]] = set()
+        """Uids of pods and addresses for which no review begins: one is under way, or has failed a moment ago.
 
-    async def proves(self, token: object, pod: Pod) -> bool:
-        """Tells whether a token was issued for agents to exactly this pod. Raises BackendError."""
+        The address is part of it, so that no stranger keeps the agent of a pod on the host's network out.
+        """
+
+    async def proves(self, token: object, pod: Pod, address: str) -> bool:
+        """Tells whether a token was issued for agents to exactly this pod. `address`: of the connection.
+
+        Raises BackendError if there is no answer, or no review at this moment.
+        """
         if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN_CHARS:
             return False
+        key = pod.metadata.uid, address
+        if key in self._closed:
+            raise BackendError(f"a review for the pod {pod.metadata.name} is under way, or has just failed")
+        self._closed.add(key)
+        delay = _REFUSAL_S
+        try:
+            if is_proven := _names_pod(await self._review(token), pod):
+                delay = 0.0
+        except BackendError:
+            delay = 0.0
+            raise
+        finally:
+            self._reopen(key, delay)
+        return is_proven
+
+    def _reopen(self, key: tuple[str, str], delay: float) -> None:
+        """Allows reviews again, after `delay` seconds."""
+        if delay:
+            asyncio.get_running_loop().call_later(delay, self._closed.discard, key)
+        else:
+            self._closed.discard(key)
+
+    async def _review(self, token: str) -> Mapping[str, Any]:
+        """Returns the status of a review. Raises BackendError."""
         spec = {"token": token, "audiences": [AUDIENCE]}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         async with self._turns:
             reply = json.loads(await self._connection.request("POST", _REVIEWS, body=body, within=_TIMEOUT_S))
-        return _names_pod(reply.get("status") or {}, pod)
+        return reply.get("status") or {}
 
 
 def _names_pod(status: Mapping[str, Any], pod: Pod) -> bool:

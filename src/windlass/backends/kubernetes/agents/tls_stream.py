@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from typing import NoReturn
 
 _CHUNK_BYTES = 1 << 16
 
@@ -46,6 +47,15 @@ class TlsStream:
         line = bytes(self._unread[:end])
         del self._unread[: end + 1]
         return line
+
+    async def wait_for_end(self, max_bytes: int) -> NoReturn:
+        """Waits for the end of the connection, and keeps what arrives until then for `read_line`.
+
+        Raises EOFError or OSError at the end, ValueError beyond `max_bytes`. May be cancelled without loss.
+        """
+        while len(self._unread) <= max_bytes:
+            self._unread += await self._decrypted()
+        raise ValueError(bytes(self._unread[:80]))
 
     def write(self, data: bytes) -> None:
         """Sends data without blocking."""
