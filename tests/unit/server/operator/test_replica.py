@@ -85,7 +85,7 @@ def test_a_replica_follows_again_after_a_growing_wait(monkeypatch: pytest.Monkey
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
     assert metrics.unforeseen_ends == 8
     assert said[0].startswith("no longer the leader, after an error that nothing foresees: ValueError: odd, at ")
-    assert said[0].endswith("test_replica.py:36 _fail")
+    assert said[0].endswith(f"test_replica.py:{_fail.__code__.co_firstlineno + 1} _fail")
 
 
 def test_the_loss_of_the_lease_is_followed_by_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
