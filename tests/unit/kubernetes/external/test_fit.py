@@ -57,6 +57,11 @@ def test_a_pod_goes_to_its_volumes_and_to_gpus_of_its_kind():
         node_terms_in(NamespaceLookups())(mounts)
 
 
+def test_a_pod_in_a_namespace_that_is_not_managed_is_placed_nowhere():
+    with pytest.raises(ManifestError, match="the namespace team is not managed"):
+        node_terms_in(NamespaceLookups(unmanaged="the namespace team is not managed"))(pod("a"))
+
+
 def test_claims_that_wait_for_a_node_are_to_be_annotated():
     waits = {"w": StorageClass("w", waits=True)}
     stock = StorageObjects(
