@@ -154,7 +154,7 @@ def test_a_native_group_has_its_minimum_and_domain_and_the_priority_of_its_pods(
       schedulingConstraints: {topology: [{key: example.com/rack}]}
       priority: 9
     """
-    (gang,) = gathered([pod("a", group="g", priority=3), pod("b", group="g")], group).gangs
+    (gang,) = gathered([pod("a", group="g", priority=3), pod("b", group="g", priority=4)], group).gangs
     assert (gang.job.priority, gang.job.topology) == (3, TopologyRequest("example.com/rack"))
     basic = gathered([pod("a", group="g"), pod("b", group="g")], "spec: {schedulingPolicy: {basic: {}}}")
     assert names(basic) == [["a"], ["b"]]

@@ -94,6 +94,7 @@ def test_a_master_becomes_a_pod_with_its_variables():
             "ownerReferences": [OWNER],
         },
         "spec": {
+            "priorityClassName": "high",  # of the job, so that quotas of classes count every pod
             "restartPolicy": "OnFailure",
             "schedulerName": "windlass",
             "containers": [
@@ -246,6 +247,7 @@ def test_the_run_policy_reaches_the_core():
     whole = read(job(policy.replace("runPolicy:", "runPolicy:\n      restartMode: gang"))).job.restart
     assert (whole.scope, whole.user_limit) == (RestartScope.GANG, 3)
     assert (parsed.run_policy.clean_pod_policy, parsed.priority_class) == ("Running", "urgent")
+    assert {member.pod["spec"]["priorityClassName"] for member in members(parsed, generation=1)} == {"urgent"}
 
 
 @pytest.mark.parametrize("policy", ["runPolicy: {backoffLimit: 0}", "", "runPolicy: {backoffLimit: 3}"])

@@ -136,6 +136,13 @@ def test_a_user_in_an_annotation_counts_only_where_admission_has_checked_it() ->
     assert resolved(lookups(guard=guard())).job.user == "namespace:team-a"
 
 
+def test_the_accounts_of_a_namespace_are_one_user() -> None:
+    """Users of a namespace may make any number of accounts, and so would have any number of limits."""
+    for name in ("default", "other"):
+        account = {"windlass.dev/user": f"system:serviceaccount:team-b:{name}"}
+        assert resolved(lookups(guard=guard()), annotations=account).job.user == "namespace:team-b"
+
+
 def test_a_changed_policy_is_no_guard() -> None:
     assert guard().since == (milliseconds(NOON) or 0) + 10_000
     assert guard(LATER).since == (milliseconds(LATER) or 0) + 10_000

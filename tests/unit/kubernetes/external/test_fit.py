@@ -13,6 +13,7 @@ from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_t
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
 from windlass.backends.kubernetes.external.late_pods import find_slot
 from windlass.core.model.job import Match
+from windlass.core.model.queue import Queue
 from windlass.jobs.kubernetes.external.gang_assembly import assemble_gangs
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
@@ -36,13 +37,23 @@ def test_the_queue_comes_from_the_group_a_pod_or_the_namespace():
     assert job(pod("a", labels={**GROUP, "windlass.dev/queue": "default"})).queue == "default"
 
 
-def test_the_priority_is_that_of_the_groups_class_or_the_highest_of_its_pods():
-    pods = (pod("a", labels=GROUP, priority=3), pod("b", labels=GROUP, priority=5))
-    assert job(*pods).priority == 5
+def test_the_priority_is_that_of_the_groups_class_or_the_lowest_of_its_pods():
+    pods = (pod("a", labels=GROUP, priority=8), pod("b", labels=GROUP, priority=9))
+    assert job(*pods).priority == 8
     assert job(*pods, group={"priorityClassName": "urgent"}).priority == 7
-    assert job(*pods, group={"priorityClassName": "no-such"}).priority == 5
+    assert job(*pods, group={"priorityClassName": "no-such"}).priority == 8
     system = replace(AROUND, priorities={"system-node-critical": URGENT})
-    assert job(*pods, group={"priorityClassName": "system-node-critical"}, around=system).priority == 5
+    assert job(*pods, group={"priorityClassName": "system-node-critical"}, around=system).priority == 8
+
+
+def test_the_queue_bounds_a_groups_class_that_its_pods_do_not_have():
+    pods, urgent = (
+        (pod("a", labels=GROUP, priority=3), pod("b", labels=GROUP, priority=5)),
+        {"priorityClassName": "urgent"},
+    )
+    assert job(*pods, group=urgent).priority == 3
+    bounded = replace(AROUND, queues={"research": Queue("research", max_priority=6)})
+    assert job(*pods, group=urgent, around=bounded).priority == 6
 
 
 def test_an_external_gang_is_never_restarted():

@@ -19,6 +19,8 @@ from windlass.jobs.kubernetes.job_admission import POLICY, binding_spec, is_same
 from windlass.jobs.kubernetes.labels import USER
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
+_ACCOUNTS = "system:serviceaccount:"
+"""Names of ServiceAccounts begin so; their namespace and their own name follow."""
 _EFFECT_MS = 10_000
 """Milliseconds after which every API server has noticed a new policy; they look for one once a second."""
 
@@ -32,11 +34,16 @@ class AdmissionGuard:
     """Why there is none, after "the ValidatingAdmissionPolicy windlass-jobs"."""
 
     def user_of(self, metadata: Mapping[str, Any]) -> str:
-        """Returns the user who submitted an object as admission has checked it; "" if it has checked none."""
+        """Returns the user who submitted an object as admission has checked it; "" if it has checked none.
+
+        The ServiceAccounts of a namespace are one user: its users may make and impersonate any number of them.
+        """
         created = milliseconds(metadata.get("creationTimestamp"))
         if self.since is None or created is None or created < self.since:
             return ""
-        return str((metadata.get("annotations") or {}).get(USER) or "")
+        user = str((metadata.get("annotations") or {}).get(USER) or "")
+        namespace = user.split(":")[2] if user.startswith(_ACCOUNTS) else ""
+        return namespace_user(namespace) if namespace else user
 
 
 def namespace_user(namespace: str) -> str:

@@ -25,15 +25,28 @@ def fitted_job(gang: AssembledGang[Pod], around: NamespaceLookups) -> Job:
     """
     job, namespace = with_level_name(gang.job, around.levels), gang.pods[0].metadata.namespace
     queue, _ = around.queues_of(namespace).allowed_queue(gang.queue)
-    counts = gang.priority_class and not is_reserved_class(gang.priority_class, namespace)
-    priority = priority_of(gang.priority_class, around.priorities)[0] if counts else None
     return replace(
         job,
         queue=queue,
-        priority=job.priority if priority is None else priority,
+        priority=_priority(gang, around, queue),
         user=namespace_user(namespace),
         restart=replace(job.restart, user_limit=0, infrastructure_limit=0),
     )
+
+
+def _priority(gang: AssembledGang[Pod], around: NamespaceLookups, queue: str) -> int:
+    """Returns the priority of the gang's pods, or that of its group's class.
+
+    The API server checks a pod's class against quotas, and no group's: beyond what its pods have, the class of a group
+    is bounded by the queue, as a number is.
+    """
+    of_pods, namespace = gang.job.priority, gang.pods[0].metadata.namespace
+    counts = gang.priority_class and not is_reserved_class(gang.priority_class, namespace)
+    of_class = priority_of(gang.priority_class, around.priorities)[0] if counts else None
+    if of_class is None:
+        return of_pods
+    allowed, _ = around.queues_of(namespace).allowed_priority(queue, of_class)
+    return min(of_class, max(of_pods, allowed))
 
 
 def queue_denial(gang: AssembledGang[Pod], around: NamespaceLookups) -> str:

@@ -129,7 +129,7 @@ def gang_of(
         roles=roles,
         launcher=Launcher.TORCHRUN,
         queue=queue or DEFAULT_QUEUE,
-        priority=max(pod.spec.priority for pod in pods),
+        priority=min(pod.spec.priority for pod in pods),
         grace=1000 * max(_grace(pod) for pod in pods),
         restart=RestartPolicy(user_limit=0),
         start_timeout=None,  # the owner of slow pods replaces them

@@ -140,14 +140,18 @@ def start_variables(parsed: ParsedJob, generation: int) -> dict[str, str]:
 
 
 def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:
-    """The template's spec under the replicas' restart policy, for our scheduler unless it names another."""
+    """The template's spec under the replicas' restart policy, for our scheduler unless it names another.
+
+    Every pod has the job's PriorityClass, so that quotas of classes count it.
+    """
     spec = replicas.template["spec"]
     # The kubelet does not know ExitCode: whether such a pod comes back is decided by its code. And where one lost
     # process restarts the gang, the kubelet must not restart that process alone.
     restart = (
         "Never" if replicas.restart_policy == "ExitCode" or parsed.run_policy.gang_restart else replicas.restart_policy
     )
-    return {**spec, "restartPolicy": restart, "schedulerName": spec.get("schedulerName") or SCHEDULER}
+    of_class = {"priorityClassName": parsed.priority_class} if parsed.priority_class else {}
+    return {**spec, **of_class, "restartPolicy": restart, "schedulerName": spec.get("schedulerName") or SCHEDULER}
 
 
 def with_env(spec: Manifest, env: Sequence[EnvVar], only_in: str = "") -> Manifest:
