@@ -44,7 +44,7 @@ from windlass.wire import exponential_backoff
 _DISCOVERY_INTERVAL_S = 5.0
 """Time between two requests for the kinds that the API server serves."""
 _ROUNDS_PER_CHECK = 12
-"""Every so many of these rounds look for other operators of the same kinds, and for the guard of admission."""
+"""Every so many of these rounds look for other operators of the same kinds; each one reads the guard of admission."""
 _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 """Milliseconds before a replica follows again after an unforeseen error; doubled each time up to the longest."""
 _LONG_TERM_S = 600.0
@@ -183,10 +183,15 @@ async def _check_surroundings(context: ReplicaContext, backend: KubernetesBacken
 
     `unfenced`: a follower asks too, and an access review is a POST. Raises BackendError.
     """
+    await _read_guard(context, backend, unfenced)
+    await _leave_kinds_to_others(context, backend, unfenced)
+
+
+async def _read_guard(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> None:
+    """Finds out whether admission guards the users of jobs. Raises BackendError."""
     guard = await read_guard(unfenced)
     if backend.monitor.lookups.see_guard(guard):
         context.say(_describe_guard(guard))
-    await _leave_kinds_to_others(context, backend, unfenced)
 
 
 def _describe_guard(guard: AdmissionGuard) -> str:
@@ -230,8 +235,9 @@ async def _discover(
             await asyncio.sleep(_DISCOVERY_INTERVAL_S)
             rounds += 1
             try:
+                await _read_guard(context, backend, unfenced)
                 if rounds % _ROUNDS_PER_CHECK == 0:
-                    await _check_surroundings(context, backend, unfenced)
+                    await _leave_kinds_to_others(context, backend, unfenced)
                 new = [kind for kind in await served_kinds(backend.connection) if kind not in known]
             except BackendError:
                 continue  # the watches report it

@@ -155,3 +155,30 @@ def test_a_changed_policy_is_no_guard() -> None:
     for binding in (None, {"metadata": {}, "spec": {**binding_spec(), "validationActions": ["Audit"]}}):
         assert guard_of(policy, binding).since is None
     assert guard_of(None, None).fault == "is missing"
+
+
+def managed(time: str, *fields: str) -> dict[str, Any]:
+    return {"manager": "m", "operation": "Update", "time": time, "fieldsV1": {f"f:{field}": {} for field in fields}}
+
+
+def test_a_policy_guards_from_the_last_change_of_its_spec() -> None:
+    since_noon, since_later = ((milliseconds(time) or 0) + 10_000 for time in (NOON, LATER))
+    policy = {"metadata": {"creationTimestamp": NOON}, "spec": policy_spec()}
+    binding = {"metadata": {"creationTimestamp": NOON}, "spec": binding_spec()}
+    entries = [managed(NOON, "spec", "metadata"), managed(LATER, "spec")]
+    changed: dict[str, Any] = {"creationTimestamp": NOON, "generation": 2, "managedFields": entries}
+    assert guard_of({**policy, "metadata": changed}, binding).since == since_later
+    assert guard_of(policy, {**binding, "metadata": changed}).since == since_later
+    relabelled = [managed(NOON, "spec"), managed(LATER, "metadata"), managed(LATER, "status")]
+    assert guard_of({**policy, "metadata": {**changed, "managedFields": relabelled}}, binding).since == since_noon
+
+
+def test_a_policy_that_was_changed_at_an_unknown_time_is_no_guard() -> None:
+    policy = {"metadata": {"creationTimestamp": NOON, "generation": 3}, "spec": policy_spec()}
+    binding = {"metadata": {"creationTimestamp": NOON, "generation": 1}, "spec": binding_spec()}
+    for entries in ([], [{}], [managed(LATER, "metadata")], [{**managed(LATER, "spec"), "time": None}]):
+        policy["metadata"]["managedFields"] = entries
+        found = guard_of(policy, binding)
+        assert (found.since, found.fault) == (None, "or its binding was changed at an unknown time")
+    unchanged = {**policy, "metadata": {"creationTimestamp": NOON, "generation": 1}}
+    assert guard_of(unchanged, binding).since is not None

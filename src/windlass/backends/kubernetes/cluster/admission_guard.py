@@ -2,7 +2,7 @@
 
 Anybody who may write a job may write any annotation. The operator takes a user's name from an annotation only if the
 ValidatingAdmissionPolicy of `jobs.kubernetes.job_admission` and its binding are in the cluster, unchanged, and the job
-is younger than both.
+is younger than the last change of both specs.
 """
 
 from __future__ import annotations
@@ -66,8 +66,22 @@ def guard_of(policy: Mapping[str, Any] | None, binding: Mapping[str, Any] | None
     for each, expected in ((policy, policy_spec()), (binding, binding_spec())):
         if not is_same_spec(each.get("spec") or {}, expected):
             return AdmissionGuard(fault="or its binding is not that of this release")
-    created = [milliseconds(each["metadata"].get("creationTimestamp")) or 0 for each in (policy, binding)]
-    return AdmissionGuard(max(created) + _EFFECT_MS, "")
+    changed = _changed_at(policy["metadata"]), _changed_at(binding["metadata"])
+    if None in changed:
+        return AdmissionGuard(fault="or its binding was changed at an unknown time")
+    return AdmissionGuard(max(filter(None, changed), default=0) + _EFFECT_MS, "")
+
+
+def _changed_at(metadata: Mapping[str, Any]) -> int | None:
+    """Returns the time of the last change of an object's spec in ms: its creation, or that of a managed field.
+
+    None if it is not known: the spec was changed after the creation, and no entry of `managedFields` tells when.
+    """
+    entries = [each for each in metadata.get("managedFields") or () if "f:spec" in (each.get("fieldsV1") or {})]
+    times = [at for each in entries if (at := milliseconds(each.get("time"))) is not None]
+    if not times and metadata.get("generation", 1) != 1:
+        return None
+    return max([milliseconds(metadata.get("creationTimestamp")) or 0, *times])
 
 
 async def _find(connection: Connection, resource: Resource) -> Mapping[str, Any] | None:
