@@ -68,9 +68,10 @@ def share(state: Path, queue: str) -> Any:
 
 def test_a_job_that_is_not_preemptible_is_not_stopped(state: Path, cluster: str):
     with daemon(state, "--cluster", cluster):
-        firm = submit(state, "not-preemptible", "--queue", "vision", "-N", "3", "-G", "2", "--no-preemptible")
+        firm = submit(state, "not-preemptible", "--queue", "vision", "-N", "2", "-G", "2", "--no-preemptible")
         phase(state, firm, "Running")
-        wait_until_queued(state, submit(state, "reclaiming", "--queue", "speech", "-G", "4"))
+        phase(state, submit(state, "lending", "--queue", "speech", "-G", "4"), "Running")
+        wait_until_queued(state, submit(state, "urgent", "--queue", "vision", "-G", "4", "--priority", "10"))
         assert phase(state, firm, "Running")["attempts"] == 1
 
 

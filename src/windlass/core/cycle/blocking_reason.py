@@ -32,7 +32,8 @@ def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
     demands = minimum_demands(gang.demands)
     if not fits_empty(table, gang) and (short := find_shortage(cycle.total_capacities, table, demands)):
         return impossible_verdict(short)
-    if answer := quota.quota_verdict(cycle.usage, gang.queue, gang.minimum_request) or find_limit(
+    firm = None if gang.preemptible else cycle.claims.firm
+    if answer := quota.quota_verdict(cycle.usage, gang.queue, gang.minimum_request, firm) or find_limit(
         cycle.usage, gang.queue, gang.user, gang.minimum_request
     ):
         return answer

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from windlass.core.model.gang import PendingGang
+from windlass.core.model.gang import PendingGang, total_of
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.queues.quota import blocked_by_claims, claim_queue, exceeds_available
+from windlass.core.queues.quota import blocked_by_claims, claim_queue, exceeds_available, exceeds_own_quota
 from windlass.core.queues.usage import QueueUsage
 
 if TYPE_CHECKING:
@@ -36,11 +37,34 @@ class QuotaClaims:
     def lacks_quota(self, gang: PendingGang, request: Mapping[str, int]) -> bool:
         """Tells whether quota does not admit this request of a gang, after the claims of gangs ahead."""
         is_claimed = self.reserved_usage is not None and blocked_by_claims(self.reserved_usage, gang.queue, request)
-        return bool(is_claimed or exceeds_available(self._usage, gang.queue, request))
+        if is_claimed or exceeds_available(self._usage, gang.queue, request):
+            return True
+        return not gang.preemptible and self.lacks_own_quota(gang, request)
+
+    def lacks_own_quota(self, gang: PendingGang, request: Mapping[str, int] | None = None) -> bool:
+        """Tells whether a gang that is not preemptible would have to borrow, after the claims of such gangs ahead."""
+        return bool(exceeds_own_quota(self._claimed_firm, gang.queue, request or gang.minimum_request)[0])
+
+    @cached_property
+    def firm(self) -> QueueUsage:
+        """Usage of the gangs that are not preemptible. Only what is their queue's own suffices for another one."""
+        firm = QueueUsage(self._usage.tree, {}, {})
+        for run in self._snapshot.running.values():
+            if not run.preemptible:
+                firm.add(run.queue, run.user, total_of(run.demands))
+        return firm
+
+    @cached_property
+    def _claimed_firm(self) -> QueueUsage:
+        """The same with the claims of such gangs that are blocked."""
+        return self.firm.copy()
 
     def add_start(self, gang: PendingGang, request: Mapping[str, int]) -> None:
         """Adds a gang that starts to the usage."""
         self._usage.add(gang.queue, gang.user, request)
+        if not gang.preemptible:
+            self._claimed_firm.add(gang.queue, gang.user, request)
+            self.firm.add(gang.queue, gang.user, request)
         if self.reserved_usage is not None:
             self.reserved_usage.add(gang.queue, gang.user, request)
 
@@ -60,6 +84,8 @@ class QuotaClaims:
         request = gang.minimum_request
         queue = claim_queue(self._usage.tree, gang.queue, request)
         self.reserved_usage.add(queue, gang.user, request)
+        if not gang.preemptible:
+            self._claimed_firm.add(gang.queue, gang.user, request)
         self.first.setdefault(queue, gang)
 
 

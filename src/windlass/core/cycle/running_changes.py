@@ -57,6 +57,8 @@ class RunningChanges:
         """
         if not self.may_help or obstacle not in _REMOVABLE or self._dry_run is None:
             return False
+        if not gang.preemptible and self._cycle.claims.lacks_own_quota(gang):
+            return False  # no gang that could be stopped holds it
         from windlass.core.preemption.victim_search import find_victims  # noqa: PLC0415 - as the module's text says
 
         has_victims = self._candidates.may_have_victims(gang)

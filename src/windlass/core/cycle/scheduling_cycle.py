@@ -92,7 +92,7 @@ class SchedulingCycle:
         if not self.claims.is_limited(gang.queue) and not tree.job_limited:
             return None
         request = gang.minimum_request
-        if exceeds_maximum(tree, gang.queue, request):
+        if exceeds_maximum(tree, gang.queue, request, may_borrow=gang.preemptible):
             return Obstacle.NEVER
         if rule := find_limit(self.usage, gang.queue, gang.user, request):
             return Obstacle.NEVER if rule.reason is Reason.EXCEEDS_MAX_QUOTA else Obstacle.LIMIT

@@ -51,13 +51,13 @@ def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     if job.queue in empty.tree.faults:
         return quota.quota_verdict(empty, job.queue, {})
     # 3. the quota and limits of its queue, and the nodes, as if all were up and empty
-    if verdict := _quota_fault(empty, job.queue, demands):
+    if verdict := _quota_fault(empty, job, demands):
         role = _largest_role(demands, verdict.resource)
     elif short := find_shortage(FreeCapacities(table.capacity), table, demands) if table.nodes else None:
         verdict, role = impossible_verdict(short), short.demand.role
     else:
         return None
-    text = f"{verdict.message}; {_largest(table, empty, job.queue, demands, role)}"
+    text = f"{verdict.message}; {_largest(table, empty, job, demands, role)}"
     return replace(verdict, reason=Reason.MISCONFIGURED, message=text)
 
 
@@ -106,21 +106,21 @@ def _largest_role(demands: Sequence[Demand], resource: str) -> str:
     return max(demands, key=lambda demand: demand.resources.get(resource, 0) * demand.count).role
 
 
-def _quota_fault(empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> Verdict | None:
-    """Returns the verdict by which the queue would block the gang without any other usage."""
-    request = total_of(demands)
-    return quota.quota_verdict(empty, queue, request) or find_limit(empty, queue, "", request)
+def _quota_fault(empty: QueueUsage, job: Job, demands: tuple[Demand, ...]) -> Verdict | None:
+    """Returns the verdict by which its queue would block the job with these demands without any other usage."""
+    request, firm = total_of(demands), None if job.preemptible else empty
+    return quota.quota_verdict(empty, job.queue, request, firm) or find_limit(empty, job.queue, "", request)
 
 
-def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...], role: str) -> str:
+def _largest(table: NodeTable, empty: QueueUsage, job: Job, demands: tuple[Demand, ...], role: str) -> str:
     """Describes the largest request that fits: fewer replicas of one role, or else smaller ones."""
     requested = next(demand for demand in demands if demand.role == role)
     step = max(requested.topology.slice, 1) if requested.topology else 1
-    shrunk = _largest_replica(table, empty.tree, queue, requested)
+    shrunk = _largest_replica(table, empty.tree, job.queue, requested)
     for size in (requested, shrunk) if any(shrunk.resources.values()) else (requested,):
 
         def too_many(count: int, size: Demand = size) -> bool:
-            return not _is_possible(table, empty, queue, _with_role(demands, replace(size, count=count)))
+            return not _is_possible(table, empty, job, _with_role(demands, replace(size, count=count)))
 
         if most := step * bisect_left(range(step, requested.count + 1, step), x=True, key=too_many):
             replicas = f"{most} replica{'' if most == 1 else 's'}"
@@ -130,8 +130,8 @@ def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Dem
     return f"not even one {smallest} would fit{' beside its other roles' if len(demands) > 1 else ''}"
 
 
-def _is_possible(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> bool:
-    return _quota_fault(empty, queue, demands) is None and (not table.nodes or fits(table.capacity, table, demands))
+def _is_possible(table: NodeTable, empty: QueueUsage, job: Job, demands: tuple[Demand, ...]) -> bool:
+    return _quota_fault(empty, job, demands) is None and (not table.nodes or fits(table.capacity, table, demands))
 
 
 def _with_role(demands: tuple[Demand, ...], changed: Demand) -> tuple[Demand, ...]:

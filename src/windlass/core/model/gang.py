@@ -205,7 +205,8 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
 def class_key_of(gang: PendingGang) -> ClassKey:
     """Returns the key of a gang's equivalence class: every input of the decision except its position."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
-    return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before, gang.is_uncommitted
+    time = gang.waits_for, gang.not_before, gang.is_uncommitted
+    return gang.shape, gang.user, gang.priority, gang.preemptible, limited, *time
 
 
 def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang:

@@ -26,7 +26,7 @@ from windlass.core.placement.elastic_resizing import elastic_role
 from windlass.core.placement.gang_placement import Placed, fits, place
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import find_limit
-from windlass.core.queues.quota import blocked_by_claims, exceeds_available
+from windlass.core.queues.quota import blocked_by_claims, exceeds_available, exceeds_own_quota
 from windlass.core.queues.usage import QueueUsage
 from windlass.core.reservations.declared_reservations import nodes_closed_to
 from windlass.core.reservations.gang_reservation import GangReservation, overlaps
@@ -196,9 +196,11 @@ class _Room:
 
     def _has_quota(self, each: _Candidate, count: int) -> bool:
         run, amounts = each.run, _times(each.role, count)
-        if exceeds_available(self._usage, run.queue, amounts) or find_limit(
-            self._usage, run.queue, run.user, amounts, jobs=0
-        ):
+        if exceeds_available(self._usage, run.queue, amounts):
+            return False
+        if not run.preemptible and exceeds_own_quota(self._usage, run.queue, amounts)[0]:
+            return False
+        if find_limit(self._usage, run.queue, run.user, amounts, jobs=0):
             return False
         return self._spoken_for is None or not blocked_by_claims(self._spoken_for, run.queue, amounts)
 

@@ -7,7 +7,9 @@ are in the units of `queue_tree.charge`: GPUs in thousandths. A queue without a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.queue import Queue
@@ -48,10 +50,44 @@ def exceeds_available(usage: QueueUsage, queue: str, request: Amounts) -> str:
     return next((name for name, requested in wanted if requested > (available_quota(usage, queue, name) or 0)), "")
 
 
-def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
-    """Returns the first resource, by name, of which the request exceeds what the queue may ever hold, or ""."""
+def exceeds_maximum(tree: Tree, queue: str, request: Amounts, *, may_borrow: bool = True) -> str:
+    """Returns the first resource, by name, of which the request exceeds what the queue may ever hold, or "".
+
+    `may_borrow` is false for a gang that is not preemptible.
+    """
     wanted = _limited_request(tree, queue, request)
-    return next((name for name, requested in wanted if requested > (maximum_quota(tree, queue, name) or 0)), "")
+    exceeded = (name for name, requested in wanted if requested > (maximum_quota(tree, queue, name) or 0))
+    return next(exceeded, "") or ("" if may_borrow else exceeds_own_quota(QueueUsage(tree, {}, {}), queue, request)[0])
+
+
+def exceeds_own_quota(firm: QueueUsage, queue: str, request: Amounts) -> tuple[str, str]:
+    """Returns the first resource, by name, of which a gang that is not preemptible would use what others lend, or "".
+
+    `firm` is the usage of such gangs alone: the others in the queue can be stopped. Lent is what another queue could
+    reclaim (`fair_share.can_reclaim`). Also returns the queue whose quota is exceeded: this one, or a queue above it
+    whose quota its children share.
+    """
+    path = firm.tree.path.get(queue, (queue,))
+    wanted = _limited_request(firm.tree, queue, request)
+    return next(((name, above) for name, asked in wanted if (above := _borrower(firm, path, name, asked))), ("", ""))
+
+
+def _borrower(usage: QueueUsage, path: Sequence[str], resource: str, amount: int) -> str:
+    """Returns the highest queue of the path that would borrow what others could reclaim from all below it; "": none."""
+    tree, queue = usage.tree, path[0]
+    if queue in tree.children:
+        nominal = charge(tree.queues[queue].nominal, resource)
+        if usage.own(queue).get(resource, 0) + amount <= nominal:
+            return ""
+        if resource in tree.contested_resources[queue]:
+            return queue
+    for place, (level, parent) in enumerate(pairwise(path)):
+        more = increase_along(usage, path[: place + 1], resource, amount)
+        if usage.charged(level).get(resource, 0) + more <= tree.quota[level].get(resource, 0):
+            return ""
+        if resource in tree.contested_resources[parent]:
+            return level
+    return ""
 
 
 def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) -> str:
@@ -92,8 +128,11 @@ def increase_along(usage: QueueUsage, path: Sequence[str], resource: str, amount
     return amount
 
 
-def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
-    """Returns why quota blocks a gang of the queue, or None if it does not."""
+def quota_verdict(usage: QueueUsage, queue: str, request: Amounts, firm: QueueUsage | None = None) -> Verdict | None:
+    """Returns why quota blocks a gang of the queue, or None if it does not.
+
+    `firm`: for a gang that is not preemptible, the usage of such gangs alone.
+    """
     tree = usage.tree
     if queue in tree.faults:
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
@@ -104,13 +143,28 @@ def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | 
         if most > tree.quota[queue].get(resource, 0):
             text += ", all that it could borrow included"
         return resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
+    if firm is not None and (verdict := _own_quota_verdict(QueueUsage(tree, {}, {}), queue, request)):
+        return replace(verdict, reason=Reason.EXCEEDS_MAX_QUOTA)
     if resource := exceeds_available(usage, queue, request):
         wanted = charge(request, resource)
         text = f"needs {_amount(resource, wanted)}: {describe_binding_limit(usage, queue, resource)}"
         return resource_verdict(
             Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available_quota(usage, queue, resource) or 0, 0)
         )
-    return None
+    return None if firm is None else _own_quota_verdict(firm, queue, request)
+
+
+def _own_quota_verdict(firm: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
+    """Returns why a gang that is not preemptible does not fit into the queue's own quota, or None if it does."""
+    resource, level = exceeds_own_quota(firm, queue, request)
+    if not resource:
+        return None
+    wanted, held = charge(request, resource), firm.charged(level).get(resource, 0)
+    quota = firm.tree.quota[level].get(resource, 0)
+    has = f"queue {level} has {_amount(resource, quota)} of its own"
+    has += f", of which such jobs hold {format_amount(resource, held)}" if held else ""
+    text = f"needs {_amount(resource, wanted)}: it is not preemptible, so it may not borrow, and {has}"
+    return resource_verdict(Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(quota - held, 0))
 
 
 def describe_binding_limit(usage: QueueUsage, queue: str, resource: str) -> str:
