@@ -8,6 +8,8 @@ from windlass.core.model.gang import Demand
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
+MAX_GRACE_MS = 600_000
+"""Default of `Policy.max_grace`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class Policy:
     """Permits preemption: by priority, and to reclaim quota that other queues borrow."""
     min_runtime: int = 300_000
     """Time that a gang runs before it may be preempted."""
+    max_grace: int = MAX_GRACE_MS
+    """Most time that a job of a cluster of many users has to end, whatever grace it asks for: until then it holds its
+    nodes, and quota that another queue has lent."""
     resize_interval: int = 300_000
     """Shortest time between an elastic gang's start or last resize and its growth."""
     assumed_walltime: int = _DAY

@@ -66,6 +66,14 @@ POLICY: Table = (
         example="10m",
     ),
     Field(
+        "max_grace",
+        "Kubernetes: longest grace period of a job, and of the pods of external gangs, even if they ask for more. A "
+        "change holds for jobs that arrive afterwards.",
+        value_types.DURATION,
+        default=format_duration(_PLAIN.max_grace),
+        example="30m",
+    ),
+    Field(
         "resize_interval",
         "An elastic job grows no sooner than this after it has started or changed its size.",
         value_types.DURATION,

@@ -35,7 +35,12 @@ class ClusterMonitor:
         self.faults = ObjectFaults(now)
         self.state = ClusterState(self.faults)
         self.placements = PlacementCheck(self.state, self.report)
-        self.lookups = ClusterLookups(self._mark_lookups, lambda: self.state.picture.view.levels, self.state.queues_now)
+        self.lookups = ClusterLookups(
+            self._mark_lookups,
+            lambda: self.state.picture.view.levels,
+            self.state.queues_now,
+            lambda: self.state.declared.policy.max_grace,
+        )
         self._settle, self._now, self._wake, self._inject = settle, now, wake, inject
         self._begun = False
         self._since: int | None = None

@@ -21,6 +21,7 @@ from windlass.backends.kubernetes.cluster.volumes import (
     volume_constraints,
 )
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
+from windlass.core.model.policy import MAX_GRACE_MS
 from windlass.core.model.queue import Queue
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.kinds.registry import exclusions
@@ -45,6 +46,8 @@ class NamespaceLookups:
     """Why nothing runs in the namespace; "" if jobs do."""
     queues: Mapping[str, Queue] = field(default_factory=dict)
     guard: AdmissionGuard = field(default_factory=AdmissionGuard)
+    max_grace: int = MAX_GRACE_MS
+    """Longest grace of a job, in ms."""
 
     def queues_of(self, namespace: str) -> NamespaceQueues:
         """Returns the queues for jobs of the namespace, of which this is the view."""
@@ -79,7 +82,9 @@ def resolve_job(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
 def unresolved_job(parsed: ParsedJob, trouble: str) -> ResolvedJob:
     """Returns a job whose resolution has failed, with nothing of what its owner asks of the cluster."""
     priority, user = min(parsed.job.priority, MAX_PRIORITY), namespace_user(parsed.namespace)
-    return ResolvedJob(replace(parsed.job, queue=DEFAULT_QUEUE, priority=priority, user=user), trouble=trouble)
+    grace = min(parsed.job.grace, MAX_GRACE_MS)
+    job = replace(parsed.job, queue=DEFAULT_QUEUE, priority=priority, user=user, grace=grace)
+    return ResolvedJob(job, trouble=trouble)
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
@@ -133,7 +138,8 @@ def _allowed(parsed: ParsedJob, around: NamespaceLookups) -> tuple[Job, tuple[st
         of_class, above = None, f"the PriorityClass {parsed.priority_class} is for Kubernetes' own pods; name another"
     priority, denial = (number, closed or above) if of_class is None else (of_class, closed)
     user = around.guard.user_of(parsed.manifest["metadata"]) or namespace_user(parsed.namespace)
-    return replace(parsed.job, queue=queue, priority=priority, user=user), (unknown, denial)
+    grace = min(parsed.job.grace, around.max_grace)
+    return replace(parsed.job, queue=queue, priority=priority, user=user, grace=grace), (unknown, denial)
 
 
 def _fitted(parsed: ParsedJob, around: NamespaceLookups, allowed: ResolvedJob, before: tuple[str, str]) -> ResolvedJob:

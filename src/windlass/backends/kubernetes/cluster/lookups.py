@@ -20,6 +20,7 @@ from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
 from windlass.backends.kubernetes.cluster.managed_namespaces import unmanaged
 from windlass.backends.kubernetes.cluster.topology_levels import Level
 from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects, storage_class
+from windlass.core.model.policy import MAX_GRACE_MS
 from windlass.core.model.queue import Queue
 
 
@@ -39,7 +40,7 @@ class ClusterLookups:
     """Objects that names in jobs refer to, as the watches last saw them.
 
     `of` is the view for jobs of a namespace. Calls `hear` after a change. `levels`: the levels of the network as nodes
-    have them. `queues`: the queues by name.
+    have them. `queues`: the queues by name. `max_grace`: the longest grace of a job, in ms.
     """
 
     def __init__(
@@ -47,8 +48,9 @@ class ClusterLookups:
         hear: Callable[[], None],
         levels: Callable[[], tuple[Level, ...]],
         queues: Callable[[], Mapping[str, Queue]],
+        max_grace: Callable[[], int] = lambda: MAX_GRACE_MS,
     ) -> None:
-        self._hear, self._levels, self._queues = hear, levels, queues
+        self._hear, self._levels, self._queues, self._max_grace = hear, levels, queues, max_grace
         self._seen_levels, self._seen_access = levels(), _access_of(queues())
         self._everywhere = False
         self._guard = AdmissionGuard(fault="is not known yet")
@@ -67,7 +69,8 @@ class ClusterLookups:
         stock = StorageObjects(self._claims, self._volumes, self._classes)
         labels = self._namespaces.get(namespace, EMPTY_MAP)
         fault = unmanaged(namespace, labels, only_labelled=self.only_labelled)
-        return NamespaceLookups(labels, self._priorities, stock, self._levels(), fault, self._queues(), self._guard)
+        levels, queues, grace = self._levels(), self._queues(), self._max_grace()
+        return NamespaceLookups(labels, self._priorities, stock, levels, fault, queues, self._guard, grace)
 
     def has_other_levels(self) -> bool:
         """Tells whether the levels of the network have changed since `take_changed`."""

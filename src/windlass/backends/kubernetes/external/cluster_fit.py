@@ -30,6 +30,7 @@ def fitted_job(gang: AssembledGang[Pod], around: NamespaceLookups) -> Job:
         queue=queue,
         priority=_priority(gang, around, queue),
         user=namespace_user(namespace),
+        grace=min(job.grace, around.max_grace),
         restart=replace(job.restart, user_limit=0, infrastructure_limit=0),
     )
 

@@ -12,6 +12,7 @@ from windlass.backends.members import MemberTracker
 from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
+from windlass.jobs.kubernetes.bounded_integers import MAX_INT32
 from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import GangKey
 
@@ -39,6 +40,8 @@ class Allocation:
     """It ends for the controller only: its living pods continue."""
     handed_over: bool = False
     """From now on its resources count as foreign usage."""
+    grace: int = MAX_INT32
+    """Most seconds that its pods have to end when it is stopped."""
     emptied: bool = False
     """Deletion was requested for every pod that existed when it was stopped."""
     busy: int = 0

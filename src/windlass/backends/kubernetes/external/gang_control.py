@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Pod
@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.external.external_gang import Allocation, Exte
 from windlass.backends.kubernetes.external.gang_gathering import GangGathering
 from windlass.backends.kubernetes.external.gang_index import GangIndex
 from windlass.backends.kubernetes.external.pending_messages import PendingMessages
-from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
+from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion, is_leaving_within, limited_grace
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel, GangGone, PreemptionRefused
 from windlass.core.model.status import FailureClass, Placement, Target
@@ -78,14 +78,15 @@ class ExternalGangControl:
         self._messages.clear(job_id)
         self._binder.launch(gang, gang.allocation)
 
-    def stop(self, job_id: str, generation: int, _grace: int) -> None:
-        """Evicts a gang; deletes the pods of one that is not whole."""
+    def stop(self, job_id: str, generation: int, grace: int) -> None:
+        """Evicts a gang; deletes the pods of one that is not whole. `grace`: the most, in ms, that they have to end."""
         gang = self._index.get(job_id)
         if gang is None or gang.allocation is None:
             self._callbacks.inject(JobEvent(job_id, GangGone(generation)))
             self._callbacks.inject(JobEvent(job_id, Cancel("the end of its pods")))
             return
         gang.allocation.tracker.stopping = True
+        gang.allocation.grace = max(1, -(-grace // 1000))
         gang.allocation.left_alone = gang.allocation.whole and gang.status.reason in _LEFT_ALONE
         self._mark(gang)
 
@@ -120,11 +121,16 @@ class ExternalGangControl:
         if allocation is None or allocation.busy or allocation.gone or allocation.left_alone:
             return
         if allocation.stopping:
-            # no disruption budget covers a part of a gang
-            remove = self._deletion.evict if allocation.whole else self._deletion.delete
             living = gang.living(sorted(changed) if allocation.emptied else None)
-            remove(pod for pod in living if not pod.metadata.deletion_timestamp)
+            self._remove(allocation, (pod for pod in living if not is_leaving_within(pod, allocation.grace)))
             allocation.emptied = True
+
+    def _remove(self, allocation: Allocation, pods: Iterable[Pod]) -> None:
+        """Evicts pods. No disruption budget covers a part of a gang, or a pod that is being deleted already."""
+        for pod in pods:
+            is_covered = allocation.whole and not pod.metadata.deletion_timestamp
+            remove = self._deletion.evict if is_covered else self._deletion.delete
+            remove([pod], limited_grace(pod, allocation.grace))
 
     def _settle(self, gang: ExternalGang, allocation: Allocation) -> None:
         """Processes what the binder has done, and hands over the pods of a gang that is left alone."""

@@ -14,6 +14,7 @@ from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
+from windlass.backends.kubernetes.pods.pod_deletion import is_leaving_within
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.port import BackendEvent, JobEvent
@@ -169,7 +170,7 @@ class RunControl:
         if is_left:
             living = {number: pod for number, pod in living.items() if self.parts.gang_pods.will_never_run(pod)}
         self.executor.deletion.delete(
-            (pod for pod in living.values() if not pod.metadata.deletion_timestamp), run.grace
+            (pod for pod in living.values() if not is_leaving_within(pod, run.grace)), run.grace
         )
         succeeds = gang.status.target is Target.SUCCEED
         if succeeds or (is_left and run.made_by_others.isdisjoint(living)):

@@ -40,10 +40,10 @@ class PodDeletion:
         for pod in pods:
             self._send(pod, partial(self._delete, pod, _grace_of(pod) if grace is None else grace))
 
-    def evict(self, pods: Iterable[Pod]) -> None:
-        """Deletes pods as soon as their disruption budgets allow it."""
+    def evict(self, pods: Iterable[Pod], grace: int | None = None) -> None:
+        """Deletes pods as soon as their disruption budgets allow it. `grace` as for `delete`."""
         for pod in pods:
-            self._send(pod, partial(self._evict, pod))
+            self._send(pod, partial(self._evict, pod, grace))
 
     def forget(self, pod: Pod) -> None:
         """Records that a pod is gone."""
@@ -77,14 +77,14 @@ class PodDeletion:
         async with self._binding.at_once:
             await self._binding.remove(pod, grace)
 
-    async def _evict(self, pod: Pod) -> None:
+    async def _evict(self, pod: Pod, grace: int | None) -> None:
         about, loop = pod.metadata, asyncio.get_running_loop()
         give_up = loop.time() + self.eviction_timeout_s
         self._evicting.add(about.uid)
         while about.uid in self._evicting:
             try:
                 async with self._binding.at_once:
-                    await self._binding.connection.evict(about.namespace, about.name, uid=about.uid)
+                    await self._binding.connection.evict(about.namespace, about.name, grace, uid=about.uid)
             except ApiError as error:
                 if error.is_missing or error.is_conflict:
                     break
@@ -98,6 +98,17 @@ class PodDeletion:
                 break
             await asyncio.sleep(min(_BUDGET_RETRY_S, self.eviction_timeout_s))
         self._evicting.discard(about.uid)
+
+
+def is_leaving_within(pod: Pod, grace: int) -> bool:
+    """Tells whether a pod is being deleted with at most so many seconds to end. A request can shorten a longer time."""
+    about = pod.metadata
+    return bool(about.deletion_timestamp) and (about.deletion_grace_period_seconds or 0) <= grace
+
+
+def limited_grace(pod: Pod, most: int) -> int | None:
+    """Returns `most` seconds of grace for a pod that specifies more; None for any other."""
+    return most if _grace_of(pod) > most else None
 
 
 def _grace_of(pod: Pod) -> int:
