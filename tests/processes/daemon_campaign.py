@@ -77,6 +77,8 @@ class Schedule:
         )
         self._daemon = 0
         self._asked: list[Asked] = []
+        self._submissions = 0
+        """Number of submissions: the records forget jobs when they are moved aside, and names must not occur again."""
         self._ranks: dict[str, int] = {}
         """Number of ranks by job id."""
         self._cancelled: set[str] = set()
@@ -134,7 +136,8 @@ class Schedule:
         return None if living is None or ended is None else [*living, *ended]
 
     def _submit(self, kind: str) -> None:
-        name = f"{kind}{len(self._asked)}"
+        self._submissions += 1
+        name = f"{kind}{self._submissions}"
         asked = Asked(name, kind, self._rng.randrange(1, 4), acknowledged=False)
         file = self._folder / f"{name}.yaml"
         file.write_text(job_file(asked))

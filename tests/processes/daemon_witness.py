@@ -88,7 +88,8 @@ def end_violations(
             yield f"{job.name} is lost"
     for row in rows:
         if row["name"] in known and not _is_true(row, known[row["name"]], diary, cancelled):
-            yield f"{row['id']} is {row['phase']}, {row['reason']}, {row['exit_code']}: its ranks noted otherwise"
+            ended = f"{row['id']} is {row['phase']}, {row['reason']}, {row['exit_code']} ({row['message']})"
+            yield f"{ended}: its ranks noted otherwise"
     yield from rank_violations(diary)
 
 
@@ -121,7 +122,8 @@ def changed_answers(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping
 
 def _is_true(row: Mapping[str, Any], asked: Asked, diary: list[Entry], cancelled: set[str]) -> bool:
     if row["reason"] == "Cancelled":
-        return row["name"] in cancelled
+        # a submission that could not be saved is refused, and its job cancelled
+        return row["name"] in cancelled or not asked.acknowledged
     own = [entry for entry in diary if entry.job_id == row["id"] and entry.generation == row["attempts"]]
     codes = [entry.value for entry in own if entry.what == "ends"]
     if row["phase"] == "Succeeded":

@@ -44,7 +44,15 @@ def test_a_daemon_under_faults_loses_and_repeats_nothing(seed: int, tmp_path: Pa
 # --- the witness finds what it is there to find ------------------------------------------------------------
 
 ONE = Asked("a", "plain", 2, acknowledged=True)
-ROW = {"id": "a-1", "name": "a", "phase": "Succeeded", "reason": "Succeeded", "exit_code": 0, "attempts": 1}
+ROW = {
+    "id": "a-1",
+    "name": "a",
+    "phase": "Succeeded",
+    "reason": "Succeeded",
+    "exit_code": 0,
+    "attempts": 1,
+    "message": "",
+}
 RAN = [Entry(what, "a-1", 1, rank, 0) for what in ("starts", "ends") for rank in (0, 1)]
 
 
