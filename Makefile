@@ -10,7 +10,7 @@ SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh tools/lock_subset.py
 
-.PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon soak-kubernetes lint format bench bench-scheduler bench-train docs lock clean
+.PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon soak-kubernetes lint format bench bench-scheduler bench-train docs release lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
@@ -26,6 +26,7 @@ help:
 	@echo 'make bench-scheduler   the scheduler against published results on public traces, one table'
 	@echo 'make bench-train   the training library and the agent against raw torch and torchrun, one table'
 	@echo 'make docs    build the documentation into site/'
+	@echo 'make release package, chart, SBOM and provenance into dist/'
 	@echo 'make lock    resolve requirements.lock anew'
 	@echo 'make clean   remove what the targets above made'
 
@@ -96,16 +97,28 @@ docs: .venv/.installed-docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
 	@echo 'Open site/index.html'
 
+# Package, chart, SBOM (CycloneDX) and provenance (in-toto, SLSA), in dist/. The image is built of the same commit.
+release: .venv/.installed-release
+	rm -rf dist
+	$(BIN)/uv build --quiet --no-config --build-constraints requirements.lock --require-hashes --out-dir dist
+	rm -f dist/.gitignore
+	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - -C deploy/helm windlass | gzip -n > dist/windlass-chart.tgz
+	$(BIN)/python tools/lock_subset.py kubernetes > .venv/operator.lock
+	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o dist/windlass-operator.cdx.json .venv/operator.lock
+	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o dist/windlass.cdx.json requirements.lock
+	$(BIN)/python tools/write_provenance.py dist
+
 lock: .venv/.installed-dev
 	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --no-emit-index-url --generate-hashes --python-version 3.11 -o requirements.lock
 
 clean:
-	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/.installed-demo: EXTRAS = train,examples
 .venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes
 .venv/.installed-dev: EXTRAS = train,examples,kubernetes,s3,dev
 .venv/.installed-docs: EXTRAS = docs
+.venv/.installed-release: EXTRAS = release,dev
 .venv/.installed-%: $(PINS)
 	@PYTHON='$(PYTHON)' sh tools/install.sh $(EXTRAS)
 	@touch $@

@@ -15,6 +15,7 @@ from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.job_policies import user_policies
+from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.deploy.roles import mpijob_v1_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -22,9 +23,14 @@ from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
 _KEEP = {"helm.sh/resource-policy": "keep"}
 _NUMBER = "{{ .Values.replicas }}"
+_IMAGE = (
+    "{{ .Values.image.repository }}:{{ .Values.image.tag }}"
+    "{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ end }}"
+)
+"""A digest is what counts if there is one; the tag stays readable beside it."""
 _DEFAULTS = Setup(IMAGE)
 _TEMPLATED = Setup(
-    image="{{ .Values.image.repository }}:{{ .Values.image.tag }}",
+    image="{{ image }}",
     namespace="{{ .Release.Namespace }}",
     replicas=_NUMBER,
     pull_policy="{{ .Values.image.pullPolicy }}",
@@ -45,6 +51,7 @@ def chart_files() -> Iterator[tuple[str, str]]:
     yield "templates/mpijob-v1.yaml", _if("mpiJobV1", as_yaml(mpijob_v1_roles(_TEMPLATED.namespace)))
     yield "templates/admission.yaml", _template(policy_objects(_TEMPLATED))
     yield "templates/users.yaml", _if("admission.users", as_yaml(user_policies()))
+    yield "templates/network.yaml", _if("networkPolicy.enabled", as_yaml(operator_policies(_TEMPLATED)))
     yield "templates/operator.yaml", _template(operator_objects(_TEMPLATED))
 
 
@@ -52,12 +59,13 @@ def values() -> Manifest:
     """Values of the chart with their defaults."""
     repository, _, tag = _DEFAULTS.image.rpartition(":")
     return {
-        "image": {"repository": repository, "tag": tag, "pullPolicy": _DEFAULTS.pull_policy},
+        "image": {"repository": repository, "tag": tag, "digest": "", "pullPolicy": _DEFAULTS.pull_policy},
         "replicas": REPLICAS,
         "mpiJobV1": _DEFAULTS.mpijob_v1,
         "managedNamespaces": _DEFAULTS.managed_namespaces,
         "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
         "admission": {"users": False},
+        "networkPolicy": {"enabled": True},
         "crds": {group: group in DEFAULT for group in (*DEFAULT, POD_GROUPS)},
     }
 
@@ -75,7 +83,8 @@ def _chart() -> Manifest:
 
 
 def _template(objects: Sequence[Manifest]) -> str:
-    return as_yaml(objects).replace(f"'{_NUMBER}'", _NUMBER)
+    # the image after the fact: its line is too long for the writer of YAML
+    return as_yaml(objects).replace(f"'{_NUMBER}'", _NUMBER).replace("{{ image }}", _IMAGE)
 
 
 def _if(value: str, text: str) -> str:

@@ -8,6 +8,7 @@ from windlass import __version__
 from windlass.deploy.admission import admission_objects
 from windlass.deploy.crds import DEFAULT, crds
 from windlass.deploy.job_policies import job_policies, user_policies
+from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import mpijob_v1_roles, operator_roles, user_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -17,13 +18,14 @@ IMAGE = f"windlass:{__version__}"
 
 
 def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[Manifest]:
-    """Definitions of the groups, namespace, permissions, admission policies, operator and default queue."""
+    """Definitions of the groups, namespace, permissions, policies, operator and default queue."""
     return [
         *crds(groups),
         namespace(setup),
         *permission_objects(setup),
         *policy_objects(setup),
         *user_policies(),
+        *operator_policies(setup),
         *operator_objects(setup),
         default_queue(),
     ]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.job_policies import user_policies
+from windlass.deploy.network_policies import job_namespace_policy, operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import OPERATOR, mpijob_v1_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -34,6 +35,7 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
         "namespace.yaml": [namespace(setup)],
         "permissions.yaml": permission_objects(setup),
         "admission.yaml": policy_objects(setup),
+        "network.yaml": operator_policies(setup),
         "operator.yaml": operator_objects(setup),
     }
     for name, objects in base.items():
@@ -41,6 +43,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     yield "base/kustomization.yaml", _folder(resources=list(base))
     yield "users/users.yaml", as_yaml(user_policies())
     yield "users/kustomization.yaml", _folder(resources=["users.yaml"])
+    yield "jobs-network/network.yaml", as_yaml([job_namespace_policy()])
+    yield "jobs-network/kustomization.yaml", _folder(resources=["network.yaml"])
     yield "queue/queue.yaml", as_yaml([default_queue()])
     yield "queue/kustomization.yaml", _folder(resources=["queue.yaml"])
     yield "mpijob-v1/roles.yaml", as_yaml(mpijob_v1_roles(setup.namespace))

@@ -5,6 +5,7 @@ import yaml
 from windlass.deploy.chart import chart_files, values
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
+from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
 
 
@@ -22,6 +23,9 @@ def fill(text, known):
     condition = re.fullmatch(r"\{\{- if \.([\w.]+) \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL)
     if condition:
         return fill(condition[2], known) if look_up(condition[1], known) else ""
+    text = re.sub(
+        r"\{\{ if \.([\w.]+) \}\}(.*?)\{\{ end \}\}", lambda found: found[2] if look_up(found[1], known) else "", text
+    )
     return re.sub(r"\{\{ \.([\w.]+) \}\}", lambda found: as_text(look_up(found[1], known)), text)
 
 
@@ -47,12 +51,18 @@ def by_name(objects):
 def test_the_chart_brings_the_objects_of_the_command_and_kustomize():
     setup = Setup(IMAGE)
     assert by_name(rendered()) == by_name(
-        [*crds(), *permission_objects(setup), *policy_objects(setup), *operator_objects(setup)]
+        [
+            *crds(),
+            *permission_objects(setup),
+            *policy_objects(setup),
+            *operator_policies(setup),
+            *operator_objects(setup),
+        ]
     )
 
 
 def test_chosen_values_are_in_the_objects():
-    image = {"repository": "registry.example/windlass", "tag": "2", "pullPolicy": "Always"}
+    image = {"repository": "registry.example/windlass", "tag": "2", "digest": "", "pullPolicy": "Always"}
     objects = by_name(rendered(replicas=3, image=image))
     spec = objects["Deployment", "windlass-operator"]["spec"]
     container = spec["template"]["spec"]["containers"][0]
@@ -69,9 +79,19 @@ def test_rights_for_mpijobs_v1_are_a_choice():
 def test_chosen_namespaces_are_in_the_policy_and_in_the_operators_arguments():
     objects = by_name(rendered(managedNamespaces="labelled"))
     chosen = Setup(IMAGE, managed_namespaces="labelled")
-    assert objects == by_name(
-        [*crds(), *permission_objects(chosen), *policy_objects(chosen), *operator_objects(chosen)]
-    )
+    wanted = [*permission_objects(chosen), *policy_objects(chosen), *operator_policies(chosen)]
+    assert objects == by_name([*crds(), *wanted, *operator_objects(chosen)])
+
+
+def test_an_image_is_named_by_its_digest():
+    image = {"repository": "windlass", "tag": "2", "digest": "sha256:abc", "pullPolicy": "Always"}
+    deployment = by_name(rendered(image=image))["Deployment", "windlass-operator"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "windlass:2@sha256:abc"
+
+
+def test_the_network_policy_can_be_left_out():
+    kinds = {each["kind"] for each in rendered(networkPolicy={"enabled": False})}
+    assert "NetworkPolicy" not in kinds
 
 
 def test_existing_kinds_can_be_left_out():

@@ -15,6 +15,7 @@ from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_s
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN_POD_POLICIES, run_policy
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
+from windlass.jobs.kubernetes.pods.container_security import UNPRIVILEGED
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     JOB_ROLE,
     REPLICA_INDEX,
@@ -137,6 +138,7 @@ def _kubectl(namespace: str, image: str) -> Manifest:
         "env": env_vars({"TARGET_DIR": mpi.KUBECTL, "NAMESPACE": namespace}),
         "volumeMounts": _MOUNTS,
         "resources": {"limits": _KUBECTL_ASKS, "requests": _KUBECTL_ASKS},
+        "securityContext": dict(UNPRIVILEGED),
     }
 
 

@@ -18,6 +18,7 @@ from windlass.jobs.kubernetes.kinds.services import services
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.agent_pods import requested_agent, with_agent, with_membership
+from windlass.jobs.kubernetes.pods.container_security import RESTRICTED
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     each_member,
     env_vars,
@@ -113,6 +114,7 @@ def _waiter(job: str, settings: Settings) -> Manifest:
         "imagePullPolicy": "IfNotPresent",
         "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}, "requests": {"cpu": "50m", "memory": "10Mi"}},
         "command": ["sh", "-c", script],
+        "securityContext": dict(RESTRICTED),
     }
 
 

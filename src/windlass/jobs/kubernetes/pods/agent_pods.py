@@ -15,6 +15,7 @@ from windlass.jobs.description.agent_command import AGENT_SOURCES, under_agent
 from windlass.jobs.kubernetes.labels import AGENT
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.pods.container_security import RESTRICTED
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, with_additions, with_env
 from windlass.jobs.kubernetes.settings import Settings
 
@@ -23,7 +24,6 @@ FOLDER = "/windlass/agent"
 FILE = f"{FOLDER}/agent.pyz"
 _NAME = "windlass-agent"
 """Name of the container and of the volume."""
-_USER_ID = 65_532
 _SMALL_REQUESTS = {"cpu": "250m", "memory": "256Mi"}
 _RESOURCES = {"requests": _SMALL_REQUESTS, "limits": _SMALL_REQUESTS}
 """Requests equal limits, so that a pod of the QoS class Guaranteed stays in it."""
@@ -85,14 +85,7 @@ def _packer(settings: Settings) -> Manifest:
         "env": env_vars({"TMPDIR": FOLDER}),
         "resources": _RESOURCES,
         "volumeMounts": [{"name": _NAME, "mountPath": FOLDER}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "runAsUser": _USER_ID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(RESTRICTED),
     }
 
 

@@ -14,10 +14,12 @@ import tarfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.pods.container_security import UNPRIVILEGED
 from windlass.jobs.kubernetes.pods.strategic_merge import merge
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
 from windlass.jobs.syntax.yaml_tree import canonical
@@ -128,6 +130,21 @@ def image_of(role: Role) -> str:
     return next((str(each["image"]) for each in written if each.get("image")), role.image)
 
 
+def _security(role: Role) -> dict[str, Any]:
+    """The security context of the container that unpacks: that of the standard `restricted`, as the program's user.
+
+    The standard asks for `runAsNonRoot`, too, which only the author of the image can promise.
+    """
+    spec = (json.loads(role.pod).get("spec") or {}) if role.pod else {}
+    main = next((each for each in spec.get("containers") or [] if each.get("name") == CONTAINER), {})
+    written = main.get("securityContext") or {}
+    return {
+        **{name: written[name] for name in ("runAsNonRoot", "runAsUser", "runAsGroup") if name in written},
+        **UNPRIVILEGED,
+        "readOnlyRootFilesystem": True,
+    }
+
+
 def _pod(role: Role, packed: CodeArchive, workdir: str) -> str:
     """The role's `pod`, over the parts for the code: a volume, the container that fills it, and its mount."""
     code = {"name": "windlass-code", "mountPath": MOUNT_PATH}
@@ -136,7 +153,7 @@ def _pod(role: Role, packed: CodeArchive, workdir: str) -> str:
         "image": image_of(role),
         "command": ["sh", "-c", _UNPACK],
         "volumeMounts": [{"name": "windlass-packed", "mountPath": _PACKED, "readOnly": True}, code],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": _security(role),
     }
     volumes = [
         {"name": "windlass-packed", "configMap": {"name": packed.name}},
