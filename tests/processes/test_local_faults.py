@@ -186,3 +186,17 @@ def test_a_database_without_tables_yet_has_no_records(state: Path) -> None:
     paths = prepare_folder(state)
     paths.database.touch(mode=0o600)  # as the first controller leaves it for a moment
     assert StateReader.open(paths) is None
+
+
+@pytest.mark.parametrize("content", [b"\xe4" * 16, b"", b"0123456789abcdef"])
+def test_a_damaged_mark_is_restored(state: Path, content: bytes) -> None:
+    mark = state / "id"
+
+    async def scenario(wanted: bytes | None = None) -> None:
+        async with run_controller(state):
+            assert wanted is None or mark.read_bytes() == wanted
+
+    asyncio.run(scenario())
+    before = mark.read_bytes()
+    mark.write_bytes(content)
+    asyncio.run(scenario(before))

@@ -22,7 +22,7 @@ from windlass.backends.local.client_watch import ClientWatch
 from windlass.backends.local.clock import SYSTEM, BootOffset, Clock, ClockSources, boot_offset
 from windlass.backends.local.launched_gangs import GangCommit, LaunchedGangs
 from windlass.backends.local.nodes import LocalCluster
-from windlass.backends.local.paths import StatePaths, prepare_folder
+from windlass.backends.local.paths import StatePaths, prepare_folder, state_id, write_state_id
 from windlass.backends.local.sealed_text import checksum_of
 from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
 from windlass.backends.local.supervisor_start import SupervisorLink, start_supervisor
@@ -35,6 +35,7 @@ from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import TERMINAL, JobState
 
 _PAST_USAGE = "past usage"
+_MARK = "mark"
 _CLOCK, _CLOCK_CHECKSUM = "clock", "clock checksum"
 _RUN_LINGER = 2.0
 """Seconds that jobs of a `windlass run` outlive a controller that was killed."""
@@ -85,6 +86,7 @@ class LocalBackend:
         try:
             self.store: StateStore = open_store(self.paths)
             self._clock = _keep_clock(self.store, sources)
+            _keep_mark(self.store, self.paths)
             link = link or start_supervisor(self.paths)
         except BackendError:
             if held is None:
@@ -240,6 +242,19 @@ def _remove_logs(paths: StatePaths, job_ids: Sequence[str]) -> Sequence[str]:
 
         shutil.rmtree(paths.job_logs(job_id), ignore_errors=True)
     return job_ids
+
+
+def _keep_mark(store: StateStore, paths: StatePaths) -> None:
+    """Restores a damaged file with the folder's mark from its copy in the database.
+
+    Processes that an earlier supervisor has left are found by the mark.
+    """
+    mark = state_id(paths)
+    stored, _, checksum = (store.meta(_MARK) or "").partition(" ")
+    if not stored or checksum != checksum_of(stored):
+        store.note(Notes(meta={_MARK: f"{mark} {checksum_of(mark)}"}))
+    elif mark != stored:
+        write_state_id(paths, stored)
 
 
 def _keep_clock(store: StateStore, sources: ClockSources) -> Clock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,13 +95,18 @@ def create_file(path: Path) -> None:
 
 def state_id(paths: StatePaths) -> str:
     """Returns the mark of every process started for this folder: drawn once, when the folder is first used."""
-    file = paths.root / "id"
-    try:
-        if found := file.read_text().strip():
+    with suppress(FileNotFoundError):
+        found = (paths.root / "id").read_text(errors="replace").strip()
+        if re.fullmatch("[0-9a-f]{16}", found):
             return found
-    except FileNotFoundError:
-        pass
     new_id = os.urandom(8).hex()
+    write_state_id(paths, new_id)
+    return new_id
+
+
+def write_state_id(paths: StatePaths, new_id: str) -> None:
+    """Replaces the folder's mark. Raises BackendError."""
+    file = paths.root / "id"
     temporary = file.with_suffix(".new")
     try:
         create_file(temporary)
@@ -107,7 +114,6 @@ def state_id(paths: StatePaths) -> str:
         temporary.replace(file)
     except OSError as error:
         raise BackendError(f"state folder {paths.root}: {error.strerror}") from error
-    return new_id
 
 
 def socket_address(path: Path) -> tuple[str, int | None]:

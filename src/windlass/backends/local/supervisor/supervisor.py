@@ -6,8 +6,8 @@ Messages from the controller, by their "do":
           every report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
           becomes the controller if there is none; with both gone the gang ends), ranks: [{argv, env}], of an agent
-          also agent: {node, first, ranks}, repeated (a controller that has died may have sent this before). Answered
-          by "started" (pids: [[pid, ticks]]), or by "gone" if an earlier supervisor has started it.
+          also agent: {node, first, ranks}, repeated (a controller that has died may have sent this before; absent: no).
+          Answered by "started" (pids: [[pid, ticks]]), or by "gone" if an earlier supervisor has started it.
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are durable.
 - end     kill everything, and end.
@@ -88,7 +88,7 @@ class Supervisor:
                     self._hello(message)
                 case "spawn":
                     key = (message["job"], message["generation"])
-                    programs, repeated = _programs(message), message["repeated"]
+                    programs, repeated = _programs(message), message.get("repeated", False)
                     self._gangs.start(key, message["logs"], programs, message["owner"], repeated=repeated)
                 case "stop":
                     self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)

@@ -136,7 +136,7 @@ def _security(role: Role) -> dict[str, Any]:
     The standard asks for `runAsNonRoot`, too, which only the author of the image can promise.
     """
     spec = (json.loads(role.pod).get("spec") or {}) if role.pod else {}
-    main = next((each for each in spec.get("containers") or [] if each.get("name") == CONTAINER), {})
+    main: dict[str, Any] = next((each for each in spec.get("containers") or [] if each.get("name") == CONTAINER), {})
     written = main.get("securityContext") or {}
     return {
         **{name: written[name] for name in ("runAsNonRoot", "runAsUser", "runAsGroup") if name in written},
