@@ -44,7 +44,7 @@ NO_DAEMON, UNUSABLE_STATE, HELD = 69, 74, 75
 """Exit codes that a verb may have while faults happen, besides 0."""
 _END_TIMEOUT_S = 90.0
 _START_TIMEOUT_S = 60.0
-_DAMAGED = ("windlass.db", "windlass.db-wal", "windlass.db-shm", "lock", "id", "supervisor.lock", "turn")
+_DAMAGED = ("windlass.db", "windlass.db-wal", "windlass.db-shm", "lock", "id", "supervisor.lock", "commits")
 _FATAL_TO_REPORTS = {"supervisor killed", "watchdog killed", "supervisor and watchdog killed", "all processes killed"}
 """Faults after which the end of a rank may not have been seen by any living process."""
 
@@ -274,7 +274,8 @@ class Schedule:
         if self._rng.random() < 0.5:
             self._note("supervisor and watchdog killed")
             self._kill_supervisors("supervisor and watchdog")
-        name, truncates = self._rng.choice(_DAMAGED), self._rng.random() < 0.5
+        contents = [name for name in _DAMAGED if (file := self._state / name).exists() and file.stat().st_size]
+        name, truncates = self._rng.choice(contents or ["id"]), self._rng.random() < 0.5
         place, bit = self._rng.random(), self._rng.randrange(8)
         if not _damage_file(self._state / name, place, None if truncates else bit):
             return
