@@ -70,7 +70,7 @@ def saver_of_generation(storage, generation, after, keep=3):
     process = ProcessIdentity(f"node-{generation}", f"boot {generation}", 7, 100)
     held = take_writer_lease(storage, Holder("digits-1", generation, process, 0), print)
     ranks = new_rank_group()
-    shared = SharedLease(ranks, "digits-1", held)
+    shared = SharedLease(ranks, "digits-1", held.token, held)
     return CheckpointSaver(storage, ranks, after=after, keep=Retention(keep), lease=shared)
 
 

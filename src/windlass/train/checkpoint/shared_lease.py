@@ -13,12 +13,12 @@ from windlass.train.checkpoint.store.writer_lease import WriterLease, take_write
 class SharedLease:
     """A lease that `take_lease` has taken. `held`: on rank 0."""
 
-    def __init__(self, ranks: RankGroup, job: str, held: WriterLease | None) -> None:
+    def __init__(self, ranks: RankGroup, job: str, token: int, held: WriterLease | None) -> None:
         self.job = job
         """Id of the job that holds the lease."""
-        self._ranks, self._held = ranks, held
-        self.token = run_on_first(ranks, self._held_token)
+        self.token = token
         """Fencing token, which is part of the names of checkpoints."""
+        self._ranks, self._held = ranks, held
 
     def check(self) -> None:
         """Raise LeaseLostError if another run has taken the lease. On rank 0; other ranks do nothing."""
@@ -40,12 +40,9 @@ class SharedLease:
             self._held.abandon()
 
     def _advance(self) -> int:
-        if self._held is not None:
-            self._held.advance()
-        return self._held_token()
-
-    def _held_token(self) -> int:
-        return self._held.token if self._held is not None else 0
+        assert self._held is not None  # noqa: S101 - on rank 0 alone
+        self._held.advance()
+        return self._held.token
 
 
 def take_lease(
@@ -57,7 +54,12 @@ def take_lease(
     it. Raises LeaseHeldError on all ranks alike if another run uses the storage.
     """
     known = next(filter(None, run_on_all(ranks, lambda: job)), "")
-    me = run_on_first(ranks, lambda: identify_holder(job=known))
     held: list[WriterLease] = []
-    run_on_first(ranks, lambda: held.append(take_writer_lease(storage, me, report)))
-    return SharedLease(ranks, me.job, held[0] if held else None)
+
+    def take() -> tuple[str, int]:
+        me = identify_holder(job=known)
+        held.append(take_writer_lease(storage, me, report))
+        return me.job, held[0].token
+
+    job, token = run_on_first(ranks, take)
+    return SharedLease(ranks, job, token, held[0] if held else None)
