@@ -299,8 +299,9 @@ def test_a_pod_of_another_namespace_takes_no_part_in_a_gang(tell):
         memberships = [(await agent.hears("start"))["membership"] for agent in agents]
         assert all(there not in [member["address"] for member in each["members"]] for each in memberships)
         await place.api.delete("/api/v1/namespaces/intruders/pods/digits-worker-0")
-        beat(agents[0], 0, loss=1.5)
-        await status(place, lambda shown: shown.get("training", {}).get("loss") == 1.5)
+        for agent in agents:
+            beat(agent, 0)
+            await agent.hears("beat")
         after = await place.api.get(f"{PODS}/digits-worker-0")
         assert after["metadata"]["uid"] == victim["metadata"]["uid"]
         job = await place.get("/v1/jobs/digits")
@@ -323,7 +324,7 @@ def test_texts_that_a_viewer_reads_in_a_pod_do_not_identify_its_agent(tell):
             return await stranger.is_hung_up_on()
 
         assert all(await asyncio.gather(*map(is_refused, words)))
-        beat(first, 0, loss=1.5)  # the agent itself is still connected
-        await status(place, lambda shown: shown.get("training", {}).get("loss") == 1.5)
+        beat(first, 0)
+        await first.hears("beat")  # the agent itself is still connected
 
     tell(story)
