@@ -96,9 +96,6 @@ JOBS = (
     Permission("write the jobs' state and status", own_kinds.GROUP, _status("trainingjobs"), ("patch",)),
     Permission("own the objects of a job", own_kinds.GROUP, _finalizers("trainingjobs"), ("update",)),
     Permission("watch and delete TrainJobs", trainer.GROUP, ("trainjobs",), ("get", *WATCH, "delete")),
-    Permission(
-        "watch the runtimes of TrainJobs", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), WATCH
-    ),
     Permission("write the jobs' state and status", trainer.GROUP, _status("trainjobs"), ("patch",)),
     Permission("own the objects of a job", trainer.GROUP, _finalizers("trainjobs"), ("update",)),
     Permission("create and delete a job's pods", CORE, ("pods",), ("create", "delete")),

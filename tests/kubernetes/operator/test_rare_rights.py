@@ -1,0 +1,72 @@
+"""Rights that few jobs need, used with the operator's own account: autoscalers, deletion after an end, and statuses."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from backend_host import Behaviour
+from controlplane.api import ApiError
+from operator_place import PYTORCHJOBS, OperatorPlace
+
+TRAINJOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs"
+AUTOSCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+RESERVATIONS = "/apis/windlass.dev/v1alpha1/reservations"
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+
+
+def test_an_elastic_job_has_an_autoscaler_and_is_deleted_after_its_time_to_live(tell) -> None:
+    async def story(place: OperatorPlace) -> None:
+        jobs = PYTORCHJOBS.replace("/pytorchjobs", "/namespaces/default/pytorchjobs")
+        container = {"name": "pytorch", "image": "i", "command": [Behaviour.SUCCEED.value]}
+        elastic = {"minReplicas": 1, "maxReplicas": 2, "metrics": [CPU]}
+        worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+        spec = {
+            "runPolicy": {"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "None"},
+            "elasticPolicy": elastic,
+            "pytorchReplicaSpecs": {"Worker": worker},
+        }
+        await place.api.post(jobs, {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", **named("e"), "spec": spec})
+        assert (await until_found(place, f"{AUTOSCALERS}/e"))["spec"]["maxReplicas"] == 2
+        while await found(place, f"{jobs}/e"):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)
+        await place.api.delete(f"{AUTOSCALERS}/e")
+
+    tell(story)
+
+
+def test_a_trainjob_and_a_reservation_have_a_status(tell) -> None:
+    async def story(place: OperatorPlace) -> None:
+        trainer = {"image": "i", "command": [Behaviour.SUCCEED.value]}
+        spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
+        kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+        await place.api.post(TRAINJOBS, {**kind, **named("t"), "spec": spec})
+        window = {"nodes": ["nowhere"], "start": "2030-01-01T00:00:00Z", "end": "2030-01-02T00:00:00Z"}
+        kind = {"apiVersion": "windlass.dev/v1alpha1", "kind": "Reservation"}
+        await place.api.post(RESERVATIONS, {**kind, **named("r"), "spec": window})
+        for path in (f"{TRAINJOBS}/t", f"{RESERVATIONS}/r"):
+            while not (await place.api.get(path)).get("status"):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.05)
+            await place.api.delete(path)
+
+    tell(story)
+
+
+def named(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}}
+
+
+async def found(place: OperatorPlace, path: str) -> dict[str, Any]:
+    """The object; empty if there is none."""
+    try:
+        return await place.api.get(path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return {}
+
+
+async def until_found(place: OperatorPlace, path: str) -> dict[str, Any]:
+    while not (there := await found(place, path)):  # noqa: ASYNC110 - polled
+        await asyncio.sleep(0.05)
+    return there
