@@ -130,8 +130,8 @@ class ClusterView:
     pods: dict[str, Pod] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
-    created: dict[str, Pod] = field(default_factory=dict)
-    """Every pod as first seen in a watch, which is its creation."""
+    created: dict[str, tuple[float, Pod]] = field(default_factory=dict)
+    """Every pod as first seen in a watch, which is its creation, and the time of that."""
     stopped: dict[str, Pod] = field(default_factory=dict)
     """Every pod that ran when its deletion began, as first seen after that."""
     ended_pods: dict[str, Pod] = field(default_factory=dict)
@@ -140,8 +140,8 @@ class ClusterView:
     """Owner and generation of pods that failed before anyone deleted them, or may have while a watch was away."""
     unended_versions: dict[str, int] = field(default_factory=dict)
     """Version of each job up to which it had certainly not ended."""
-    end_versions: dict[str, int] = field(default_factory=dict)
-    """Version of each job at which it was first seen ended."""
+    ends: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Time and version of each job at which it was first seen ended."""
     bound_once: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """By owner and generation: pods seen on a node since the gang last held none."""
     ran_whole: set[tuple[str, str]] = field(default_factory=set)
@@ -162,8 +162,10 @@ class ClusterView:
         for each in things:
             changes.append((self._forget(each)[0], each) if observation.verb is Verb.GONE else self._put(each))
             if observation.verb is Verb.SEEN and isinstance(each, Pod) and changes[-1][0] is None:
-                self.created.setdefault(each.uid, each)
+                self.created.setdefault(each.uid, (observation.at, each))
         for before, after in changes:
+            if isinstance(after, Job) and after.end:
+                self.ends.setdefault(after.uid, (observation.at, after.version))
             self._remember(before, after, is_exact=observation.verb is not Verb.LISTED)
         if observation.verb is Verb.GONE:
             changes = [(before, None) for before, _ in changes]
@@ -222,10 +224,8 @@ class ClusterView:
             self.ran_whole |= {(pod.owner, pod.generation) for pod in self.pods.values() if pod.owner == job.uid}
         if not job.end:
             self.unended_versions[job.uid] = job.version
-        elif job.uid not in self.end_versions:
-            self.end_versions[job.uid] = job.version
-            if is_exact and before is not None:
-                self.unended_versions[job.uid] = job.version - 1
+        elif is_exact and isinstance(before, Job) and not before.end:
+            self.unended_versions[job.uid] = job.version - 1
 
     def _remember_pod(self, before: Thing | None, pod: Pod, *, is_exact: bool, is_there: bool) -> None:
         if pod.phase in ENDED:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .cluster_view import ENDED, Change, ClusterView, Job, Pod
 
+UNDER_WAY_S = 3.0
+"""Seconds for which a request may be under way."""
 Finding = tuple[str, str]
 ChangeRule = Callable[[ClusterView, Sequence[Change]], Iterator[Finding]]
 ViewRule = Callable[[ClusterView], Iterator[Finding]]
@@ -120,9 +122,10 @@ def job_without_end(view: ClusterView) -> Iterator[Finding]:
 
 
 def started_after_end(view: ClusterView) -> Iterator[Finding]:
-    """A pod of a job was created after the job's end."""
-    for pod in view.created.values():
-        if pod.version > view.end_versions.get(pod.owner, pod.version):
+    """A pod of a job was created after the job's end, by a request that cannot have been under way then."""
+    for at, pod in view.created.values():
+        ended_at, version = view.ends.get(pod.owner, (at, pod.version))
+        if pod.version > version and at - ended_at > UNDER_WAY_S:
             yield view.name_of(pod), f"it had ended, and then pod {pod.name} was created"
 
 
