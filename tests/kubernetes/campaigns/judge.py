@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .cluster_view import Change, ClusterView, Job, Observation, Pod, Verb
 from .rules import AT_ONCE, AT_THE_END, LASTING
 
-BIND_WINDOW_S = 30.0
+BIND_WINDOW_S = 60.0
 """Seconds without faults after which a gang may not be partly bound any more, nor a status untrue."""
 _TRAIL = 40
 """Number of observations about one gang that a report shows."""
