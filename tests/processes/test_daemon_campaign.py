@@ -14,7 +14,7 @@ from daemon_campaign import Schedule
 from daemon_witness import Asked, Entry, changed_answers, end_violations, rank_violations, repeated_work
 
 FIRST = int(os.environ.get("WINDLASS_FIRST_SEED", "0"))
-SCHEDULES = int(os.environ.get("WINDLASS_DAEMON_SCHEDULES", "8"))
+SCHEDULES = int(os.environ.get("WINDLASS_DAEMON_SCHEDULES", "5"))
 RESULTS = os.environ.get("WINDLASS_CAMPAIGN_RESULTS")
 
 
