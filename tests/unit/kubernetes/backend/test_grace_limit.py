@@ -1,4 +1,4 @@
-"""The time that pods have to end is limited, whatever they ask for: until then they hold nodes and lent quota."""
+"""A tenant cannot keep lent quota: neither by the time that its pods have to end, nor by a disruption budget."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from recorded_api import Cluster, RecordedApi
 
+from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.pods.pod_deletion import is_leaving_within, limited_grace
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import Preempt
 from windlass.core.model.policy import MAX_GRACE_MS
+from windlass.core.preemption.victims import BORROWED
 
 LONGEST = 2**31 - 1
 LIMIT_S = MAX_GRACE_MS // 1000
@@ -109,3 +111,33 @@ def test_a_shorter_grace_is_left_as_it_is() -> None:
 
     assert [limited_grace(pod(each), 30) for each in (None, 0, 30, 31)] == [None, None, None, 30]
     assert [is_leaving_within(pod(30, each), 30) for each in (None, 0, 30, 31)] == [False, True, True, False]
+
+
+class GuardedByBudget(Removals):
+    """A disruption budget forbids each eviction."""
+
+    async def evict(self, *_about: Any, **_: Any) -> None:
+        raise ApiError(429, "TooManyRequests", "web-pdb", causes=({"reason": "DisruptionBudget"},))
+
+
+@pytest.mark.parametrize("reason", ["it has a lower priority", f"{BORROWED} lender asks for"])
+def test_a_disruption_budget_protects_from_priority_and_keeps_no_lent_quota(reason: str) -> None:
+    async def story() -> None:
+        cluster = Cluster("n1", api=GuardedByBudget())
+        cluster.backend._executor.deletion.eviction_timeout_s = 0.01
+        await cluster.lead()
+        cluster.put_pod("web", 1, scheduler="windlass")
+        await cluster.run()
+        started(cluster, "web")
+        await cluster.run(2)
+        gang = next(iter(cluster.backend.external._index)).id
+        cluster.backend.inbox.put(JobEvent(gang, Preempt(f"for ml/other: {reason}")))
+        await cluster.run(8)
+        is_reclaimed = BORROWED in reason
+        assert cluster.api.deleted == (["web"] if is_reclaimed else [])
+        assert (cluster.status(gang).reason == "PreemptionRefused") is not is_reclaimed
+        await asyncio.sleep(0.6)
+        assert [event["regarding"]["name"] for event in cluster.api.events] == (["web"] if is_reclaimed else [])
+        await cluster.backend.close()
+
+    asyncio.run(story())

@@ -18,6 +18,7 @@ from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion, is_leavi
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Cancel, GangGone, PreemptionRefused
 from windlass.core.model.status import FailureClass, Placement, Target
+from windlass.core.preemption.victims import BORROWED
 
 _LEFT_ALONE = ("NodeLost",)
 """Reasons to end a gang for the controller only: its owner handles its living pods."""
@@ -91,7 +92,11 @@ class ExternalGangControl:
         self._mark(gang)
 
     def _take_back_stop(self, pod: Pod, why: str) -> None:
-        """Cancels the preemption of a gang if a disruption budget has forbidden the eviction of all of its pods."""
+        """Cancels the preemption of a gang if a disruption budget has forbidden the eviction of all of its pods.
+
+        Quota that another queue has lent is taken back all the same, by deleting the pods: a tenant writes the budgets
+        of its namespace, and could keep the quota for ever.
+        """
         gang = self._index.of_pod(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
         if gang is None or allocation is None or not (allocation.stopping and _is_preempted(gang)):
@@ -99,9 +104,17 @@ class ExternalGangControl:
         living = list(gang.living())
         if len(living) < len(gang.pods) or any(each.metadata.deletion_timestamp for each in living):
             return  # some pods were evicted: the other evictions must follow
+        self._deletion.cancel_evictions(living)
+        if _is_reclaimed(gang):
+            text = (
+                f"is deleted, although {pod.metadata.name} may not be evicted ({why}): its queue has borrowed the quota"
+            )
+            self._callbacks.faults.report(gang.reference, text)
+            for each in living:
+                self._deletion.delete([each], limited_grace(each, allocation.grace))
+            return
         allocation.tracker.stopping = False
         allocation.emptied = False
-        self._deletion.cancel_evictions(living)
         self._callbacks.inject(
             JobEvent(gang.id, PreemptionRefused(allocation.generation, f"{pod.metadata.name}: {why}"))
         )
@@ -144,6 +157,12 @@ class ExternalGangControl:
             for pod in gang.living():
                 self._callbacks.recount(pod)
             self._callbacks.report_cluster()  # before the controller assigns these resources to another gang
+
+
+def _is_reclaimed(gang: ExternalGang) -> bool:
+    """Tells whether a gang that is preempted holds quota that another queue has lent."""
+    failure = gang.status.last_failure
+    return failure is not None and BORROWED in failure.message
 
 
 def _is_preempted(gang: ExternalGang) -> bool:
