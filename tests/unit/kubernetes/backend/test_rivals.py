@@ -4,6 +4,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from windlass.backends.kubernetes.cluster.other_operators import find_rivals
 
 
@@ -78,3 +80,34 @@ def test_schedulers_and_queues_of_others_serve_no_kind_of_ours():
 
 def test_our_own_operator_is_no_rival():
     assert found(deployment("windlass-operator", "windlass:0.1.0"), kubeflow=("mpijobs/status",)) == []
+
+
+class CountingApi(Api):
+    """Counts the access reviews; with `hangs` none is ever answered."""
+
+    reviews = 0
+    hangs = False
+
+    async def request(self, *about: Any, **options: Any) -> bytes:
+        self.reviews += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        return await super().request(*about, **options)
+
+
+def test_many_deployments_of_a_tenant_cost_few_reviews_and_hide_no_operator():
+    image = MPI["spec"]["template"]["spec"]["containers"][0]["image"]
+    many = [deployment(f"fake-{number}", image, namespace="tenant") for number in range(1_000)]
+    same = [deployment("same", image, namespace="other") for _ in range(1_000)]
+    api = CountingApi(*many, *same, MPI, kubeflow=("mpijobs/status",))
+    (operator,) = asyncio.run(find_rivals(api))  # type: ignore[arg-type]
+    assert str(operator) == "the MPI operator (kubeflow/mpi-operator)"
+    assert api.reviews == 5 + 1 + 1
+
+
+def test_a_round_ends_at_its_deadline(monkeypatch):
+    monkeypatch.setattr("windlass.backends.kubernetes.cluster.other_operators._DEADLINE_S", 0.01)
+    api = CountingApi(MPI, kubeflow=("mpijobs/status",))
+    api.hangs = True
+    with pytest.raises(TimeoutError):  # what was known before holds
+        asyncio.run(find_rivals(api))  # type: ignore[arg-type]

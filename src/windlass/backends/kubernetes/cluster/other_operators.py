@@ -11,9 +11,11 @@ scheduler-plugins, YuniKorn.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import orjson
@@ -24,6 +26,9 @@ from windlass.jobs.kubernetes.kinds.registry import KINDS
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_MOST_PER_NAMESPACE = 5
+_DEADLINE_S = 10.0
+"""Bounds of one round: a tenant may have any number of deployments, and a replica waits for the first round."""
 _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
 
 
@@ -94,9 +99,23 @@ class Candidate:
 
 
 async def find_rivals(connection: Connection) -> list[OtherOperator]:
-    """Returns the operators of a cluster. Raises ApiError, Unreachable."""
-    candidates = candidates_among(await connection.list(DEPLOYMENTS))
-    return [each for each in [await _confirmed(connection, candidate) for candidate in candidates] if each is not None]
+    """Returns the operators of a cluster. Raises ApiError, Unreachable, and TimeoutError after `_DEADLINE_S`."""
+    reviews = _Reviews(connection)
+    candidates = _most_of_each_namespace(candidates_among(await connection.list(DEPLOYMENTS)))
+    found: list[OtherOperator] = []
+    async with asyncio.timeout(_DEADLINE_S):
+        for candidate in candidates:
+            found.extend(await _confirmed(reviews, candidate))
+    return found
+
+
+def _most_of_each_namespace(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Returns each operator and account of a namespace once, and of a namespace a few at most; all first ones first."""
+    found: defaultdict[str, dict[tuple[str, str], Candidate]] = defaultdict(dict)
+    for each in candidates:
+        found[each.namespace].setdefault((each.known.image, each.account), each)
+    columns = zip_longest(*(list(some.values())[:_MOST_PER_NAMESPACE] for some in found.values()))
+    return [each for column in columns for each in column if each is not None]
 
 
 def candidates_among(deployments: Iterable[Mapping[str, Any]]) -> list[Candidate]:
@@ -124,15 +143,30 @@ def _candidates(deployment: Mapping[str, Any]) -> Iterator[Candidate]:
             yield Candidate(known, about["namespace"], about["name"], pod.get("serviceAccountName") or "default")
 
 
-async def _confirmed(connection: Connection, candidate: Candidate) -> OtherOperator | None:
-    """Returns the operator, with the kinds whose status it may write; None if it may not do such work."""
+async def _confirmed(reviews: _Reviews, candidate: Candidate) -> list[OtherOperator]:
+    """Returns the operator, with the kinds whose status it may write; none if it may not do such work."""
     rights = candidate.known.rights
-    answers = await asyncio.gather(*(_may(connection, candidate, right) for right in rights.values()))
+    answers = await asyncio.gather(*(reviews.may(candidate, right) for right in rights.values()))
     allowed = [kind for kind, answer in zip(rights, answers, strict=True) if answer]
     if not allowed:
-        return None
+        return []
     place = f"{candidate.namespace}/{candidate.name}"
-    return OtherOperator(candidate.known.name, place, tuple(filter(None, allowed)))
+    return [OtherOperator(candidate.known.name, place, tuple(filter(None, allowed)))]
+
+
+class _Reviews:
+    """Access reviews of one round, each requested once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._answers: dict[tuple[str, str, Right], bool] = {}
+
+    async def may(self, candidate: Candidate, right: Right) -> bool:
+        """Tells whether a candidate's account has a right in all namespaces. Raises ApiError, Unreachable."""
+        key = candidate.namespace, candidate.account, right
+        if key not in self._answers:
+            self._answers[key] = await _may(self._connection, candidate, right)
+        return self._answers[key]
 
 
 async def _may(connection: Connection, candidate: Candidate, right: Right) -> bool:
