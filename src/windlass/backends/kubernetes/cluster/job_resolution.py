@@ -37,7 +37,8 @@ _ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 class NamespaceLookups:
     """The objects that names in a job refer to."""
 
-    namespace_labels: StringMap = field(default_factory=dict)
+    namespace_labels: StringMap | None = field(default_factory=dict)
+    """None while the namespace is not known."""
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     stock: StorageObjects = field(default_factory=StorageObjects)
     levels: tuple[Level, ...] = ()

@@ -67,8 +67,8 @@ class ClusterLookups:
     def of(self, namespace: str) -> NamespaceLookups:
         """Returns the current view; its contents continue to change."""
         stock = StorageObjects(self._claims, self._volumes, self._classes)
-        labels = self._namespaces.get(namespace, EMPTY_MAP)
-        fault = unmanaged(namespace, labels, only_labelled=self.only_labelled)
+        labels = self._namespaces.get(namespace)
+        fault = unmanaged(namespace, labels or EMPTY_MAP, only_labelled=self.only_labelled)
         levels, queues, grace = self._levels(), self._queues(), self._max_grace()
         return NamespaceLookups(labels, self._priorities, stock, levels, fault, queues, self._guard, grace)
 
@@ -99,10 +99,10 @@ class ClusterLookups:
         """Handles changes of namespaces."""
         for change in changes:
             name = change.object.metadata.name
-            before = self._namespaces.pop(name, EMPTY_MAP)
-            if change.kind != "deleted" and change.object.metadata.labels:
+            before = self._namespaces.pop(name, None)
+            if change.kind != "deleted":
                 self._namespaces[name] = change.object.metadata.labels
-            if self._namespaces.get(name, EMPTY_MAP) != before:
+            if self._namespaces.get(name) != before:
                 self._changed.add(name)
         self._hear()
 

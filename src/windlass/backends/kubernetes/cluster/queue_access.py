@@ -23,16 +23,19 @@ _BY_CLASS = "or name a PriorityClass (pod: {spec: {priorityClassName: …}})"
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQueues:
-    """The queues of a cluster for jobs of one namespace. `labels`: the namespace's, which its users cannot change."""
+    """The queues of a cluster for jobs of one namespace.
+
+    `labels`: the namespace's, which its users cannot change; None while they are not known.
+    """
 
     namespace: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] | None
     queues: Mapping[str, Queue]
 
     @property
     def own(self) -> str:
         """The queue of jobs that name none."""
-        return self.labels.get(QUEUE) or DEFAULT_QUEUE
+        return (self.labels or {}).get(QUEUE) or DEFAULT_QUEUE
 
     def allowed_queue(self, asked: str) -> tuple[str, str]:
         """Returns the queue that a job gets, and why it is not the one that it asks for ("" if it is).
@@ -56,7 +59,8 @@ class NamespaceQueues:
         queue = self.queues.get(name)
         if queue is None or is_open_to(queue, self.labels):
             return ""
-        return f"the queue {name} is closed to the namespace {self.namespace}: it is open to {_selected(queue)}"
+        cause = f"the queue {name} is closed to the namespace {self.namespace}: it is open to {_selected(queue)}"
+        return cause if self.labels is not None else f"{cause}, and the labels of {self.namespace} are not known yet"
 
 
 def is_reserved_class(priority_class: str, namespace: str) -> bool:
@@ -67,11 +71,16 @@ def is_reserved_class(priority_class: str, namespace: str) -> bool:
     return priority_class.startswith("system-") and namespace != "kube-system"
 
 
-def is_open_to(queue: Queue, labels: Mapping[str, str]) -> bool:
-    """Tells whether jobs of a namespace with these labels may be in a queue."""
+def is_open_to(queue: Queue, labels: Mapping[str, str] | None) -> bool:
+    """Tells whether jobs of a namespace with these labels may be in a queue. None: no selector with terms selects it.
+
+    Without labels, the operators NotIn and DoesNotExist would select each namespace.
+    """
     if queue.namespace_selector is None:
-        return queue.name in (DEFAULT_QUEUE, labels.get(QUEUE))
-    return not queue.namespace_selector or matches_terms(labels, [queue.namespace_selector])
+        return queue.name in (DEFAULT_QUEUE, (labels or {}).get(QUEUE))
+    if not queue.namespace_selector:
+        return True
+    return labels is not None and matches_terms(labels, [queue.namespace_selector])
 
 
 def _selected(queue: Queue) -> str:
