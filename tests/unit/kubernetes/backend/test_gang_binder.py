@@ -23,6 +23,7 @@ class Progress:
     def __init__(self) -> None:
         self.failed: dict[int, Exit] = {}
         self.stopping = False
+        self.must_complete = False
 
 
 class Replies:
@@ -55,6 +56,30 @@ def test_a_refusal_is_the_end_of_its_member(status: int, end_class: EndClass) ->
     progress = Progress()
     bind(progress, Replies(), Replies(ApiError(status, message="no")))
     assert progress.failed == {1: Exit(lost=True, end_class=end_class, detail="member 1: no")}
+
+
+FULL = (ApiError(500, message="etcd is full"), CannotBindError(Exit(lost=True, detail="etcd is full"), may_pass=True))
+
+
+@pytest.mark.parametrize("failure", FULL)
+def test_a_gang_with_bound_members_outlasts_failures_of_the_api_server(failure: Exception) -> None:
+    """A bound pod that no controller owns would be deleted for good, and the rest of its gang would wait forever."""
+    progress, replies = Progress(), Replies(failure, failure)
+    bind(progress, replies)
+    assert (replies.count, list(progress.failed)) == (1, [0])
+
+    progress, replies = Progress(), Replies(failure, failure)
+    progress.must_complete = True
+    bind(progress, replies)
+    assert (replies.count, progress.failed) == (3, {})
+
+
+def test_a_gang_is_given_up_if_the_api_server_fails_for_long_or_refuses() -> None:
+    for errors, count in (([FULL[1]] * 30, 20), ([CannotBindError(FULL[1].exit)], 1), ([ApiError(403)], 1)):
+        progress, replies = Progress(), Replies(*errors)
+        progress.must_complete = True
+        bind(progress, replies)
+        assert (replies.count, list(progress.failed)) == (count, [0])
 
 
 def test_after_a_failure_no_step_is_repeated() -> None:

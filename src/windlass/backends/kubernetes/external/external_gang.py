@@ -63,6 +63,11 @@ class Allocation:
         return self.tracker.stopping
 
     @property
+    def must_complete(self) -> bool:
+        """Whether some pods are bound: if they were given up, plain pods would not be created again."""
+        return bool(self.bound)
+
+    @property
     def gone(self) -> bool:
         """Whether `GangGone` was reported."""
         return self.tracker.gone

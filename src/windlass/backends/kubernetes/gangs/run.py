@@ -91,6 +91,11 @@ class Run:
         return self.tracker.stopping
 
     @property
+    def must_complete(self) -> bool:
+        """False: the pods of a gang that is given up are created again with its next generation."""
+        return False
+
+    @property
     def gone(self) -> bool:
         """Whether `GangGone` was reported."""
         return self.tracker.gone

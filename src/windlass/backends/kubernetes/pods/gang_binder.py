@@ -1,7 +1,7 @@
 """Binds the members of a gang, our own or an external one: all of them, or the gang fails with the reason.
 
 Requests without an answer are repeated. A refusal is the end of its member, by its class; after the first one no
-further member is bound.
+further member is bound. Failures of the API server itself are waited out for a gang that must be completed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from windlass.backends.errors import BackendError
-from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, end_of_refused
@@ -20,6 +20,9 @@ from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import end_of_stale_placement
 from windlass.core.model.job import Job
 from windlass.core.model.status import Placement
+
+_MAX_FAILURES = 20
+"""Failures of the API server that a member of a gang that must be completed outlasts, each after 30 s of attempts."""
 
 
 class BindingProgress(Protocol):
@@ -31,6 +34,10 @@ class BindingProgress(Protocol):
     @property
     def stopping(self) -> bool:
         """Whether the gang is being stopped: no further member is bound."""
+
+    @property
+    def must_complete(self) -> bool:
+        """Whether some members are bound that nothing would create again if the gang were given up."""
 
 
 class PlacedGang(NamedTuple):
@@ -72,18 +79,30 @@ class GangBinder:
 
 
 async def _take(progress: BindingProgress, step: MemberStep) -> None:
+    failures = 0
     while not (progress.failed or progress.stopping):
         try:
             await step.request()
         except NotWantedError:
             return
-        except CannotBindError as error:
-            progress.failed[step.member] = error.exit
-        except ApiError as error:
-            progress.failed[step.member] = end_of_refused(step.refused, error)
+        except (CannotBindError, ApiError) as error:
+            failures += 1
+            if not (_may_pass(error) and progress.must_complete and failures < _MAX_FAILURES):
+                progress.failed[step.member] = _end_of(step, error)
+                return
+            await asyncio.sleep(RETRY_INTERVAL_S)
         except BackendError:  # no answer, not the leader at present, or no credentials at present
             await asyncio.sleep(RETRY_INTERVAL_S)
-            continue
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this member's
             progress.failed[step.member] = end_of_refused(step.refused, error)
-        return
+            return
+        else:
+            return
+
+
+def _may_pass(error: CannotBindError | ApiError) -> bool:
+    return error.may_pass if isinstance(error, CannotBindError) else error.outcome is not Outcome.REFUSED
+
+
+def _end_of(step: MemberStep, error: CannotBindError | ApiError) -> Exit:
+    return error.exit if isinstance(error, CannotBindError) else end_of_refused(step.refused, error)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import owner_of
@@ -37,11 +37,14 @@ _DEFAULT_GRACE_S = 30
 
 
 class CannotBindError(Exception):
-    """A member cannot be bound to its node. `exit` is the resulting end of the member."""
+    """A member cannot be bound to its node. `exit` is the resulting end of the member.
 
-    def __init__(self, exit: Exit) -> None:
+    `may_pass`: the API server has failed itself (5xx, 429), and not refused the binding.
+    """
+
+    def __init__(self, exit: Exit, *, may_pass: bool = False) -> None:
         super().__init__(exit.detail)
-        self.exit = exit
+        self.exit, self.may_pass = exit, may_pass
 
 
 class NotWantedError(Exception):
@@ -124,7 +127,8 @@ class PodBinding:
                 await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
                 if not (error.is_conflict and await self._is_on(pod, node)):
-                    raise CannotBindError(_retryable(f"{about.name} could not be bound to {node}: {error}")) from None
+                    end = _retryable(f"{about.name} could not be bound to {node}: {error}")
+                    raise CannotBindError(end, may_pass=error.outcome is not Outcome.REFUSED) from None
 
     async def _is_on(self, pod: Pod, node: str) -> bool:
         """Tells whether the pod is bound already: the last request of an earlier leader may arrive after its term."""
