@@ -20,6 +20,7 @@ from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 FOLDER = Path(__file__).parents[1] / "samples"
 PLURALS = {
     "HorizontalPodAutoscaler": "horizontalpodautoscalers",
@@ -60,12 +61,18 @@ def cluster(apiserver):
         async with Connection(from_kubeconfig(str(apiserver.kubeconfig))) as connection:
             async for _ in apply(connection, crds((*DEFAULT, POD_GROUPS))):
                 pass
-        async with apiserver.api() as api:  # the service account that the manifests name
+        async with apiserver.api() as api:  # the service account and the class that the manifests name
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
             await api.post("/api/v1/namespaces/default/serviceaccounts", account)
+            await api.post(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 10})
+
+    async def remove():
+        async with apiserver.api() as api:
+            await api.delete(f"{PRIORITY_CLASSES}/high")
 
     asyncio.run(story())
-    return apiserver
+    yield apiserver
+    asyncio.run(remove())
 
 
 def with_keys(manifest):
