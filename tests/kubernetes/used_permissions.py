@@ -34,6 +34,8 @@ UNREACHED = frozenset(
         "patch schedulingpolicies/status of windlass.dev",
         # A conflict of two writers, or an object of the same name, must happen at the right moment.
         "get trainingjobs of windlass.dev",
+        "get pytorchjobs, tfjobs, jaxjobs, xgboostjobs, paddlejobs, mpijobs of kubeflow.org",
+        "get services",
         "get trainjobs of trainer.kubeflow.org",
         "get jobs of batch",
         "get horizontalpodautoscalers of autoscaling",
