@@ -128,7 +128,8 @@ class MemoryApi:
         if not pod["spec"].get("nodeName") or grace == 0 or pod["status"]["phase"] in ENDS:
             self._remove(pod)
         elif not pod["metadata"].get("deletionTimestamp"):
-            self._change(pod, metadata={**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"})
+            mark = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
+            self._change(pod, metadata={**pod["metadata"], **mark})
             self._later(LATENCY_S, uid, self._remove)
 
     def _find(self, name: str, uid: str | None = None) -> Manifest:

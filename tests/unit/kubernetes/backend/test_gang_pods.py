@@ -87,7 +87,8 @@ class Place:
         uid = more.pop("uid", f"uid-{name}")
         about = {"name": name, "namespace": "ml", "uid": uid, "resourceVersion": str(self.versions)}
         about |= {"labels": labels, "ownerReferences": [{"uid": owner, "controller": True, "kind": "x", "name": "x"}]}
-        about |= {"deletionTimestamp": "2026-01-01T12:00:00Z"} if more.pop("deleted", False) else {}
+        mark = {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 30}
+        about |= mark if more.pop("deleted", False) else {}
         state = {"terminated": {"exitCode": more.pop("code", 0), "finishedAt": more.pop("at", None)}}
         ends = [{"name": "main", "state": state}] if phase in ("Succeeded", "Failed") else []
         status = {"phase": phase, "containerStatuses": ends, **more}

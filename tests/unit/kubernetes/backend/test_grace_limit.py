@@ -110,7 +110,25 @@ def test_a_shorter_grace_is_left_as_it_is() -> None:
         return msgspec.convert({"metadata": about, "spec": {"terminationGracePeriodSeconds": spec}}, Pod)
 
     assert [limited_grace(pod(each), 30) for each in (None, 0, 30, 31)] == [None, None, None, 30]
-    assert [is_leaving_within(pod(30, each), 30) for each in (None, 0, 30, 31)] == [False, True, True, False]
+    assert [is_leaving_within(pod(30, each), 30) for each in (None, 0, 30, 31)] == [False, False, True, False]
+
+
+def test_a_pod_that_was_marked_and_not_removed_is_deleted_by_the_next_leader() -> None:
+    async def story() -> None:
+        cluster = Cluster("n1", api=Removals())
+        await cluster.lead()
+        cluster.put_job(nodes=1, gpus=1)
+        await cluster.run()
+        started(cluster, "digits-worker-0")
+        await cluster.run(2)
+        # the API server was killed between the two writes of an earlier request
+        started(cluster, "digits-worker-0", deletionTimestamp="2026-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
+        await cluster.run(2)
+        await preempt(cluster, "ml/digits")
+        assert cluster.api.graces == {"digits-worker-0": [cluster.controller.states["ml/digits"].job.grace // 1000]}
+        await cluster.backend.close()
+
+    asyncio.run(story())
 
 
 class GuardedByBudget(Removals):

@@ -63,7 +63,8 @@ def pod(name, phase, *, code=None, restarts=0, deleted=False, reason=None, label
         "reason": reason,
         "containerStatuses": [{"name": "pytorch", "restartCount": restarts, **ended}],
     }
-    about = {"name": name, "labels": labels or {}, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
+    mark = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30} if deleted else {}
+    about = {"name": name, "labels": labels or {}, **mark}
     return {"kind": "Pod", "metadata": about, "status": status}
 
 

@@ -22,6 +22,7 @@ from windlass.backends.kubernetes.external.group_status import GroupStatusWriter
 from windlass.backends.kubernetes.external.groups import Groups
 from windlass.backends.kubernetes.external.pending_messages import PendingMessages
 from windlass.backends.kubernetes.external.recovery import GangRecovery
+from windlass.backends.kubernetes.gangs.run_pods import is_being_deleted
 from windlass.backends.kubernetes.pods.gang_binder import GangBinder
 from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
@@ -137,7 +138,7 @@ class ExternalGangs:
             with contain(group.reference, "recover", partial(self._groups.touch, group.member)):
                 for gang in recovering.placed(group):
                     self._admit(gang)
-        self._deletion.delete(pod for pod in recovering.to_unwind if not pod.metadata.deletion_timestamp)
+        self._deletion.delete(pod for pod in recovering.to_unwind if not is_being_deleted(pod))
         for group in list(self._groups):
             with contain(group.reference, "gather", partial(self._groups.touch, group.member)):
                 for waiting in () if group.is_unwound else self._gathering.gather(group):

@@ -126,6 +126,16 @@ def is_leaving(pod: Pod) -> bool:
     return pod.status.phase == "Running" and bool(pod.metadata.deletion_timestamp)
 
 
+def is_being_deleted(pod: Pod) -> bool:
+    """Tells whether a deletion of a pod is under way that needs no other request.
+
+    The API server deletes a pod without grace by two writes, a mark and the removal. If it or its client ends between
+    them, the mark stays, and only a repeated request removes the pod (BeforeDelete in k8s.io/apiserver
+    pkg/registry/rest/delete.go).
+    """
+    return bool(pod.metadata.deletion_timestamp) and bool(pod.metadata.deletion_grace_period_seconds)
+
+
 def _restarts(pod: Pod | None) -> int:
     """Returns the number of container restarts of a pod that runs."""
     if pod is None or pod.status.phase != "Running":

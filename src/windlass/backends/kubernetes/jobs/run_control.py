@@ -11,6 +11,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, Slot
+from windlass.backends.kubernetes.gangs.run_pods import is_being_deleted
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
@@ -142,7 +143,7 @@ class RunControl:
         for number in sorted(run.restarting):
             pod, slot = run.pods.get(number), run.slots[number]
             if pod is not None:
-                self.executor.deletion.delete([] if pod.metadata.deletion_timestamp else [pod], run.grace)
+                self.executor.deletion.delete([] if is_being_deleted(pod) else [pod], run.grace)
             elif find_replaced_member(gang.job, placement, [number], fits) is None:
                 detail = f"{names[number]} cannot restart: no pod may start on {slot.node} any more"
                 run.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)

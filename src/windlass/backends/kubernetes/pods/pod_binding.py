@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
-from windlass.backends.kubernetes.gangs.run_pods import generation_of
+from windlass.backends.kubernetes.gangs.run_pods import generation_of, is_being_deleted
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import INVALID, REJECTED
@@ -141,7 +141,7 @@ class PodBinding:
         """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""
         ended = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
         at_once = ended or self.is_dead(pod.spec.node_name)
-        if at_once or not pod.metadata.deletion_timestamp:
+        if at_once or not is_being_deleted(pod):
             self.leaving.add(pod.metadata.uid)
             try:
                 async with self.at_once:

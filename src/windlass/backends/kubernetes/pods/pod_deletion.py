@@ -10,6 +10,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
+from windlass.backends.kubernetes.gangs.run_pods import is_being_deleted
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 
 EVICTION_TIMEOUT_S = 60.0
@@ -102,8 +103,7 @@ class PodDeletion:
 
 def is_leaving_within(pod: Pod, grace: int) -> bool:
     """Tells whether a pod is being deleted with at most so many seconds to end. A request can shorten a longer time."""
-    about = pod.metadata
-    return bool(about.deletion_timestamp) and (about.deletion_grace_period_seconds or 0) <= grace
+    return is_being_deleted(pod) and (pod.metadata.deletion_grace_period_seconds or 0) <= grace
 
 
 def limited_grace(pod: Pod, most: int) -> int | None:
