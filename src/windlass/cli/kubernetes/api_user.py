@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.reviews import review_self
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.labels import USER
-
-_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 async def api_user(connection: Connection) -> str:
     """Returns the name; "" if the API server does not tell it."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
-        reply = json.loads(await connection.request("POST", _REVIEWS, body=body))
+        return (await review_self(connection)).user.name
     except BackendError:
         return ""
-    return str(reply["status"]["userInfo"].get("username", ""))
 
 
 def with_user(manifest: Mapping[str, Any], user: str) -> dict[str, Any]:

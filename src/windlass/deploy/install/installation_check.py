@@ -19,6 +19,7 @@ from windlass.backends.kubernetes.client.resources import (
     NODES,
     Resource,
 )
+from windlass.backends.kubernetes.client.reviews import review_self
 from windlass.backends.kubernetes.cluster.admission_guard import read_guard
 from windlass.backends.kubernetes.cluster.cluster_settings import read_settings
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
@@ -41,7 +42,6 @@ _OLDEST = (1, 30)
 _MAX_SKEW_S = 5.0
 """Maximum difference of two clocks, in seconds; leases last three times as long."""
 _QUERIES = "queries"
-_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 Check = Callable[[Connection, str], Awaitable[list[Finding]]]
 
@@ -85,10 +85,8 @@ async def _server(connection: Connection) -> list[Finding]:
 
 async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
     """Compares this clock with the creation time that the API server writes, in whole seconds."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     before = time()
-    reply = json.loads(await connection.request("POST", _SELF, body=body))
-    there = parse_time(reply["metadata"]["creationTimestamp"])
+    there = parse_time((await review_self(connection)).created)
     apart = max(before - there - 1, there - time(), 0.0)
     if apart > _MAX_SKEW_S:
         return [

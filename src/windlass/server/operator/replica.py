@@ -6,7 +6,6 @@ Each term has a backend of its own. A follower watches the cluster too, so that 
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
 import time
@@ -22,6 +21,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.resources import PODS, ROLES, Resource
+from windlass.backends.kubernetes.client.reviews import AccessRight, has_own_right
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, read_guard
 from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, find_rivals
 from windlass.backends.kubernetes.served_kinds import served_kinds
@@ -49,8 +49,6 @@ _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 """Milliseconds before a replica follows again after an unforeseen error; doubled each time up to the longest."""
 _LONG_TERM_S = 600.0
 """Seconds after which the errors of earlier terms no longer lengthen the wait."""
-_OWN_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-"""Every authenticated user may ask about itself."""
 _SHOWN_PLACES = 4
 _CONTAINER = "operator"
 """Name of the operator's container in its pod."""
@@ -310,10 +308,7 @@ async def with_operator_image(settings: BackendSettings, connection: Connection,
 
 async def may_run_mpijobs_v1(connection: Connection) -> bool:
     """Whether this account may create the roles that launchers of MPIJobs v1 need. Raises BackendError."""
-    asked = {"group": ROLES.group, "resource": ROLES.plural, "verb": "create"}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    reply = await connection.request("POST", _OWN_REVIEWS, body={**body, "spec": {"resourceAttributes": asked}})
-    return bool(json.loads(reply)["status"]["allowed"])
+    return await has_own_right(connection, AccessRight("create", ROLES.plural, group=ROLES.group))
 
 
 async def _own_image(connection: Connection, namespace: str) -> str:

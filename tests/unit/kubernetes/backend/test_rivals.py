@@ -19,7 +19,7 @@ class Api:
     async def list(self, _resource: Any) -> tuple[dict[str, Any], ...]:
         return self.deployments
 
-    async def request(self, _method: str, _path: str, *, body: dict[str, Any]) -> bytes:
+    async def request(self, _method: str, _path: str, *, body: dict[str, Any], **_: Any) -> bytes:
         spec = body["spec"]
         asked = spec["resourceAttributes"]
         _, _, namespace, _ = spec["user"].split(":")

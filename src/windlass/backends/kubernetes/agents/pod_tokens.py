@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
-from collections.abc import Mapping
-from typing import Any
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.reviews import User, account_namespace, is_reviewable, review_token
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.pods.agent_pods import AUDIENCE
 
-_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 """Extra information about a user that is a pod; the API server has checked that the pod exists."""
-_MAX_TOKEN_CHARS = 16_384
 _CONCURRENT = 16
 """Maximum number of reviews under way."""
 _TIMEOUT_S = 8.0
@@ -46,7 +42,7 @@ class TokenReviews:
 
         Raises BackendError if there is no answer, or no review at this moment.
         """
-        if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN_CHARS:
+        if not is_reviewable(token):
             return False
         key = pod.metadata.uid, address
         if key in self._closed:
@@ -54,7 +50,7 @@ class TokenReviews:
         self._closed.add(key)
         delay = _REFUSAL_S
         try:
-            if is_proven := _names_pod(await self._review(token), pod):
+            if is_proven := _is_account_of(await self._review(token), pod):
                 delay = 0.0
         except BackendError:
             delay = 0.0
@@ -70,22 +66,17 @@ class TokenReviews:
         else:
             self._closed.discard(key)
 
-    async def _review(self, token: str) -> Mapping[str, Any]:
-        """Returns the status of a review. Raises BackendError."""
-        spec = {"token": token, "audiences": [AUDIENCE]}
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+    async def _review(self, token: str) -> User | None:
+        """Returns the user of an agent's token; None for any other token. Raises BackendError."""
         async with self._turns:
-            reply = json.loads(await self._connection.request("POST", _REVIEWS, body=body, within=_TIMEOUT_S))
-        return reply.get("status") or {}
+            return await review_token(self._connection, token, [AUDIENCE], within=_TIMEOUT_S)
 
 
-def _names_pod(status: Mapping[str, Any], pod: Pod) -> bool:
-    """Tells whether the result of a review is this pod. An API server that ignores audiences names none."""
-    if status.get("authenticated") is not True or AUDIENCE not in (status.get("audiences") or ()):
+def _is_account_of(user: User | None, pod: Pod) -> bool:
+    """Tells whether the user of a token is the service account of this very pod."""
+    if user is None or account_namespace(user.name) != pod.metadata.namespace:
         return False
-    user = status.get("user") or {}
-    is_of_namespace = str(user.get("username")).startswith(f"system:serviceaccount:{pod.metadata.namespace}:")
-    return is_of_namespace and (user.get("extra") or {}).get(_POD_UID) == [pod.metadata.uid]
+    return user.values_of(_POD_UID) == (pod.metadata.uid,)
 
 
 def comes_from(pod: Pod, address: str) -> bool:

@@ -10,5 +10,6 @@ writes, which are the rest of `backends.kubernetes`; manifests (`jobs.kubernetes
 - `api_errors`: `ApiError`, `Unreachable`, `NotLeader`, `Outcome`
 - `reflector`: list and watch a resource; over `mirror`, `watch` and `object_cache`
 - `coalescing_writer`, `priority_limiter`, `persistent_request`, `background_tasks`: when requests are sent
+- `reviews`: the user of a token, the rights of a user, the caller's own
 - `resources`, `objects`, `object_reference`, `owners`, `channels`: kinds, structs, identities, commands in pods
 """

@@ -15,12 +15,11 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import ADMISSION_BINDINGS, ADMISSION_POLICIES, Resource
+from windlass.backends.kubernetes.client.reviews import account_namespace
 from windlass.jobs.kubernetes.job_admission import POLICY, binding_spec, is_same_spec, policy_spec
 from windlass.jobs.kubernetes.labels import USER
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
-_ACCOUNTS = "system:serviceaccount:"
-"""Names of ServiceAccounts begin so; their namespace and their own name follow."""
 _EFFECT_MS = 10_000
 """Milliseconds after which every API server has noticed a new policy; they look for one once a second."""
 
@@ -42,7 +41,7 @@ class AdmissionGuard:
         if self.since is None or created is None or created < self.since:
             return ""
         user = str((metadata.get("annotations") or {}).get(USER) or "")
-        namespace = user.split(":")[2] if user.startswith(_ACCOUNTS) else ""
+        namespace = account_namespace(user)
         return namespace_user(namespace) if namespace else user
 
 

@@ -16,33 +16,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any, NamedTuple
-
-import orjson
+from typing import Any
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEPLOYMENTS
+from windlass.backends.kubernetes.client.reviews import AccessRight, account_user, has_right
 from windlass.jobs.kubernetes.kinds.registry import KINDS
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
-_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _MOST_PER_NAMESPACE = 5
 _DEADLINE_S = 10.0
 """Bounds of one round: a tenant may have any number of deployments, and a replica waits for the first round."""
 _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
 
 
-class Right(NamedTuple):
-    """Permission in all namespaces that an operator needs for its work."""
-
-    verb: str
-    group: str
-    resource: str
-    subresource: str
-
-
-_BINDING = Right("create", "", "pods", "binding")
-_STATUS_OF = {kind.name: Right("update", kind.api_version.partition("/")[0], kind.plural, "status") for kind in KINDS}
+_BINDING = AccessRight("create", "pods/binding")
+_STATUS_OF = {
+    kind.name: AccessRight("update", f"{kind.plural}/status", group=kind.api_version.partition("/")[0])
+    for kind in KINDS
+}
+"""The right in all namespaces that the operator of a kind needs for its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +45,10 @@ class _Known:
     name: str
     image: str
     serves: tuple[str, ...] = ()
-    right: Right = _BINDING
+    right: AccessRight = _BINDING
 
     @property
-    def rights(self) -> dict[str, Right]:
+    def rights(self) -> dict[str, AccessRight]:
         """The permission that shows that it is at work, by kind; "" for no kind of ours."""
         return {kind: _STATUS_OF[kind] for kind in self.serves} or {"": self.right}
 
@@ -64,8 +57,8 @@ _KNOWN = (
     _Known("the training operator", "/training-operator", _TRAINING),
     _Known("the MPI operator", "mpi-operator", ("MPIJob",)),
     _Known("the trainer v2", "trainer-controller-manager", ("TrainJob",)),
-    _Known("Kueue", "/kueue", right=Right("update", "kueue.x-k8s.io", "workloads", "status")),
-    _Known("Volcano", "vc-controller-manager", right=Right("update", "batch.volcano.sh", "jobs", "status")),
+    _Known("Kueue", "/kueue", right=AccessRight("update", "workloads/status", group="kueue.x-k8s.io")),
+    _Known("Volcano", "vc-controller-manager", right=AccessRight("update", "jobs/status", group="batch.volcano.sh")),
     _Known("Volcano's scheduler", "vc-scheduler"),
     _Known("KAI", "kai-scheduler"),
     _Known("scheduler-plugins", "scheduler-plugins"),
@@ -159,27 +152,12 @@ class _Reviews:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._answers: dict[tuple[str, str, Right], bool] = {}
+        self._answers: dict[tuple[str, str, AccessRight], bool] = {}
 
-    async def may(self, candidate: Candidate, right: Right) -> bool:
+    async def may(self, candidate: Candidate, right: AccessRight) -> bool:
         """Tells whether a candidate's account has a right in all namespaces. Raises ApiError, Unreachable."""
         key = candidate.namespace, candidate.account, right
         if key not in self._answers:
-            self._answers[key] = await _may(self._connection, candidate, right)
+            account = account_user(candidate.namespace, candidate.account)
+            self._answers[key] = await has_right(self._connection, account, right)
         return self._answers[key]
-
-
-async def _may(connection: Connection, candidate: Candidate, right: Right) -> bool:
-    """Asks the API server for a right in all namespaces."""
-    spec = {
-        "user": f"system:serviceaccount:{candidate.namespace}:{candidate.account}",
-        "groups": [
-            "system:serviceaccounts",
-            f"system:serviceaccounts:{candidate.namespace}",
-            "system:authenticated",
-        ],
-        "resourceAttributes": right._asdict(),
-    }
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    reply = orjson.loads(await connection.request("POST", _REVIEWS, body=body))
-    return bool(reply["status"]["allowed"])

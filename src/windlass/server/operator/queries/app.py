@@ -18,13 +18,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from windlass.backends.kubernetes.client.reviews import AccessRight, User
 from windlass.backends.kubernetes.status.redaction import named_namespaces, redact
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.query_api import API_SERVICE, GROUP, OF_CLUSTER, OF_JOBS, PREFIX, SNAPSHOTS, VERSION
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 from windlass.server.operator.metrics import CONTENT_TYPE
-from windlass.server.operator.queries.authentication import Authenticator, User
-from windlass.server.operator.queries.authorization import AccessRight, Authorizer
+from windlass.server.operator.queries.authentication import Authenticator
+from windlass.server.operator.queries.authorization import Authorizer, query_right
 from windlass.server.operator.queries.leader_queries import LeaderQueries
 
 Json = dict[str, Any]
@@ -67,13 +68,13 @@ class QueryServer:
     async def show_metrics(self, request: Request) -> Response:
         """Metrics, for users who may get /metrics."""
         user = await self.authenticator.identify(request.scope)
-        await self.authorizer.require(user, AccessRight("get", "", path="/metrics"))
+        await self.authorizer.require(user, AccessRight("get", path="/metrics"))
         return Response(self.metrics(), media_type=CONTENT_TYPE)
 
     async def show_cluster(self, request: Request) -> Response:
         """Facts of the cluster, or the jobs of all namespaces."""
         resource, filters = request.path_params["resource"], dict(request.query_params)
-        access = AccessRight("list", resource)
+        access = query_right("list", resource)
         if resource in _LISTED:
             return await self._answer(request, access, lambda leader: leader.listing(resource, "", filters))
         if resource in OF_CLUSTER:
@@ -83,7 +84,7 @@ class QueryServer:
     async def show_snapshot(self, request: Request) -> Response:
         """The scheduler's state, with all jobs."""
         planned = "planned" in request.query_params
-        access = AccessRight("get", SNAPSHOTS, name="current")
+        access = query_right("get", SNAPSHOTS, name="current")
         return await self._answer(request, access, lambda leader: leader.snapshot(planned=planned))
 
     async def show_listing(self, request: Request) -> Response:
@@ -92,7 +93,7 @@ class QueryServer:
         if resource not in _LISTED:
             raise HTTPException(404)
         filters = dict(request.query_params)
-        access = AccessRight("list", resource, namespace)
+        access = query_right("list", resource, namespace)
         return await self._answer(request, access, lambda leader: leader.listing(resource, namespace, filters))
 
     async def show_job(self, request: Request) -> Response:
@@ -101,7 +102,7 @@ class QueryServer:
         part, filters = request.path_params.get("part", ""), dict(request.query_params)
         if part not in ("", *_PARTS):
             raise HTTPException(404)
-        access = AccessRight("get", f"jobs/{part}" if part else "jobs", namespace, name)
+        access = query_right("get", f"jobs/{part}" if part else "jobs", namespace, name)
         return await self._answer(request, access, lambda leader: leader.job(part, namespace, name, filters))
 
     async def _answer(self, request: Request, access: AccessRight, produce: Produce) -> Response:
@@ -119,7 +120,7 @@ class QueryServer:
         return _json(await self._redacted(user, leading, answer), status)
 
     async def _redacted(self, user: User, leading: LeaderQueries, answer: Json) -> Json:
-        if await self.authorizer.allows(user, AccessRight("list", "jobs")):
+        if await self.authorizer.allows(user, query_right("list", "jobs")):
             return answer
         named = await asyncio.to_thread(named_namespaces, answer, leading.namespaces())
         hidden = await self.authorizer.hidden(user, named)

@@ -19,29 +19,18 @@ from starlette.datastructures import Headers
 
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS
+from windlass.backends.kubernetes.client.reviews import User, is_reviewable, review_token
 from windlass.backends.port import BackendError
 from windlass.server.errors import ApiError, ErrorCode
 from windlass.server.operator.bounded_http import CLIENT_NAME
 from windlass.server.operator.queries.expiring_cache import ExpiringCache
 
 _CONFIG = ("kube-system", "extension-apiserver-authentication")
-_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _TOKEN_LIFE_S = 10.0
 """Seconds for which a review of a token is used again: a revoked token is refused after them."""
 _MAX_TOKENS = 1_000
-_MAX_TOKEN_CHARS = 16_384
 _REFRESH_S = 60.0
 """Seconds between two readings of the ConfigMap, whose authority may be replaced."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """A user as the API server knows it."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(slots=True)
@@ -128,22 +117,12 @@ class Authenticator:
         return user
 
     async def _review(self, token: str) -> User | None:
-        if not token or len(token) > _MAX_TOKEN_CHARS:
+        if not is_reviewable(token):
             return None
         key = hashlib.sha256(token.encode()).hexdigest()
         if key not in self._reviews:
-            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-            reply = json.loads(await self.connection.request("POST", _REVIEWS, body=body))
-            self._reviews[key] = _reviewed(reply.get("status") or {})
+            self._reviews[key] = await review_token(self.connection, token)
         return self._reviews[key]
-
-
-def _reviewed(status: Mapping[str, Any]) -> User | None:
-    if status.get("authenticated") is not True:
-        return None
-    user = status.get("user") or {}
-    extra = tuple((key, tuple(values)) for key, values in sorted((user.get("extra") or {}).items()))
-    return User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
 
 
 def _strings(data: Mapping[str, str], key: str, otherwise: Sequence[str]) -> Sequence[str]:
