@@ -12,6 +12,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from recorded_api import put_namespace
+
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
@@ -262,6 +264,7 @@ class Leader:
             asyncio.get_running_loop().call_later(wait, add_nodes)
         else:
             add_nodes()
+        put_namespace(backend)
         self._see(backend, "job", self.api.job)
         for pod in self.api.pods.values():
             self._see(backend, "pod", pod)

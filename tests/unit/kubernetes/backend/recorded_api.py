@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.client.object_cache import ObjectRevision
+from windlass.backends.kubernetes.client.object_cache import Change, ObjectRevision
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.settings import BackendSettings
@@ -19,6 +19,13 @@ from windlass.controller.controller import Controller
 
 TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
 NOON = 1_767_268_800_000
+
+
+def put_namespace(backend: KubernetesBackend, **labels: str) -> None:
+    """Lists the namespace "ml", or changes its labels."""
+    about = {"name": "ml", "uid": "ns", "resourceVersion": "1", "labels": labels}
+    namespace = objects.namespace(json.dumps({"metadata": about}).encode())
+    backend.monitor.lookups.see_namespaces([Change("modified", namespace)])
 
 
 class RecordedApi:
@@ -63,14 +70,23 @@ class RecordedApi:
 
 
 class Cluster:
-    """Nodes with two GPUs each, jobs and pods of one TrainingJob or of others, and the turns of the controller."""
+    """Nodes with two GPUs each, jobs and pods of one TrainingJob or of others, and the turns of the controller.
 
-    def __init__(self, *nodes: str, api: RecordedApi | None = None) -> None:
+    `has_namespace`: whether the namespace of the jobs is listed from the beginning.
+    """
+
+    def __init__(self, *nodes: str, api: RecordedApi | None = None, has_namespace: bool = True) -> None:
         self.api, self.now, self.versions = api or RecordedApi(), NOON, 0
         settings = BackendSettings(cluster_settling=0, failure_settling=0)
         self.backend = KubernetesBackend(self.api, lambda: self.now, settings)  # type: ignore[arg-type]
         for name in nodes:
             self.put_node(name)
+        if has_namespace:
+            self.put_namespace()
+
+    def put_namespace(self, **labels: str) -> None:
+        """Lists the namespace of the jobs, or changes its labels."""
+        put_namespace(self.backend, **labels)
 
     def put_node(self, name: str, **spec: Any) -> None:
         about = {"name": name, "uid": name, "resourceVersion": self._version()}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from recorded_api import TRAINING, Cluster
 
-from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.status.status_writer import status_of
@@ -29,15 +26,9 @@ def put_queue(cluster: Cluster, **spec: Any) -> None:
     cluster.backend.monitor.check()
 
 
-def label_namespace(cluster: Cluster, **labels: str) -> None:
-    about = {"name": "ml", "uid": "ns", "resourceVersion": "1", "labels": labels}
-    namespace = objects.namespace(json.dumps({"metadata": about}).encode())
-    cluster.backend.monitor.lookups.see_namespaces([Change("modified", namespace)])
-
-
-def tell(story: Callable[[Cluster], Awaitable[None]]) -> None:
+def tell(story: Callable[[Cluster], Awaitable[None]], *, has_namespace: bool = True) -> None:
     async def told() -> None:
-        cluster = Cluster("n1")
+        cluster = Cluster("n1", has_namespace=has_namespace)
         try:
             await story(cluster)
         finally:
@@ -56,11 +47,45 @@ def test_a_new_job_waits_until_the_queue_is_open_to_its_namespace() -> None:
         (refusal,) = cluster.api.statuses["digits"]["conditions"]
         assert (refusal["type"], refusal["status"]) == ("Accepted", "False")
         assert refusal["message"].startswith("the queue team-b is closed to the namespace ml: ")
-        label_namespace(cluster, team="b")
+        cluster.put_namespace(team="b")
         await cluster.run(2)
         assert cluster.controller.states[JOB].job.queue == "team-b"
 
     tell(story)
+
+
+def test_a_job_without_a_queue_waits_until_its_namespace_is_listed() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.lead()
+        cluster.put_job(gpus=1)
+        await cluster.run()
+        assert JOB not in cluster.controller.states
+        assert cluster.api.bound == {}
+        (refusal,) = cluster.api.statuses["digits"]["conditions"]
+        assert refusal["message"] == "the namespace ml is not listed yet"
+        cluster.put_namespace(**{"windlass.dev/queue": "team-b"})
+        put_queue(cluster)
+        await cluster.run()
+        assert cluster.controller.states[JOB].job.queue == "team-b"
+        assert cluster.api.bound == {"digits-worker-0": "n1"}
+
+    tell(story, has_namespace=False)
+
+
+def test_a_pod_waits_until_its_namespace_is_listed() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.lead()
+        cluster.put_pod("a", 1, scheduler="windlass")
+        await cluster.run()
+        assert (cluster.controller.states, cluster.api.bound) == ({}, {})
+        cluster.put_namespace(**{"windlass.dev/queue": "team-b"})
+        put_queue(cluster)
+        await cluster.run()
+        (state,) = cluster.controller.states.values()
+        assert state.job.queue == "team-b"
+        assert cluster.api.bound == {"a": "n1"}
+
+    tell(story, has_namespace=False)
 
 
 def test_a_job_that_waits_for_a_queue_leaves_it_in_the_turn_in_which_it_appears_closed() -> None:
@@ -107,7 +132,7 @@ def test_a_queue_that_is_closed_again_loses_the_jobs_that_wait_in_it() -> None:
         denied = [each for each in cluster.api.statuses["digits"]["conditions"] if each["type"] == "Accepted"]
         assert [(each["status"], each["reason"]) for each in denied] == [("False", "Denied")]
         assert denied[0]["message"].endswith("; until then its queue is default and its priority 0")
-        label_namespace(cluster, team="b")
+        cluster.put_namespace(team="b")
         await cluster.run(3)
         assert cluster.controller.states[JOB].job.queue == "team-b"
         gang = cluster.backend.jobs.get(JOB)
@@ -125,7 +150,7 @@ def test_an_external_gang_waits_until_its_queue_is_open_and_has_the_user_of_its_
         cluster.put_pod("stray", 1, scheduler="windlass", labels={"windlass.dev/queue": "team-b"})
         await cluster.run(2)
         assert not cluster.controller.states
-        label_namespace(cluster, team="b")
+        cluster.put_namespace(team="b")
         await cluster.run(2)
         (state,) = cluster.controller.states.values()
         assert (state.job.queue, state.job.user) == ("team-b", "namespace:ml")

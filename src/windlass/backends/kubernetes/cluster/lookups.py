@@ -8,7 +8,6 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.backends.kubernetes.client.objects import (
-    EMPTY_MAP,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -68,7 +67,7 @@ class ClusterLookups:
         """Returns the current view; its contents continue to change."""
         stock = StorageObjects(self._claims, self._volumes, self._classes)
         labels = self._namespaces.get(namespace)
-        fault = unmanaged(namespace, labels or EMPTY_MAP, only_labelled=self.only_labelled)
+        fault = unmanaged(namespace, labels, only_labelled=self.only_labelled)
         levels, queues, grace = self._levels(), self._queues(), self._max_grace()
         return NamespaceLookups(labels, self._priorities, stock, levels, fault, queues, self._guard, grace)
 
