@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from time import time
 from typing import Any
 
@@ -23,7 +24,7 @@ from windlass.backends.kubernetes.client.reviews import review_self
 from windlass.backends.kubernetes.cluster.admission_guard import read_guard
 from windlass.backends.kubernetes.cluster.cluster_settings import read_settings
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
-from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, age_of, find_rivals, parse_time
+from windlass.backends.kubernetes.cluster.other_operators import DEADLINE_S, OtherOperator, RivalSearch
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.findings import Finding, failure, ok, warning
 from windlass.deploy.install.installer import find_object
@@ -36,6 +37,7 @@ from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
 from windlass.jobs.kubernetes.query_api import API_SERVICE
+from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 _OLDEST = (1, 30)
 """First version whose API server has CEL with all functions that the rules use, and ValidatingAdmissionPolicies."""
@@ -86,7 +88,7 @@ async def _server(connection: Connection) -> list[Finding]:
 async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
     """Compares this clock with the creation time that the API server writes, in whole seconds."""
     before = time()
-    there = parse_time((await review_self(connection)).created)
+    there = _seconds((await review_self(connection)).created)
     apart = max(before - there - 1, there - time(), 0.0)
     if apart > _MAX_SKEW_S:
         return [
@@ -168,11 +170,22 @@ async def _leader(connection: Connection, namespace: str) -> list[Finding]:
     holder = (lease or {}).get("spec", {}).get("holderIdentity")
     if lease is None or not holder:
         return [failure("leader", "there is no leader", f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
-    age, lasts = age_of(lease, time()), lease["spec"]["leaseDurationSeconds"]
+    age, lasts = _age(lease, time()), lease["spec"]["leaseDurationSeconds"]
     if age > lasts + _MAX_SKEW_S:
         message = f"{holder} has not renewed its lease for {age:.0f} s"
         return [failure("leader", message, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
     return [ok("leader", f"{holder} leads, renewed {max(age, 0):.0f} s ago")]
+
+
+def _age(lease: Manifest, now: float) -> float:
+    """Seconds since a lease was renewed; infinite if it never was."""
+    at = milliseconds(lease["spec"].get("renewTime"))
+    return float("inf") if at is None else now - at / 1000
+
+
+def _seconds(moment: str) -> float:
+    """A time of the API in seconds since the epoch."""
+    return datetime.fromisoformat(moment).timestamp()
 
 
 async def _queries(connection: Connection, _namespace: str) -> list[Finding]:
@@ -190,9 +203,16 @@ async def _queries(connection: Connection, _namespace: str) -> list[Finding]:
 
 
 async def _others(connection: Connection, _namespace: str) -> list[Finding]:
-    rivals = await find_rivals(connection)
+    found = await RivalSearch(connection).run()
     about = "other operators"
-    return [_rival(about, each) for each in rivals] or [ok(about, "no other operator or batch scheduler was found")]
+    findings = [_rival(about, each) for each in found.operators]
+    if found.unknown:
+        message = (
+            f"the search for them did not end in {DEADLINE_S:.0f} s: one may serve {', '.join(sorted(found.unknown))}, "
+            "and a replica that has just started holds new jobs of these kinds until its own search ends"
+        )
+        findings.append(warning(about, message, "check again when the API server has less to do"))
+    return findings or [ok(about, "no other operator or batch scheduler was found")]
 
 
 def _rival(about: str, rival: OtherOperator) -> Finding:

@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 import traceback
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVA
 from windlass.backends.kubernetes.client.resources import PODS, ROLES, Resource
 from windlass.backends.kubernetes.client.reviews import AccessRight, has_own_right
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, read_guard
-from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, find_rivals
+from windlass.backends.kubernetes.cluster.other_operators import RivalSearch
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
@@ -31,20 +31,18 @@ from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
 from windlass.jobs.kubernetes.job_admission import POLICY
-from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import Endpoints, listen
 from windlass.server.operator.leader_label import mark_leader
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
+from windlass.server.operator.rival_kinds import RivalKinds
 from windlass.server.operator.serving_certificate import own_certificate, server_context
 from windlass.wire import exponential_backoff
 
 _DISCOVERY_INTERVAL_S = 5.0
-"""Time between two requests for the kinds that the API server serves."""
-_ROUNDS_PER_CHECK = 12
-"""Every so many of these rounds look for other operators of the same kinds; each one reads the guard of admission."""
+"""Time between two requests for the kinds that the API server serves, and for the guard of admission."""
 _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 """Milliseconds before a replica follows again after an unforeseen error; doubled each time up to the longest."""
 _LONG_TERM_S = 600.0
@@ -156,9 +154,12 @@ async def _run_term(context: ReplicaContext, election: Election, unfenced: Conne
         context.endpoints.unready = UNREADY
         known = asyncio.Event()
         served = await served_kinds(connection)
-        await _check_surroundings(context, backend, unfenced)
+        await _read_guard(context, backend, unfenced)
+        rivals = _rival_kinds(context, backend, unfenced)
+        await rivals.check()
         watching = group.create_task(watch_all(backend, served, known.set))
         discovering = group.create_task(_discover(context, backend, served, unfenced))
+        searching = group.create_task(rivals.keep_checking())
         await known.wait()
         context.endpoints.unready = ""
         # 2. win the election
@@ -171,18 +172,9 @@ async def _run_term(context: ReplicaContext, election: Election, unfenced: Conne
             await _lead(context, backend, tls)
         finally:
             await context.endpoints.follow()
-            for task in (watching, discovering, keeping):
+            for task in (watching, discovering, searching, keeping):
                 task.cancel()
             await backend.close()
-
-
-async def _check_surroundings(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> None:
-    """Finds out which kinds other operators serve, and whether admission guards the users of jobs.
-
-    `unfenced`: a follower asks too, and an access review is a POST. Raises BackendError.
-    """
-    await _read_guard(context, backend, unfenced)
-    await _leave_kinds_to_others(context, backend, unfenced)
 
 
 async def _read_guard(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> None:
@@ -199,43 +191,22 @@ def _describe_guard(guard: AdmissionGuard) -> str:
     return f"users of jobs are not known, and all of a namespace count as one: {policy}"
 
 
-async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> None:
-    """Leaves the kinds that another operator serves to it, until that operator is gone.
-
-    Raises BackendError. Anything else that a deployment, a lease or a job makes it raise leaves the kinds as they are.
-    """
-    try:
-        _leave_kinds(context, backend, await find_rivals(unfenced))
-    except BackendError:
-        raise
-    except Exception as error:  # noqa: BLE001 - any tenant may have written the object
-        context.metrics.object_faults["Operator"] += 1
-        context.say(f"cannot tell which other operators there are: {type(error).__name__}: {error}")
-
-
-def _leave_kinds(context: ReplicaContext, backend: KubernetesBackend, others: Sequence[OtherOperator]) -> None:
-    rivals = [rival for rival in others if rival.serves]
-    kinds = frozenset(kind for rival in rivals for kind in rival.serves) | context.settings.left_kinds
-    if kinds == backend.job_reader.foreign_kinds:
-        return
-    for rival in rivals:
-        context.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {WINDLASS_OPERATOR}")
-    backend.job_reader.leave_kinds(kinds)
+def _rival_kinds(context: ReplicaContext, backend: KubernetesBackend, unfenced: Connection) -> RivalKinds:
+    """Makes the search for other operators. `unfenced`: a follower searches too, and an access review is a POST."""
+    reader, counts = backend.job_reader, context.metrics.object_faults
+    return RivalKinds(RivalSearch(unfenced).run, reader, context.settings.left_kinds, context.say, counts)
 
 
 async def _discover(
     context: ReplicaContext, backend: KubernetesBackend, served: Collection[Resource], unfenced: Connection
 ) -> None:
-    """Watches kinds that are defined later, and checks the surroundings again and again."""
-    known, rounds = set(served), 0
+    """Watches kinds that are defined later, and reads the guard of admission again and again."""
+    known = set(served)
     async with asyncio.TaskGroup() as group:
         while True:
             await asyncio.sleep(_DISCOVERY_INTERVAL_S)
-            rounds += 1
             try:
                 await _read_guard(context, backend, unfenced)
-                if rounds % _ROUNDS_PER_CHECK == 0:
-                    await _leave_kinds_to_others(context, backend, unfenced)
                 new = [kind for kind in await served_kinds(backend.connection) if kind not in known]
             except BackendError:
                 continue  # the watches report it

@@ -4,9 +4,8 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
-
-from windlass.backends.kubernetes.cluster.other_operators import find_rivals
+from windlass.backends.kubernetes.cluster import other_operators
+from windlass.backends.kubernetes.cluster.other_operators import Discovery, RivalSearch
 
 
 class Api:
@@ -37,8 +36,13 @@ def deployment(name, image, replicas=1, namespace="kubeflow"):
 
 
 def found(*deployments, **rights):
-    rivals = asyncio.run(find_rivals(Api(*deployments, **rights)))  # type: ignore[arg-type]
-    return [(str(each), each.serves) for each in rivals]
+    result = search(Api(*deployments, **rights))
+    assert not result.unknown
+    return [(str(each), each.serves) for each in result.operators]
+
+
+def search(api: Any) -> Discovery:
+    return asyncio.run(RivalSearch(api).run())
 
 
 MPI = deployment("mpi-operator", "mpioperator/mpi-operator:0.8.0")
@@ -83,14 +87,15 @@ def test_our_own_operator_is_no_rival():
 
 
 class CountingApi(Api):
-    """Counts the access reviews; with `hangs` none is ever answered."""
+    """Counts the access reviews; with `hangs` none is ever answered, and none about accounts of `hangs_for`."""
 
     reviews = 0
     hangs = False
+    hangs_for = ""
 
     async def request(self, *about: Any, **options: Any) -> bytes:
         self.reviews += 1
-        if self.hangs:
+        if self.hangs or options["body"]["spec"]["user"].split(":")[2] == self.hangs_for:
             await asyncio.Event().wait()
         return await super().request(*about, **options)
 
@@ -100,14 +105,34 @@ def test_many_deployments_of_a_tenant_cost_few_reviews_and_hide_no_operator():
     many = [deployment(f"fake-{number}", image, namespace="tenant") for number in range(1_000)]
     same = [deployment("same", image, namespace="other") for _ in range(1_000)]
     api = CountingApi(*many, *same, MPI, kubeflow=("mpijobs/status",))
-    (operator,) = asyncio.run(find_rivals(api))  # type: ignore[arg-type]
+    (operator,) = search(api).operators
     assert str(operator) == "the MPI operator (kubeflow/mpi-operator)"
     assert api.reviews == 5 + 1 + 1
 
 
-def test_a_round_ends_at_its_deadline(monkeypatch):
-    monkeypatch.setattr("windlass.backends.kubernetes.cluster.other_operators._DEADLINE_S", 0.01)
+def test_a_search_ends_at_its_deadline_and_names_the_kinds_that_it_has_not_decided(monkeypatch):
+    monkeypatch.setattr(other_operators, "DEADLINE_S", 0.01)
     api = CountingApi(MPI, kubeflow=("mpijobs/status",))
     api.hangs = True
-    with pytest.raises(TimeoutError):  # what was known before holds
-        asyncio.run(find_rivals(api))  # type: ignore[arg-type]
+    assert search(api) == Discovery([], frozenset({"MPIJob"}))
+
+
+def test_a_search_continues_where_the_last_one_has_ended(monkeypatch):
+    monkeypatch.setattr(other_operators, "DEADLINE_S", 0.01)
+    training = deployment("training", "ghcr.io/kubeflow/training-v1/training-operator:v1", namespace="training")
+    api = CountingApi(training, MPI, kubeflow=("mpijobs/status",), training=("tfjobs/status",))
+    api.hangs_for = "kubeflow"
+
+    async def searches() -> tuple[Discovery, Discovery]:
+        rivals = RivalSearch(api)  # type: ignore[arg-type]
+        first = await rivals.run()
+        api.hangs_for = ""
+        monkeypatch.setattr(other_operators, "DEADLINE_S", 60.0)
+        return first, await rivals.run()
+
+    first, second = asyncio.run(searches())
+    assert first.unknown == {"MPIJob"}
+    assert [each.serves for each in first.operators] == [("TFJob",)]
+    assert not second.unknown
+    assert [each.serves for each in second.operators] == [("TFJob",), ("MPIJob",)]
+    assert api.reviews == 6 + 2, "six kinds of the training operator, and the MPIJob twice"

@@ -9,8 +9,6 @@ from typing import Any, Self
 import pytest
 
 from windlass.backends.kubernetes.client.api_errors import Unreachable
-from windlass.backends.kubernetes.cluster.other_operators import OtherOperator
-from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.operator import replica
 from windlass.server.operator.election import LeaseSettings, LostError
 from windlass.server.operator.metrics import OperatorMetrics
@@ -145,13 +143,3 @@ async def _fail_when_cancelled(error: Exception) -> None:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
         raise error from None
-
-
-def test_kinds_of_the_administrators_list_are_left_to_others() -> None:
-    said, left = list[str](), list[frozenset[str]]()
-    reader = SimpleNamespace(foreign_kinds=frozenset(), leave_kinds=left.append)
-    context = SimpleNamespace(settings=BackendSettings(left_kinds=frozenset({"TrainJob"})), say=said.append)
-    mpi = OtherOperator("the MPI operator", "kubeflow/mpi-operator", ("MPIJob",))
-    replica._leave_kinds(context, SimpleNamespace(job_reader=reader), [mpi])  # type: ignore[arg-type]
-    assert left == [frozenset({"MPIJob", "TrainJob"})]
-    assert len(said) == 1

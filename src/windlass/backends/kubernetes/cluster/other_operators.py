@@ -11,10 +11,10 @@ scheduler-plugins, YuniKorn.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
@@ -22,11 +22,10 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEPLOYMENTS
 from windlass.backends.kubernetes.client.reviews import AccessRight, account_user, has_right
 from windlass.jobs.kubernetes.kinds.registry import KINDS
-from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 _MOST_PER_NAMESPACE = 5
-_DEADLINE_S = 10.0
-"""Bounds of one round: a tenant may have any number of deployments, and a replica waits for the first round."""
+DEADLINE_S = 10.0
+"""Bounds of one search: a tenant may have any number of deployments, and a replica waits for the first search."""
 _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
 
 
@@ -66,6 +65,10 @@ _KNOWN = (
 )
 
 
+RIVAL_KINDS = frozenset(kind for known in _KNOWN for kind in known.serves)
+"""Kinds of ours that a known operator serves."""
+
+
 @dataclass(frozen=True, slots=True)
 class OtherOperator:
     """An operator that is present."""
@@ -91,15 +94,53 @@ class Candidate:
     account: str
 
 
-async def find_rivals(connection: Connection) -> list[OtherOperator]:
-    """Returns the operators of a cluster. Raises ApiError, Unreachable, and TimeoutError after `_DEADLINE_S`."""
-    reviews = _Reviews(connection)
-    candidates = _most_of_each_namespace(candidates_among(await connection.list(DEPLOYMENTS)))
-    found: list[OtherOperator] = []
-    async with asyncio.timeout(_DEADLINE_S):
-        for candidate in candidates:
-            found.extend(await _confirmed(reviews, candidate))
-    return found
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Result of one search."""
+
+    operators: Sequence[OtherOperator]
+    unknown: frozenset[str] = frozenset()
+    """Kinds of ours that a candidate may serve whose rights were not reviewed in time."""
+
+
+class RivalSearch:
+    """Searches for other operators in a cluster. A search that did not end leaves its answers to the next one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._answers: dict[tuple[str, str, AccessRight], bool] = {}
+        """By namespace and name of a service account, and right."""
+
+    async def run(self) -> Discovery:
+        """Returns the operators that are found in `DEADLINE_S`. Raises ApiError, Unreachable."""
+        left = deque(_most_of_each_namespace(candidates_among(await self._connection.list(DEPLOYMENTS))))
+        found: list[OtherOperator] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DEADLINE_S):
+                while left:
+                    found.extend(await self._confirmed(left[0]))
+                    left.popleft()
+        if not left:
+            self._answers.clear()
+        return Discovery(found, frozenset(kind for each in left for kind in each.known.serves))
+
+    async def _confirmed(self, candidate: Candidate) -> list[OtherOperator]:
+        """Returns the operator, with the kinds whose status it may write; none if it may not do such work."""
+        rights = candidate.known.rights
+        answers = await asyncio.gather(*(self._may(candidate, right) for right in rights.values()))
+        allowed = [kind for kind, answer in zip(rights, answers, strict=True) if answer]
+        if not allowed:
+            return []
+        place = f"{candidate.namespace}/{candidate.name}"
+        return [OtherOperator(candidate.known.name, place, tuple(filter(None, allowed)))]
+
+    async def _may(self, candidate: Candidate, right: AccessRight) -> bool:
+        """Tells whether a candidate's account has a right in all namespaces, which is asked once in a search."""
+        key = candidate.namespace, candidate.account, right
+        if key not in self._answers:
+            account = account_user(candidate.namespace, candidate.account)
+            self._answers[key] = await has_right(self._connection, account, right)
+        return self._answers[key]
 
 
 def _most_of_each_namespace(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -116,48 +157,9 @@ def candidates_among(deployments: Iterable[Mapping[str, Any]]) -> list[Candidate
     return [found for each in deployments if each.get("spec", {}).get("replicas", 1) for found in _candidates(each)]
 
 
-def age_of(lease: Mapping[str, Any], now: float) -> float:
-    """Returns the seconds since a lease was renewed; infinite if it never was."""
-    renewed = lease.get("spec", {}).get("renewTime")
-    at = milliseconds(renewed)
-    return float("inf") if at is None else now - at / 1000
-
-
-def parse_time(moment: str) -> float:
-    """Parses a time of the API. Returns seconds since the epoch."""
-    return datetime.fromisoformat(moment).timestamp()
-
-
 def _candidates(deployment: Mapping[str, Any]) -> Iterator[Candidate]:
     about, pod = deployment["metadata"], deployment["spec"]["template"]["spec"]
     images = [f"/{each.get('image', '')}" for each in pod["containers"]]
     for known in _KNOWN:
         if any(known.image in image for image in images):
             yield Candidate(known, about["namespace"], about["name"], pod.get("serviceAccountName") or "default")
-
-
-async def _confirmed(reviews: _Reviews, candidate: Candidate) -> list[OtherOperator]:
-    """Returns the operator, with the kinds whose status it may write; none if it may not do such work."""
-    rights = candidate.known.rights
-    answers = await asyncio.gather(*(reviews.may(candidate, right) for right in rights.values()))
-    allowed = [kind for kind, answer in zip(rights, answers, strict=True) if answer]
-    if not allowed:
-        return []
-    place = f"{candidate.namespace}/{candidate.name}"
-    return [OtherOperator(candidate.known.name, place, tuple(filter(None, allowed)))]
-
-
-class _Reviews:
-    """Access reviews of one round, each requested once."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._answers: dict[tuple[str, str, AccessRight], bool] = {}
-
-    async def may(self, candidate: Candidate, right: AccessRight) -> bool:
-        """Tells whether a candidate's account has a right in all namespaces. Raises ApiError, Unreachable."""
-        key = candidate.namespace, candidate.account, right
-        if key not in self._answers:
-            account = account_user(candidate.namespace, candidate.account)
-            self._answers[key] = await has_right(self._connection, account, right)
-        return self._answers[key]
