@@ -19,6 +19,7 @@ from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets, names
 from controlplane.fake_pod import End, Script
 from controlplane.fault_proxy import FaultProxy, Rule
+from controlplane.processes import Server
 from controlplane.programs import PROGRAMS
 from controlplane.services import Names, reply
 from controlplane.tcp_proxy import TcpProxy
@@ -388,3 +389,16 @@ def test_a_dns_query_is_answered() -> None:
     )
     elsewhere = reply(header + question.replace(b"local", b"nowhe"), Names("10.96.0.1"))
     assert elsewhere[3] & 0x0F == 3  # no such name
+
+
+def test_a_server_that_ends_by_itself_is_started_again_and_a_killed_one_is_not(tmp_path: Path) -> None:
+    server = Server("server", ["false"], tmp_path / "log")
+    server.start()
+    first = server.process
+    assert first is not None
+    first.wait()
+    server.restart_if_ended()
+    assert server.process not in (None, first)
+    server.kill()
+    server.restart_if_ended()
+    assert server.process is None

@@ -60,7 +60,7 @@ async def run_schedules(plane: ControlPlane, folder: Path, schedules: Sequence[S
 
     The objects of a schedule are removed after it. The first one with a violation is the last one. `folder` is empty.
     """
-    async with fault_scenario(plane, folder, lease=LEASE_S, lists=load.CREATED) as on:
+    async with plane.kept_running(), fault_scenario(plane, folder, lease=LEASE_S, lists=load.CREATED) as on:
         with stepped_clock() as clock:
             async with FaultProxy(plane, seed=schedules[0].seed) as proxy:
                 on.patience = SETTLED_WITHIN_S

@@ -52,6 +52,7 @@ async def use_steadily(
     """Yields the report and the sample of each schedule until `seconds` have passed."""
     began = time.monotonic()
     async with (
+        plane.kept_running(),
         fault_scenario(plane, folder, lease=LEASE_S, lists=load.CREATED, operators=OperatorProcesses) as on,
         FaultProxy(plane, seed=first_seed) as proxy,
     ):

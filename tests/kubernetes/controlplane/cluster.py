@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from .processes import Server, free_port
 
 READY_WITHIN = 100.0
 """Seconds that a server may take to be ready; it takes three where nothing else runs."""
+RESTARTED_AFTER = 1.0
+"""Seconds within which a server that has ended by itself is started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,23 @@ class ControlPlane:
         for server in servers:
             server.start()
         await self.ready()
+
+    @asynccontextmanager
+    async def kept_running(self) -> AsyncIterator[None]:
+        """Starts each server again that ends by itself, as a kubelet does: a controller-manager without API server."""
+
+        async def keep() -> None:
+            while True:
+                for server in (self.etcd, self.apiserver, self.controllers, self.scheduler):
+                    if server:
+                        server.restart_if_ended()
+                await asyncio.sleep(RESTARTED_AFTER)
+
+        task = asyncio.create_task(keep())
+        try:
+            yield
+        finally:
+            task.cancel()
 
     def close(self) -> None:
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):

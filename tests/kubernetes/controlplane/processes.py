@@ -111,6 +111,12 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
+    def restart_if_ended(self) -> None:
+        """Starts it again if it has ended by itself."""
+        if self.process is not None and self.process.poll() is not None:
+            self.process = None
+            self.start()
+
     def check_running(self) -> None:
         """Raises RuntimeError with the end of its log if it has ended."""
         assert self.process is not None, f"{self.name} was not started"
