@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.timeout(300)
 def test_the_demo_prints_its_steps_and_leaves_no_process(tmp_path):
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    env = {
+        **os.environ,
+        "TMPDIR": str(tmp_path),
+        "WINDLASS_PRELOAD": "sklearn.datasets,torch._dynamo,torch.distributed.nn",
+    }
     command = [sys.executable, "examples/demo.py"]
     ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

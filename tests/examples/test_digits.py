@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from forked_ranks import ForkedScript
+from forked_ranks import ForkedScript, finish_on_ranks
 
 SCRIPT = Path(__file__).parents[2] / "examples/digits/train.py"
 PYTHON = sys.executable
@@ -19,12 +19,13 @@ WINDLASS = Path(sys.executable).with_name("windlass")
 pytestmark = pytest.mark.timeout(300)  # every rank imports PyTorch, on two cores, beside other tests
 
 
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+PRELOAD = "sklearn.datasets,torch._dynamo,torch.distributed.nn"
+"""Modules that the ranks import, for the fork server of each agent: a restarted rank need not import them again."""
 
 
 def start(folder, *words):
     """The command line on a state folder of its own, in a folder of its own."""
-    env = {**os.environ, "WINDLASS_STATE": str(folder / "state")}
+    env = {**os.environ, "WINDLASS_STATE": str(folder / "state"), "WINDLASS_PRELOAD": PRELOAD}
     return subprocess.Popen([WINDLASS, *words], env=env, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
@@ -33,31 +34,28 @@ def accuracy(output):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """Output of two ranks without a failure."""
-    run = start(tmp_path_factory.mktemp("undisturbed"), "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
-    output, _ = run.communicate()
-    assert run.returncode == 0
+def killed(tmp_path_factory):
+    """Output of two ranks under the command line, of which one is killed after epoch 3."""
+    folder = tmp_path_factory.mktemp("killed")
+    run = start(folder, "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
+    output, was_killed = "", False
+    for line in run.stdout:
+        output += line
+        if "epoch 3/" in line and not was_killed:
+            os.kill(pid_of_rank(1, folder), signal.SIGKILL)
+            was_killed = True
+    assert run.wait() == 0
     return output
 
 
-def test_two_ranks_learn_the_digits(undisturbed):
-    assert re.search(r"2 ranks, (gloo|nccl)", undisturbed)
-    assert accuracy(undisturbed) >= 0.97
+def test_two_ranks_learn_the_digits(killed):
+    assert re.search(r"2 ranks, (gloo|nccl)", killed)
+    assert accuracy(killed) >= 0.97
 
 
-def test_a_killed_rank_changes_nothing_in_the_result(undisturbed, tmp_path):
-    run = start(tmp_path, "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
-    output, killed = "", False
-    for line in run.stdout:
-        output += line
-        if "epoch 3/" in line and not killed:
-            os.kill(pid_of_rank(1, tmp_path), signal.SIGKILL)
-            killed = True
-
-    assert run.wait() == 0
-    assert int(re.search(r"resumed after epoch (\d+)", output)[1]) >= 2
-    assert accuracy(output) == accuracy(undisturbed)
+def test_a_killed_rank_changes_nothing_in_the_result(killed):
+    assert int(re.search(r"resumed after epoch (\d+)", killed)[1]) >= 2
+    assert accuracy(killed) == accuracy(finish_on_ranks(2, SCRIPT))
 
 
 def pid_of_rank(rank, workdir):
@@ -69,18 +67,26 @@ def pid_of_rank(rank, workdir):
     pytest.fail(f"rank {rank} is not running")
 
 
-def test_one_process_without_a_launcher_is_a_world_of_one(tmp_path):
-    output = ForkedScript(SCRIPT, "--epochs", 8, cwd=tmp_path).finish()
-    assert accuracy(output) >= 0.97
-    assert not list(tmp_path.iterdir())
-
-
-def test_no_thread_of_the_process_group_is_left_to_abort_at_the_end():
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Folder and output of one process without a launcher."""
+    folder = tmp_path_factory.mktemp("alone")
     watched = "import os, train; train.main(); print('threads', len(os.listdir('/proc/self/task')))"
-    command = [PYTHON, "-c", watched, "--epochs", "1"]
-    env = {**ONE_THREAD, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parent)}
-    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("threads 1\n")
+    command = [PYTHON, "-c", watched, "--epochs", "8"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parent)}
+    ran = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=True)
+    return folder, ran.stdout
+
+
+def test_one_process_without_a_launcher_is_a_world_of_one(alone):
+    folder, output = alone
+    assert accuracy(output) >= 0.97
+    assert not list(folder.iterdir())
+
+
+def test_no_thread_of_the_process_group_is_left_to_abort_at_the_end(alone):
+    _, output = alone
+    assert output.endswith("threads 1\n")
 
 
 def test_a_checkpoint_half_written_is_never_read(tmp_path):
@@ -97,9 +103,7 @@ def test_a_checkpoint_half_written_is_never_read(tmp_path):
 
 def test_with_the_training_library_it_learns_as_much_goes_on_and_keeps_its_checkpoints(tmp_path):
     script = SCRIPT.with_name("train_windlass.py")
-    torchrun = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     ForkedScript(script, "--epochs", 2, "--checkpoint-dir", tmp_path).finish()
-    command = [*torchrun, script, "--epochs", "8", "--checkpoint-dir", tmp_path]
-    output = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True).stdout
+    output = finish_on_ranks(2, script, "--epochs", 8, "--checkpoint-dir", tmp_path)
     assert "resumed after step 44, saved on dp=1" in output
     assert accuracy(output) >= 0.97

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -115,16 +115,7 @@ def _gather_results(processes: list[Any], pipes: list[Connection]) -> list[Any]:
 def _run_rank(
     work: Callable[..., Any], given: Any, rank: int, count: int, port: int, folder: str, sending: Connection
 ) -> None:
-    os.environ |= {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(count),
-        "LOCAL_RANK": str(rank),
-        "LOCAL_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
-        "TMPDIR": folder,
-    }
+    os.environ |= rank_environment(rank, count, port) | {"OMP_NUM_THREADS": "1", "TMPDIR": folder}
     import torch  # noqa: PLC0415 - the process that collects tests need not
 
     faulthandler.enable()
@@ -136,17 +127,32 @@ def _run_rank(
         sending.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
 
 
+def rank_environment(rank: int, count: int, port: int) -> dict[str, str]:
+    """Returns torchrun's variables for a rank of `count` on this node."""
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(count),
+        "LOCAL_RANK": str(rank),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
 class ForkedScript:
     """A Python script with options, in a process of its own with one thread.
 
-    `output` is its stdout, as a text file.
+    `env`: variables besides the inherited ones. `output` is its stdout, as a text file.
     """
 
-    def __init__(self, script: Path, *options: object, cwd: Path | None = None) -> None:
+    def __init__(
+        self, script: Path, *options: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
         context = _fork_context()
         receiving, sending = context.Pipe(duplex=False)
         words = [str(script), *map(str, options)]
-        self.process = context.Process(target=_run_script, args=(words, str(cwd or Path.cwd()), sending))
+        given = (words, str(cwd or Path.cwd()), dict(env or {}), sending)
+        self.process = context.Process(target=_run_script, args=given)
         self.process.start()
         sending.close()
         self.output = os.fdopen(os.dup(receiving.fileno()))
@@ -166,10 +172,20 @@ class ForkedScript:
         self.output.close()
 
 
-def _run_script(words: list[str], cwd: str, output: Connection) -> None:
+def finish_on_ranks(count: int, script: Path, *options: object) -> str:
+    """Runs a Python script on `count` ranks with torchrun's variables, and returns the output of rank 0."""
+    port = free_port()
+    started = [ForkedScript(script, *options, env=rank_environment(rank, count, port)) for rank in range(count)]
+    outputs = [each.finish() for each in started]
+    return outputs[0]
+
+
+def _run_script(words: list[str], cwd: str, env: dict[str, str], output: Connection) -> None:
     os.dup2(output.fileno(), 1)
     output.close()
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - the one of the fork server has a seekable file's buffer
     os.chdir(cwd)
+    os.environ |= env
     gc.freeze()
     import torch  # noqa: PLC0415 - the process that collects tests need not
 
