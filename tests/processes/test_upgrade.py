@@ -8,18 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 import time
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import terminal
 
-ROOT = Path(__file__).parents[2]
-WITHOUT_CHECKSUMS = "badd4d52e867c59eb946d39a183fc2f327662b4f"
-EARLIER = ("HEAD~1", WITHOUT_CHECKSUMS)
+from earlier_commits import EARLIER, ROOT, WITHOUT_CHECKSUMS, source_of
+
 _MAIN = "from windlass.cli.entry import main; main()"
 _FACTS = ("id", "name", "phase", "reason", "exit_code", "attempts", "created_at", "finished_at")
 
@@ -28,16 +25,6 @@ _FACTS = ("id", "name", "phase", "reason", "exit_code", "attempts", "created_at"
 def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The source of an earlier commit."""
     return source_of(request.param, tmp_path / "earlier")
-
-
-def source_of(commit: str, folder: Path) -> Path:
-    """Unpacks `src` of a commit. Skips the test where the clone does not have it."""
-    packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=False)
-    if packed.returncode:
-        pytest.skip(f"this clone has no {commit}: {packed.stderr.decode().strip()}")
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "src"
 
 
 class Version:

@@ -6,18 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from earlier_commits import EARLIER, source_of
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 
-ROOT = Path(__file__).parents[3]
-EARLIER = ("HEAD~1", "badd4d52e867c59eb946d39a183fc2f327662b4f")
 _PRINT = (
     "import json; from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds;"
     "print(json.dumps(crds([*DEFAULT, POD_GROUPS])))"
@@ -27,12 +24,7 @@ _PRINT = (
 @pytest.fixture(params=EARLIER)
 def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The definitions of an earlier commit, by name. Skips where the clone does not have it."""
-    packed = subprocess.run(["git", "archive", request.param, "src"], cwd=ROOT, capture_output=True, check=False)
-    if packed.returncode:
-        pytest.skip(f"this clone has no {request.param}")
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(tmp_path, filter="data")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(source_of(request.param, tmp_path))}
     printed = subprocess.run([sys.executable, "-c", _PRINT], env=environment, capture_output=True, check=True).stdout
     return {each["metadata"]["name"]: each for each in json.loads(printed)}
 
