@@ -12,6 +12,7 @@ from windlass.controller.job_timers import earliest
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.snapshot import Snapshot
+from windlass.wire import exponential_backoff
 
 _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 300_000
 """Milliseconds before a job takes part again; doubled with each failure up to the longest."""
@@ -56,7 +57,7 @@ class JobFaults:
         fault = self._faults.setdefault(job_id, _JobFault())
         if now - fault.failed_at > _REMEMBERED_MS:
             fault.failures = 0
-        fault.due = now + min(_BACKOFF_MS << min(fault.failures, 20), _MAX_BACKOFF_MS)
+        fault.due = now + exponential_backoff(fault.failures, _BACKOFF_MS, _MAX_BACKOFF_MS)
         fault.failures, fault.failed_at = fault.failures + 1, now
         fault.events += events
         self._report(job_id, error)
