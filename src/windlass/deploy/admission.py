@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from windlass.deploy.kubeflow import GROUP as KUBEFLOW
 from windlass.deploy.kubeflow import kubeflow_kinds
-from windlass.deploy.labels import NAME, labels_of
+from windlass.deploy.labels import NAME
 from windlass.deploy.own_kinds import GROUP
+from windlass.deploy.policy_object import policy_object
 from windlass.deploy.roles import OPERATOR
 from windlass.deploy.trainer import GROUP as TRAINER
+from windlass.jobs.kubernetes.job_admission import resource_rule
 from windlass.jobs.kubernetes.labels import MANAGED, SYSTEM_NAMESPACES
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
-_API = "admissionregistration.k8s.io/v1"
 WRITES = f"{OPERATOR}-writes"
 RECORD = f"{NAME}-audit"
 """Name of the policy, and first part of its annotation in the audit log: `windlass-audit/change`."""
@@ -30,7 +31,7 @@ def admission_objects(namespace: str, managed_namespaces: str) -> list[Manifest]
     bounds = _policy(
         WRITES,
         rules=[
-            _rule("", ("pods", "pods/status", "pods/binding", "pods/eviction", "configmaps", "secrets"), "*"),
+            resource_rule("", ("pods", "pods/status", "pods/binding", "pods/eviction", "configmaps", "secrets"), "*"),
         ],
         matchConditions=[_operator_condition(namespace)],
         variables=_bounds_variables(namespace, managed_namespaces),
@@ -39,10 +40,10 @@ def admission_objects(namespace: str, managed_namespaces: str) -> list[Manifest]
     record = _policy(
         RECORD,
         rules=[
-            _rule(GROUP, ("queues", "schedulingpolicies", "reservations"), "CREATE", "UPDATE", "DELETE"),
-            _rule(GROUP, ("trainingjobs",), "UPDATE", "DELETE"),
-            _rule(KUBEFLOW, tuple(each.plural for each in kubeflow_kinds()), "UPDATE", "DELETE"),
-            _rule(TRAINER, ("trainjobs",), "UPDATE", "DELETE"),
+            resource_rule(GROUP, ("queues", "schedulingpolicies", "reservations"), "CREATE", "UPDATE", "DELETE"),
+            resource_rule(GROUP, ("trainingjobs",), "UPDATE", "DELETE"),
+            resource_rule(KUBEFLOW, tuple(each.plural for each in kubeflow_kinds()), "UPDATE", "DELETE"),
+            resource_rule(TRAINER, ("trainjobs",), "UPDATE", "DELETE"),
         ],
         variables=_record_variables(),
         auditAnnotations=[{"key": "change", "valueExpression": _CHANGE}],
@@ -132,30 +133,13 @@ def _operator_condition(namespace: str) -> dict[str, str]:
 
 def _policy(name: str, *, rules: Sequence[Mapping[str, object]], **spec: object) -> Manifest:
     constraints = {"resourceRules": list(rules)}
-    return {
-        "apiVersion": _API,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name, "labels": labels_of("admission")},
-        "spec": {"failurePolicy": "Fail", "matchConstraints": constraints, **spec},
-    }
+    whole = {"failurePolicy": "Fail", "matchConstraints": constraints, **spec}
+    return policy_object("ValidatingAdmissionPolicy", name, whole)
 
 
 def _binding(name: str, action: str) -> Manifest:
-    return {
-        "apiVersion": _API,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name, "labels": labels_of("admission")},
-        "spec": {"policyName": name, "validationActions": [action]},
-    }
-
-
-def _rule(group: str, resources: Sequence[str], *operations: str) -> dict[str, object]:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["*"],
-        "operations": list(operations),
-        "resources": list(resources),
-    }
+    spec = {"policyName": name, "validationActions": [action]}
+    return policy_object("ValidatingAdmissionPolicyBinding", name, spec)
 
 
 def _variable(name: str, expression: str) -> dict[str, str]:

@@ -89,16 +89,18 @@ def _rules(*operations: str) -> list[Manifest]:
     plurals: dict[str, set[str]] = {}
     for kind in KINDS:
         plurals.setdefault(kind.api_version.partition("/")[0], set()).add(kind.plural)
-    return [
-        {
-            "apiGroups": [group],
-            "apiVersions": ["*"],
-            "operations": list(operations),
-            "resources": sorted(names),
-            "scope": "Namespaced",
-        }
-        for group, names in sorted(plurals.items())
-    ]
+    rules = [resource_rule(group, sorted(names), *operations) for group, names in sorted(plurals.items())]
+    return [{**rule, "scope": "Namespaced"} for rule in rules]
+
+
+def resource_rule(group: str, resources: Sequence[str], *operations: str) -> Manifest:
+    """Returns a rule by which a policy matches operations on resources, in all versions of their group."""
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": list(operations),
+        "resources": list(resources),
+    }
 
 
 def _variables() -> dict[str, str]:
