@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
-from windlass.train.checkpoint.store.errors import CheckpointManifestError, DamagedError
+from windlass.train.checkpoint.store import lease
+from windlass.train.checkpoint.store.backoff import becomes_true
+from windlass.train.checkpoint.store.errors import CheckpointManifestError, DamagedError, StorageUnusableError
 from windlass.train.checkpoint.store.inventory import candidate_keys, step_mismatch
 from windlass.train.checkpoint.store.layout import MANIFEST, CheckpointKey, files_of_rank
 from windlass.train.checkpoint.store.manifest import Manifest, from_json
@@ -93,12 +95,31 @@ def _verify(
         return [manifest_problem(error)]
     if elsewhere := step_mismatch(manifest, key.step):
         return list(elsewhere)
+    _wait_until_visible(storage, ranks, key.folder)
     sizes = {name: fact.size for name, fact in manifest.files.items()}
     shares = run_on_all(
         ranks, lambda: verify_files(storage, key.folder, manifest, files_of_rank(sizes, ranks.rank, ranks.size))
     )
     problems = [each for share in shares for each in share]
     return problems or VerifiedCheckpoint(storage, key.folder, manifest)
+
+
+def _wait_until_visible(storage: StorageBackend, ranks: RankGroup, folder: str) -> None:
+    """Wait until each rank sees the checkpoint that rank 0 has found. A collective. Raises StorageUnusableError.
+
+    A network filesystem may show it on other nodes as late as a lease lasts. Without the wait its files count as
+    missing, and the run continues from an older checkpoint.
+    """
+
+    def is_visible() -> bool:
+        return ranks.is_first or storage.read(f"{folder}/{MANIFEST}") is not None
+
+    seen = run_on_all(ranks, lambda: becomes_true(is_visible, lease.DURATION_S))
+    if unseen := [str(rank) for rank, is_seen in enumerate(seen) if not is_seen]:
+        raise StorageUnusableError(
+            f"{storage.location}: {folder} is not visible to rank {', '.join(unseen)} within {lease.DURATION_S:.0f} s\n"
+            "all nodes must share the folder; or use an object store (s3://bucket/run)"
+        )
 
 
 def _format_problems(problems: list[FileProblem]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ _TRANSIENT_NAMES = frozenset(
     )
 )
 """Exceptions of botocore, aiohttp and fsspec, by name, so that none of these is imported; and `SizeMismatchError`."""
+
+_LONGEST_POLL_S = 5.0
 
 TRIES = 3
 """Number of tries, on top of those of a store's client: S3's spends about ten seconds on each."""
@@ -65,3 +68,15 @@ def retry(work: Callable[[], T], *, pause: Callable[[float], None] = time.sleep)
                 raise
         pause(seconds)
     return work()
+
+
+def becomes_true(predicate: Callable[[], bool], within_s: float) -> bool:
+    """Whether the predicate is true within so many seconds; it is asked less and less often."""
+    deadline = time.monotonic() + within_s
+    pauses = itertools.chain(backoff_pauses(tries=5), itertools.repeat(_LONGEST_POLL_S))
+    while not predicate():
+        seconds = next(pauses)
+        if time.monotonic() + seconds > deadline:
+            return False
+        time.sleep(seconds)
+    return True

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +11,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from windlass.train.checkpoint.store import lease
-from windlass.train.checkpoint.store.backoff import backoff_pauses
+from windlass.train.checkpoint.store.backoff import becomes_true
 from windlass.train.checkpoint.store.errors import StorageUnusableError
 from windlass.train.checkpoint.store.layout import INCOMPLETE_SUFFIX, MANIFEST
 from windlass.train.checkpoint.store.storage_errors import translate_errors
-
-_VISIBILITY_POLL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +117,15 @@ class FolderStorage:
 
     def _refuse_unshared_folder(self, folder: str, files: Mapping[str, int]) -> None:
         """Raise StorageUnusableError where files of other ranks are missing: each node has a folder of its own."""
-        deadline = time.monotonic() + lease.DURATION_S  # a network filesystem may cache a folder for that long
-        for seconds in itertools.chain(backoff_pauses(tries=5), itertools.repeat(_VISIBILITY_POLL_S)):
+        elsewhere: list[str] = []
+
+        def is_complete() -> bool:
             here = self.sizes(folder)
-            if not (elsewhere := sorted(name for name in files if here.get(name) != files[name])):
-                return
-            if time.monotonic() + seconds > deadline:
-                break
-            time.sleep(seconds)
+            elsewhere[:] = sorted(name for name in files if here.get(name) != files[name])
+            return not elsewhere
+
+        if becomes_true(is_complete, lease.DURATION_S):  # a network filesystem may cache a folder for that long
+            return
         raise StorageUnusableError(
             f"{self.path}: {len(elsewhere)} of {len(files)} files, written by other ranks, are not visible to rank 0: "
             f"{', '.join(elsewhere[:3])}\nall nodes must share the folder; or use an object store (s3://bucket/run)"

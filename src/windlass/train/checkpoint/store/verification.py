@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from windlass.train.checkpoint.store.backoff import is_transient, retry
+from windlass.train.checkpoint.store.backoff import retry
 from windlass.train.checkpoint.store.errors import CheckpointManifestError
 from windlass.train.checkpoint.store.layout import MANIFEST
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, from_json
@@ -18,6 +19,10 @@ from windlass.train.checkpoint.store.storage_errors import translate_errors
 _CHUNK_BYTES = 8 << 20
 _READERS = 4
 """Number of files that one process reads at a time; checksums run without Python's lock."""
+
+_DAMAGE_CODES = (errno.EISDIR, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a path that is no file any more. All others, such as missing permissions, are the storage's or this
+process's: the checkpoint may be good, and a run that continued from an older one would remove it."""
 
 ByteCounter = Callable[[int], None]
 """Callback with the number of further bytes read; called from any thread."""
@@ -63,7 +68,7 @@ def _verify_file(
         except FileNotFoundError:
             return FileProblem(name, "is missing")
         except OSError as error:
-            if not is_transient(error):
+            if error.errno in _DAMAGE_CODES:
                 return FileProblem(name, f"cannot be read: {error.strerror or error}")
             raise
     if size != fact.size:
