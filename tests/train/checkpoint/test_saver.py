@@ -14,7 +14,7 @@ from windlass.train.checkpoint.checkpoint_search import find_newest_good
 from windlass.train.checkpoint.rank_group import new_rank_group
 from windlass.train.checkpoint.saver import CheckpointSaver
 from windlass.train.checkpoint.state_loader import load_state
-from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.errors import CheckpointError, StorageError
 from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints, newest_complete
 from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.retention import Retention
@@ -181,6 +181,43 @@ def test_a_committed_checkpoint_is_good_even_if_cleanup_fails(saver, place, monk
     assert saver.cost.cleanup_error == "ValueError: a name of unknown form"
     saver.save(state(), 2, blocking=True)
     assert steps(place) == [2, 1]
+
+
+def test_older_checkpoints_are_removed_on_a_disk_that_takes_nothing_more(place, monkeypatch):
+    """Else a disk that one save has filled to the last block stays full, and no later save succeeds."""
+    really, is_full = type(place).write, threading.Event()
+
+    def write(self, name, data):
+        if is_full.is_set():
+            raise StorageError(f"{name}: No space left on device")
+        really(self, name, data)
+
+    monkeypatch.setattr(type(place), "write", write)
+    with CheckpointSaver(place, new_rank_group(), after=None, keep=Retention(1)) as saver:
+        saver.save(state(), 1, blocking=True)
+        is_full.set()
+        saver.save(state(), 2, blocking=True)
+        assert saver.cost.cleanup_error == "LATEST: No space left on device"
+        is_full.clear()
+    assert steps(place) == [2]
+
+
+def test_a_checkpoint_that_cannot_be_removed_stops_the_removal_of_no_other(place, monkeypatch):
+    with CheckpointSaver(place, new_rank_group(), after=None) as saver:
+        for step in (1, 2, 3):
+            saver.save(state(), step, blocking=True)
+    really = type(place).remove
+
+    def remove(self, name):
+        if name == folder_of(1, 1):
+            raise StorageError("step 1 cannot be removed")
+        really(self, name)
+
+    monkeypatch.setattr(type(place), "remove", remove)
+    with CheckpointSaver(place, new_rank_group(), after=3, keep=Retention(1)) as saver:
+        saver.save(state(), 4, blocking=True)
+        assert saver.cost.cleanup_error == "step 1 cannot be removed"
+    assert steps(place) == [4, 1]
 
 
 def test_an_incomplete_folder_is_not_the_newest_complete_checkpoint(saver, place, tmp_path):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,14 +136,24 @@ class CheckpointWriter:
         """Update `LATEST`, and remove obsolete checkpoints and those beyond the retention; the new one is good already.
 
         Obsolete: of earlier leases, and newer than the step that this run has continued from. A checkpoint that a
-        process reads stays until a later save.
+        process reads stays until a later save. The first error is raised after everything was tried: on a full disk
+        removing is the remedy.
         """
         self._lease.check()
-        self._storage.write(LATEST, f"{folder}\n".encode())
         found = [key for key in candidate_keys(self._storage) if key.token <= self._lease.token]
         obsolete = [key for key in found if key.token < self._lease.token and _is_after(key, after)]
-        for key in [*obsolete, *keys_to_prune(set(found) - set(obsolete), self._keep)]:
-            self._remover.remove(key.folder)
+        unwanted = [*obsolete, *keys_to_prune(set(found) - set(obsolete), self._keep)]
+        errors = []
+        for work in [
+            partial(self._storage.write, LATEST, f"{folder}\n".encode()),
+            *(partial(self._remover.remove, key.folder) for key in unwanted),
+        ]:
+            try:
+                work()
+            except CheckpointError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 def _is_after(key: CheckpointKey, after: int | None) -> bool:
