@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from windlass.train.checkpoint.store.lease import (
 from windlass.train.checkpoint.store.lease import (
     LeaseVerdict as Verdict,
 )
+from windlass.train.checkpoint.store.lease_renewal import LeaseRenewal
 from windlass.train.checkpoint.store.process_identity import identify_process, process_life
 from windlass.train.checkpoint.store.reader_lease import CheckpointRemover, hold_for_reading
 from windlass.train.checkpoint.store.storage import open_storage
@@ -210,6 +212,21 @@ def test_of_two_runs_that_take_a_lease_at_the_same_instant_one_gets_it(take, pla
     with pytest.raises(LeaseHeldError, match="job faster"):
         take(holder(), Clock(lambda: faster[0]._renew()))  # noqa: PLW0108 - it is taken inside this call
     faster[0].check()
+
+
+def test_a_renewal_goes_on_after_an_error_of_any_kind():
+    """A client library may raise anything. A run whose renewals end silently loses its lease to the next comer."""
+    renewals, is_renewed = [], threading.Event()
+
+    def renew():
+        renewals.append(1)
+        if len(renewals) == 1:
+            raise RuntimeError("Event loop is closed")
+        is_renewed.set()
+
+    renewal = LeaseRenewal(renew, 0.04)
+    assert is_renewed.wait(10)
+    renewal.stop()
 
 
 def test_an_advanced_lease_has_the_next_token(take):

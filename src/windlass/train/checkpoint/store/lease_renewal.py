@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.lease import RENEWALS_PER_DURATION
 
 _STOP_TIMEOUT_S = 5.0
@@ -28,5 +27,5 @@ class LeaseRenewal:
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s):
-            with contextlib.suppress(CheckpointError):
+            with contextlib.suppress(Exception):  # a client library raises errors of its own, too
                 self._renew()
