@@ -61,7 +61,8 @@ class RunSaves:
 
     def save(self, *, blocking: bool = False) -> None:
         """Saves now. A collective."""
-        with self._run.during("save") if blocking or self.retrying.is_busy else contextlib.nullcontext():
+        waits = blocking or self.retrying.saver.in_flight is not None  # equal on all ranks: phases are counted
+        with self._run.during("save") if waits else contextlib.nullcontext():
             if blocking:
                 self.retrying.save_blocking(self._begin, self._run.steps_done)
             else:
