@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -143,13 +143,12 @@ class CheckpointWriter:
         found = [key for key in candidate_keys(self._storage) if key.token <= self._lease.token]
         obsolete = [key for key in found if key.token < self._lease.token and _is_after(key, after)]
         unwanted = [*obsolete, *keys_to_prune(set(found) - set(obsolete), self._keep)]
+        tasks: list[Callable[[], object]] = [partial(self._storage.write, LATEST, f"{folder}\n".encode())]
+        tasks += [partial(self._remover.remove, key.folder) for key in unwanted]
         errors = []
-        for work in [
-            partial(self._storage.write, LATEST, f"{folder}\n".encode()),
-            *(partial(self._remover.remove, key.folder) for key in unwanted),
-        ]:
+        for task in tasks:
             try:
-                work()
+                task()
             except CheckpointError as error:
                 errors.append(error)
         if errors:
