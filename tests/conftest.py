@@ -1,7 +1,9 @@
 """Options and fixtures that every kind of test shares."""
 
 import gc
+import os
 import signal
+import sys
 
 import pytest
 import used_permissions
@@ -18,6 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Give programs under test a SIGINT that works: a shell that runs pytest in the background has it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Compiled modules are kept: without them a program under test takes twice as long to start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     config.pluginmanager.register(fixtures)
     config.pluginmanager.register(side_by_side)
     used_permissions.record_session(config)

@@ -62,7 +62,7 @@ def beats() -> dict[str, Any]:
 
 def runs(user: User, pod: int, rank: int, generation: int) -> bool:
     """Whether a rank of a pod has printed this."""
-    return f"rank {rank} of 4 generation {generation}" in user.kubectl("logs", f"beats-worker-{pod}")
+    return f"rank {rank} of 4 generation {generation}" in user.log(f"beats-worker-{pod}")
 
 
 def event_notes(user: User, reason: str) -> list[str]:
@@ -71,7 +71,7 @@ def event_notes(user: User, reason: str) -> list[str]:
 
 
 def recoveries(user: User) -> int:
-    return int(user.status("trainingjob/beats").get("recoveries", 0))
+    return int(user.status("trainingjobs/beats").get("recoveries", 0))
 
 
 def test_a_killed_or_hanging_rank_restarts_in_the_same_pods(user: User, tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_a_killed_or_hanging_rank_restarts_in_the_same_pods(user: User, tmp_path
     until("the recovery to be counted", lambda: recoveries(user) == 1)
     (note,) = event_notes(user, "Recovered")
     assert "killed by SIGKILL in beats-worker-1, back after" in note
-    status = user.status("trainingjob/beats")
+    status = user.status("trainingjobs/beats")
     assert (status["state"], status["attempts"], status["failures"]["infrastructure"]) == ("Running", 1, 1)
-    measured = until("what ranks measure", lambda: user.status("trainingjob/beats").get("training", {}).get("loss"))
+    measured = until("what ranks measure", lambda: user.status("trainingjobs/beats").get("training", {}).get("loss"))
     assert measured == 2.5
 
     # 2. a rank hangs
@@ -99,8 +99,8 @@ def test_a_killed_or_hanging_rank_restarts_in_the_same_pods(user: User, tmp_path
     assert f"beats-worker-1 on node {node}: rank 3 is in forward of step 40 for" in note
 
     # 3. the job succeeds in the same pods
-    until("the job to succeed", lambda: user.ended("trainingjob/beats"))
-    status = user.status("trainingjob/beats")
+    until("the job to succeed", lambda: user.ended("trainingjobs/beats"))
+    status = user.status("trainingjobs/beats")
     assert (status["attempts"], status["recoveries"]) == (1, 2)
     assert status["failures"] == {"user": 1, "infrastructure": 1, "preemption": 0}
     assert [pod["metadata"]["uid"] for pod in user.pods(1)] == [pod["metadata"]["uid"] for pod in pods]

@@ -50,11 +50,11 @@ def test_digits_training_that_loses_a_process_ends_with_the_same_result(user: Us
             os.kill(processes_of(worker)[0], signal.SIGKILL)
     until("generation 2", lambda: user.running(2, 2))
     output = "".join(user.follow("digits-master-0"))
-    until("the job to succeed", lambda: user.ended("pytorchjob/digits"))
+    until("the job to succeed", lambda: user.ended("pytorchjobs/digits"))
 
     assert re.search(r"resumed after epoch [1-9]", output), output
     assert "test accuracy 0.9889" in output, output  # as on the local backend without a fault
-    status = user.status("pytorchjob/digits")
+    status = user.status("pytorchjobs/digits")
     assert (status["attempts"], status["failures"]) == (2, {"user": 0, "infrastructure": 1, "preemption": 0})
     assert "digits-worker-0" in status["lastFailure"]["message"]
     assert "SIGKILL" in status["lastFailure"]["message"]
@@ -68,12 +68,12 @@ def test_a_deleted_pod_restarts_its_gang_and_is_reported(user: User) -> None:
     first = {pod["metadata"]["uid"] for pod in user.pods(1)}
 
     user.kubectl("delete", "pod", "pair-worker-1", "--wait=false")
-    until("the job to succeed", lambda: user.ended("pytorchjob/pair"))
+    until("the job to succeed", lambda: user.ended("pytorchjobs/pair"))
 
     second = user.pods(2)
     assert len(second) == 2
     assert not first & {pod["metadata"]["uid"] for pod in second}
-    status = user.status("pytorchjob/pair")
+    status = user.status("pytorchjobs/pair")
     assert (status["attempts"], status["failures"]["infrastructure"]) == (2, 1)
     events = user.events("PyTorchJob/pair")
     assert [reason for reason, _ in events if reason in ("Restarting", "Succeeded")][-1] == "Succeeded"
@@ -90,21 +90,21 @@ def test_a_job_recreated_at_once_is_a_new_job(user: User) -> None:
 
     user.kubectl("delete", "pytorchjob", "again")
     user.apply(job)
-    until("the job to succeed", lambda: user.ended("pytorchjob/again"))
+    until("the job to succeed", lambda: user.ended("pytorchjobs/again"))
 
-    assert user.status("pytorchjob/again")["attempts"] == 1
+    assert user.status("pytorchjobs/again")["attempts"] == 1
     assert not first & {pod["metadata"]["uid"] for pod in user.pods(1)}
 
 
 def test_an_mpijob_reaches_its_workers_and_leaves_its_launchers_log(user: User) -> None:
     user.kubectl("create", "configmap", "pi", f"--from-file={EXAMPLES / 'pi.py'}")
     user.kubectl("apply", "-f", str(EXAMPLES / "pi.yaml"))
-    until("the job to succeed", lambda: user.ended("mpijob/pi"))
+    until("the job to succeed", lambda: user.ended("mpijobs/pi"))
 
     output = user.kubectl("logs", "-l", "training.kubeflow.org/job-role=launcher")
     assert sorted(re.findall(r"rank \d of 4 on (\S+)", output)) == ["pi-worker-0"] * 2 + ["pi-worker-1"] * 2
     assert "pi is about 3.14" in output
-    assert user.status("mpijob/pi")["replicaStatuses"]["Launcher"]["succeeded"] == 1
+    assert user.status("mpijobs/pi")["replicaStatuses"]["Launcher"]["succeeded"] == 1
     until(
         "the workers left",
         lambda: [pod["metadata"]["name"][:11] for pod in user.read("pods")["items"]] == ["pi-launcher"],
@@ -120,9 +120,9 @@ def test_an_mpijob_with_gang_restart_restarts_when_a_worker_is_deleted(user: Use
     until("launcher and workers to run", lambda: user.running(1, 3))
 
     user.kubectl("delete", "pod", "pi-worker-1", "--wait=false")  # its sshd exits with 0 on SIGTERM
-    until("the job to succeed", lambda: user.ended("mpijob/pi"))
+    until("the job to succeed", lambda: user.ended("mpijobs/pi"))
 
-    status = user.status("mpijob/pi")
+    status = user.status("mpijobs/pi")
     assert (status["attempts"], status["failures"]["infrastructure"], status["failures"]["user"]) == (2, 1, 0)
     assert "worker/1" in status["lastFailure"]["message"]
     assert "pi is about 3.14" in user.kubectl("logs", "-l", "training.kubeflow.org/job-role=launcher")

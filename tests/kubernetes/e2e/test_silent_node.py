@@ -12,7 +12,7 @@ from controlplane.fixtures import serve_nodes
 from controlplane.real_nodes import RealCluster
 
 from e2e.operators import beside
-from e2e.user import IMAGE, User, inside, processes_of, true_conditions, until
+from e2e.user import IMAGE, User, in_new_namespace, processes_of, true_conditions, until
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.real_nodes]
 LOOK_FOR = 12.0
@@ -36,7 +36,8 @@ def one_or_two_nodes() -> dict[str, Any]:
 def test_a_generation_starts_only_when_no_process_of_the_last_one_can_be_alive(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
-    with beside(cluster, tmp_path), inside(cluster, "team") as user:
+    with beside(cluster, tmp_path):
+        user = in_new_namespace(cluster, "team")  # it ends with the cluster: pods of deleted nodes stay for 40 s
         user.apply(one_or_two_nodes())
         until("both pods to run", lambda: user.running(1, 2))
         kept, lost = user.pods(1)
@@ -44,17 +45,17 @@ def test_a_generation_starts_only_when_no_process_of_the_last_one_can_be_alive(
         alone = processes_of(lost)
 
         node.kubelet.pause()
-        until("the loss to be noticed", lambda: user.ended("trainingjob/split", "Restarting"))
+        until("the loss to be noticed", lambda: user.ended("trainingjobs/split", "Restarting"))
         until("the other pod to go", lambda: names(user.pods(1)) == [lost["metadata"]["name"]])
         nothing_starts_beside(user, alone)
-        assert node.name in true_conditions(user.status("trainingjob/split"))["Restarting"]
+        assert node.name in true_conditions(user.status("trainingjobs/split"))["Restarting"]
         assert kept["spec"]["nodeName"] != node.name
 
         node.machine.power_off()
         user.kubectl("delete", "node", node.name)
-        until("the job to succeed", lambda: user.ended("trainingjob/split"))
+        until("the job to succeed", lambda: user.ended("trainingjobs/split"))
 
-        status = user.status("trainingjob/split")
+        status = user.status("trainingjobs/split")
         assert (status["windlass"]["generation"], status["failures"]["infrastructure"]) == (2, 1)
         assert {pod["spec"]["nodeName"] for pod in user.pods(2)} == {kept["spec"]["nodeName"]}
 

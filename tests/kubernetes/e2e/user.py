@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
 
+from controlplane import kubeconfig
 from controlplane.build import find
 from controlplane.real_nodes import RealCluster
 
@@ -22,6 +25,15 @@ TIMEOUT_S = 240.0
 IMAGE = "windlass-examples:1"
 WINDLASS = Path(sys.executable).with_name("windlass")
 ROOT = Path(__file__).resolve().parents[3]
+NEW_KIND = "There can be a delay between when CustomResourceDefinitions are created and when they are available"
+"""Refusal of an object while its kind is new: mutating policies read the schemas of kinds every 5 s."""
+API_ROOTS = {
+    "pods": "/api/v1",
+    "events": "/apis/events.k8s.io/v1",
+    "trainingjobs": "/apis/windlass.dev/v1alpha1",
+    "pytorchjobs": "/apis/kubeflow.org/v1",
+    "mpijobs": "/apis/kubeflow.org/v2beta1",
+}
 
 
 @dataclass
@@ -32,24 +44,47 @@ class User:
     namespace: str
 
     def kubectl(self, *words: str, stdin: str | None = None) -> str:
-        return self._run([str(find("kubectl")), "-n", self.namespace, *words], stdin)
+        return self._run([*self._kubectl(), *words], stdin)
 
     def windlass(self, *words: str, folder: Path | None = None) -> str:
         return self._run([str(WINDLASS), *words], None, folder)
 
     def apply(self, *manifests: Mapping[str, Any]) -> None:
-        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        until("the API server to accept the kinds", lambda: self._is_applied(text))
 
-    def read(self, *words: str) -> Any:
-        return json.loads(self.kubectl("get", *words, "-o", "json"))
+    def _is_applied(self, manifests: str) -> bool:
+        """Whether manifests are applied now; only a kind that the API server does not know yet may prevent it."""
+        ran = self._ran([*self._kubectl(), "apply", "-f", "-"], manifests)
+        assert ran.returncode == 0 or NEW_KIND in ran.stderr, ran.stderr
+        return ran.returncode == 0
+
+    def read(self, what: str, **query: str) -> Any:
+        """An object ("pods/digits-master-0") or a list ("pods")."""
+        root = API_ROOTS[what.partition("/")[0]]
+        return json.loads(self._get(f"{root}/namespaces/{self.namespace}/{what}?{urlencode(query)}"))
+
+    def log(self, pod: str) -> str:
+        return self._get(f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log").decode()
+
+    def _get(self, path: str) -> bytes:
+        """Asks the API server itself: polls ask often, and each kubectl takes 0.1 s of CPU."""
+        access = kubeconfig.read(self.kubeconfig)
+        server = urlsplit(access.url)
+        with closing(http.client.HTTPSConnection(server.netloc, context=access.ssl(), timeout=30)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+        assert answer.status == 200, f"{path}: {body!r}"
+        return body
 
     def status(self, what: str) -> Mapping[str, Any]:
-        """Of a job: "pytorchjob/digits"."""
+        """Of a job: "pytorchjobs/digits"."""
         return self.read(what).get("status") or {}
 
     def pods(self, generation: int) -> list[dict[str, Any]]:
         """Pods by name, of the only job in this namespace."""
-        return list(self.read("pods", "-l", f"windlass.dev/generation={generation}")["items"])
+        return list(self.read("pods", labelSelector=f"windlass.dev/generation={generation}")["items"])
 
     def running(self, generation: int, count: int) -> bool:
         """Whether so many pods of a generation run."""
@@ -64,14 +99,15 @@ class User:
     def events(self, what: str) -> list[tuple[str, str]]:
         """Reasons and messages of the events of a job, in order."""
         kind, _, name = what.partition("/")
-        items = self.read("events.events.k8s.io", f"--field-selector=regarding.kind={kind},regarding.name={name}")
+        items = self.read("events", fieldSelector=f"regarding.kind={kind},regarding.name={name}")
         found = sorted(items["items"], key=lambda each: each["eventTime"])
         return [(each["reason"], each["note"]) for each in found]
 
     def follow(self, pod: str) -> Iterator[str]:
         """Lines of the log of a pod, as they are written."""
-        command = [str(find("kubectl")), "-n", self.namespace, "logs", "-f", pod]
-        with subprocess.Popen(command, env=self._env(), stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [*self._kubectl(), "logs", "-f", pod], env=self._env(), stdout=subprocess.PIPE, text=True
+        ) as process:
             assert process.stdout is not None
             try:
                 yield from process.stdout
@@ -79,30 +115,48 @@ class User:
                 process.kill()
 
     def _run(self, command: Sequence[str], stdin: str | None, folder: Path | None = None) -> str:
-        ran = subprocess.run(
-            command, cwd=folder, env=self._env(), input=stdin, capture_output=True, text=True, check=False
-        )
+        ran = self._ran(command, stdin, folder)
         assert ran.returncode == 0, f"{' '.join(command)}: {ran.stdout}{ran.stderr}"
         return ran.stdout
+
+    def _ran(
+        self, command: Sequence[str], stdin: str | None, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=folder, env=self._env(), input=stdin, capture_output=True, text=True, check=False
+        )
+
+    def _kubectl(self) -> list[str]:
+        return [str(find("kubectl")), "-n", self.namespace]
 
     def _env(self) -> dict[str, str]:
         nowhere = {"WINDLASS_CONFIG": os.devnull, "WINDLASS_STATE": "/nonexistent"}
         return {**os.environ, **nowhere, "KUBECONFIG": str(self.kubeconfig)}
 
 
+def in_new_namespace(real: RealCluster, namespace: str) -> User:
+    user = User(real.plane.kubeconfig, namespace)
+    user.kubectl("create", "namespace", namespace)
+    return user
+
+
 @contextmanager
 def inside(real: RealCluster, namespace: str) -> Iterator[User]:
     """A new namespace, deleted afterwards with all its objects.
 
-    The namespace itself may stay for longer: it ends only while the operator answers queries (an aggregated API).
+    Pods that have ended, which hold nothing, and the namespace itself stay for longer: Kubernetes begins after 5 s, and
+    needs the operator's answers to queries (an aggregated API).
     """
-    user = User(real.plane.kubeconfig, namespace)
-    user.kubectl("create", "namespace", namespace)
+    user = in_new_namespace(real, namespace)
     try:
         yield user
     finally:
         user.kubectl("delete", "namespace", namespace, "--wait=false")
-        until(f"{namespace} has no pods", lambda: not user.read("pods")["items"])
+        until(f"no pod of {namespace} runs", lambda: not _phases(user) - {"Succeeded", "Failed"})
+
+
+def _phases(user: User) -> set[str]:
+    return {pod["status"]["phase"] for pod in user.read("pods")["items"]}
 
 
 def until(what: str, found: Callable[[], T], timeout: float = TIMEOUT_S) -> T:
