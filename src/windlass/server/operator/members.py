@@ -22,7 +22,6 @@ _INDEXES = (labels.REPLICA_INDEX, pod_assembly.REPLICA_INDEX)
 
 Place: TypeAlias = tuple[Pod, str, int]
 """A pod, its role, and its index within the role."""
-_ENDED = ("Succeeded", "Failed")
 
 
 def list_members(backend: KubernetesBackend, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
@@ -39,7 +38,7 @@ def list_members(backend: KubernetesBackend, state: JobState, *, ended: bool = F
     found = [
         (pod_task(state, pod, role, index), pod)
         for pod, role, index in places
-        if pod.spec.node_name and (not ended or pod.status.phase in _ENDED)
+        if pod.spec.node_name and (not ended or pod.status.has_ended)
     ]
     return sorted(found, key=lambda each: (each[0].generation, each[0].rank))
 

@@ -61,7 +61,7 @@ def merge_tasks(recorded: Sequence[PodTask], seen: Sequence[PodTask]) -> list[Po
 
 def pod_task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
     """The task of a bound pod."""
-    exit = pod_ends.observe(pod, 0, 0).exit if pod_ends.has_ended(pod) else None
+    exit = pod_ends.observe(pod, 0, 0).exit if pod.status.has_ended else None
     return PodTask(
         job_id=state.id,
         generation=generation_of(pod) or state.status.generation,

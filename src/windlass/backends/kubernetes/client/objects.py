@@ -259,6 +259,11 @@ class PodStatus(ApiStruct, frozen=True):
     host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: str | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the containers of the pod have ended for good."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 _NO_POD_STATUS = PodStatus()
 

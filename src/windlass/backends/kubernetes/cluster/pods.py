@@ -13,15 +13,13 @@ from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors,
 from windlass.jobs.kubernetes.pods.pod_requests import effective_requests, host_port
 from windlass.jobs.kubernetes.pods.quantities import amount
 
-_ENDED = ("Succeeded", "Failed")
-
 
 def pod_usage(pod: Pod) -> dict[str, int]:
     """Returns requests, one pod slot, host ports and anti-affinity of a pod; nothing once it has ended.
 
     A pod that is being deleted uses everything until it is gone.
     """
-    if pod.status.phase in _ENDED:
+    if pod.status.has_ended:
         return {}
     spec = pod.spec
     together = effective_requests(

@@ -16,8 +16,6 @@ from windlass.jobs.kubernetes.bounded_integers import MAX_INT32
 from windlass.jobs.kubernetes.external import gang_assembly
 from windlass.jobs.kubernetes.external.membership import GangKey
 
-_ENDED = ("Succeeded", "Failed")
-
 
 @dataclass(slots=True)
 class Allocation:
@@ -108,7 +106,7 @@ class Allocation:
 
     def _is_here(self, number: int, pod: Pod | None) -> bool:
         """Tells whether a pod is on the node that was chosen for it, and has not ended."""
-        if pod is None or pod.status.phase in _ENDED:
+        if pod is None or pod.status.has_ended:
             return False
         on = pod.spec.node_name
         return on == self.nodes[number] if on else number in self.bound
@@ -227,17 +225,17 @@ def waits(pod: Pod | None) -> bool:
     """Tells whether a pod still waits for a node."""
     if pod is None or pod.metadata.deletion_timestamp is not None:
         return False
-    return not pod.spec.node_name and pod.status.phase not in _ENDED
+    return not pod.spec.node_name and not pod.status.has_ended
 
 
 def has_ended(pod: Pod | None) -> bool:
     """Tells whether a pod has ended or is gone."""
-    return pod is None or pod.status.phase in _ENDED
+    return pod is None or pod.status.has_ended
 
 
 def has_begun(pod: Pod | None) -> bool:
     """Tells whether a pod runs or has run."""
-    return pod is None or pod.status.phase in ("Running", *_ENDED)
+    return pod is None or pod.status.phase == "Running" or pod.status.has_ended
 
 
 def _set(members: set[int], number: int, value: bool) -> None:  # noqa: FBT001 - the value of the element

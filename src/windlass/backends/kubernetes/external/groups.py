@@ -15,7 +15,6 @@ from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membe
 
 SCHEDULER = "windlass"
 """The `schedulerName` of pods that Windlass places."""
-_ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Group:
     def is_unwound(self) -> bool:
         """Whether pods of it that are to be deleted still look placed; they no longer count."""
         left = (self.pods[uid] for uid in self.unwinding if uid in self.pods)
-        return any(pod.metadata.deletion_timestamp is None and pod.status.phase not in _ENDED for pod in left)
+        return any(pod.metadata.deletion_timestamp is None and not pod.status.has_ended for pod in left)
 
     @property
     def ready(self) -> Sequence[Pod]:

@@ -10,8 +10,6 @@ from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.binding_annotations import BindingDecision
 from windlass.backends.kubernetes.external.external_gang import waits
 
-_ENDED = ("Succeeded", "Failed")
-
 
 @dataclass(frozen=True, slots=True)
 class BoundGang:
@@ -34,7 +32,7 @@ def find_bound_gangs(pods: Mapping[str, Pod], usable: Callable[[str], bool]) -> 
 
     `pods`: all pods of the group, by uid. `usable`: tells whether a pod may still be bound to a node.
     """
-    bound = [pod for pod in pods.values() if pod.spec.node_name and pod.status.phase not in _ENDED]
+    bound = [pod for pod in pods.values() if pod.spec.node_name and not pod.status.has_ended]
     for first, living in binding_annotations.group_by_decision(bound).items():
         decision = binding_annotations.decision_on(pods[first]) if first in pods else None
         yield _found(decision, living, pods, usable)

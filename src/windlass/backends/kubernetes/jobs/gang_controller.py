@@ -13,7 +13,6 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.jobs.run_control import RunControl
-from windlass.backends.kubernetes.pods.pod_ends import has_ended
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import job_in_size
@@ -105,7 +104,7 @@ class GangController:
             return
         run.tracker.restart(member)
         pod = run.pods.get(member)
-        if pod is None or has_ended(pod) or is_leaving(pod):
+        if pod is None or pod.status.has_ended or is_leaving(pod):
             run.restarting.add(member)
             run.replaced.update([pod.metadata.uid] if pod is not None else ())
             if pod is not None and is_leaving(pod):

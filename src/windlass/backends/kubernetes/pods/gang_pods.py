@@ -11,7 +11,7 @@ from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.run_pods import generation_of, is_being_deleted, is_leaving
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, failure_of
-from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage, has_ended
+from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import EVICTED, MPI_WORKER_EVICTED, launcher_failure
@@ -36,7 +36,7 @@ class GangPods:
         generation = generation_of(pod)
         if generation == run.generation:
             (self._put if there else self._remove)(gang, run, pod)
-        elif there and 0 < generation < run.generation and not (has_ended(pod) or is_being_deleted(pod)):
+        elif there and 0 < generation < run.generation and not (pod.status.has_ended or is_being_deleted(pod)):
             run.strays[pod.metadata.uid] = pod
         else:
             run.strays.pop(pod.metadata.uid, None)

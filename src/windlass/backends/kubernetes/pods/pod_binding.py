@@ -139,7 +139,7 @@ class PodBinding:
 
     async def _clear(self, pod: Pod) -> None:
         """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""
-        ended = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
+        ended = not pod.spec.node_name or pod.status.has_ended
         at_once = ended or self.is_dead(pod.spec.node_name)
         if at_once or not is_being_deleted(pod):
             self.leaving.add(pod.metadata.uid)

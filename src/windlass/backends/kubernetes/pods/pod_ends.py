@@ -17,7 +17,6 @@ from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 from windlass.wire import classify_end
 
-_ENDED = ("Succeeded", "Failed")
 _NEVER_RAN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
 """Reasons of a terminated container whose program did not begin."""
 _HOPELESS = (
@@ -64,7 +63,7 @@ def observe(pod: Pod, now: int, image_pull_timeout: int) -> Observation:
 
     `image_pull_timeout`: ms from the pod's start for which image pulls may fail.
     """
-    if has_ended(pod):
+    if pod.status.has_ended:
         ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
         return Observation(Stage.ENDED, _end(pod), ran, _finished(pod))
     if pod.status.phase == "Running":
@@ -72,15 +71,14 @@ def observe(pod: Pod, now: int, image_pull_timeout: int) -> Observation:
     return Observation(Stage.WAITING, _never(pod, now, image_pull_timeout))
 
 
-def has_ended(pod: Pod) -> bool:
-    """Tells whether the containers of a pod have ended for good."""
-    return pod.status.phase in _ENDED
-
-
 def due(pod: Pod, image_pull_timeout: int) -> int | None:
     """Returns the time in ms at which its image pulls have failed for too long; None while they do not fail."""
     slow = any(status.state.waiting and status.state.waiting.reason in _SLOW for status in _containers(pod))
-    return _started(pod) + image_pull_timeout if slow and pod.status.phase not in (*_ENDED, "Running") else None
+    return (
+        _started(pod) + image_pull_timeout
+        if slow and not (pod.status.has_ended or pod.status.phase == "Running")
+        else None
+    )
 
 
 def was_turned_away(pod: Pod) -> bool:

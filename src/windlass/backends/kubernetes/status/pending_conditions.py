@@ -34,7 +34,6 @@ _QUIET_S = 3.0
 """Seconds that a write waits at most while gangs are being started."""
 _NUMBER = re.compile(r"[0-9]+")
 _TYPE, _REASON = "PodScheduled", "Unschedulable"
-_ENDED = ("Succeeded", "Failed")
 
 Pods: TypeAlias = Callable[[], Iterable[Pod]]
 
@@ -138,7 +137,7 @@ class PendingConditions:
 
 
 def _is_pending(pod: Pod) -> bool:
-    gone = pod.metadata.deletion_timestamp or pod.status.phase in _ENDED
+    gone = pod.metadata.deletion_timestamp or pod.status.has_ended
     return not (gone or pod.spec.node_name or pod.spec.scheduling_gates)
 
 
