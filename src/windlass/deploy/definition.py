@@ -12,7 +12,7 @@ TYPE_FIELDS = {
     "apiVersion": text("API version of the object."),
     "kind": text("Kind of the object."),
 }
-_MAX_NAME = 253
+MAX_NAME = 253
 """Characters of an object's name. Fields that a CEL rule reads need a declared maximum."""
 
 
@@ -108,7 +108,7 @@ def _version(version: Version) -> Manifest:
 def _object_schema(version: Version) -> Schema:
     """Schema of the object; it includes the name if a rule reads that."""
     named = (
-        {"metadata": closed_object({"name": text(maxLength=_MAX_NAME)})}
+        {"metadata": closed_object({"name": text(maxLength=MAX_NAME)})}
         if version.rules
         else {"metadata": {"type": "object"}}
     )

@@ -25,6 +25,7 @@ from windlass.deploy.structural_schema import (
 )
 from windlass.jobs.kubernetes.kinds import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
 from windlass.jobs.kubernetes.kinds.mpijob_parts import DIALECTS, V1, V2
+from windlass.jobs.kubernetes.kinds.pytorchjob import PROCS
 from windlass.jobs.kubernetes.kinds.replica_specs import RESTART_POLICIES, ReplicaTypes
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN_POD_POLICIES
 from windlass.jobs.syntax.names import DNS_LABEL, MAX_DNS_LABEL
@@ -36,7 +37,6 @@ COLUMNS = (
     PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     PrinterColumn("Reason", ".status.conditions[-1:].reason", wide=True),
 )
-_PROCS = ("auto", "cpu", "gpu", "xpu")
 
 
 def kubeflow_kinds() -> list[Definition]:
@@ -99,8 +99,8 @@ def _scale(specs: str) -> ScaleSubresource:
 
 def _pytorch() -> dict[str, Schema]:
     procs = rule(
-        f"self in [{', '.join(map(repr, _PROCS))}] || self.matches('^0{{0,4}}[1-9][0-9]{{0,4}}$')",
-        f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}",
+        f"self in [{', '.join(map(repr, PROCS))}] || self.matches('^0{{0,4}}[1-9][0-9]{{0,4}}$')",
+        f"expects a number, {', '.join(PROCS[:-1])} or {PROCS[-1]}",
     )
     twice = rule("!has(self.nProcPerNode) || self.nProcPerNode >= 1", "nProcPerNode expects a whole number, 1 or more")
     elastic = {

@@ -11,6 +11,7 @@ from windlass.deploy.own_kinds import GROUP, VERSION
 from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.pods.container_security import USER_ID
 
 NAMESPACE = "windlass-system"
 PORT = 8080
@@ -20,8 +21,6 @@ AGENTS_PORT = 8081
 _AGENTS = f"{OPERATOR}-agents"
 REPLICAS = 2
 """One leader and one replica that can take over."""
-_USER = 65_532
-"""The unprivileged user of the image."""
 _HISTORY = "/var/lib/windlass"
 """Volume that lives as long as the pod. History in PostgreSQL (--history) outlives it."""
 ALL_NAMESPACES, LABELLED_NAMESPACES = "all", "labelled"
@@ -101,9 +100,9 @@ def _pod(setup: Setup) -> Manifest:
         "topologySpreadConstraints": [_spread("kubernetes.io/hostname"), _spread("topology.kubernetes.io/zone")],
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(setup)],

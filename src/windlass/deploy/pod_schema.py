@@ -5,6 +5,7 @@ The rules are those of `jobs.kubernetes.kinds.replica_specs.check_template`, `po
 
 from __future__ import annotations
 
+from windlass.deploy.definition import MAX_NAME
 from windlass.deploy.structural_schema import (
     INT32,
     Schema,
@@ -22,7 +23,6 @@ from windlass.deploy.structural_schema import (
 
 MAX_CONTAINERS = 100
 _QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$"
-_MAX_NAME = 253
 _NAMED = rule("size(self) > 0", "expects a name")
 
 
@@ -71,7 +71,7 @@ def _container() -> Schema:
     }
     named = open_object(name=text())
     container = open_object(
-        name=with_rules(text(maxLength=_MAX_NAME), _NAMED),
+        name=with_rules(text(maxLength=MAX_NAME), _NAMED),
         image=text(minLength=1),
         env=array(named),
         ports=array(port),

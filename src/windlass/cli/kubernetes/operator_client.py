@@ -14,11 +14,10 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.cli.kubernetes.api_session import ApiSession, translate_error
 from windlass.jobs.kubernetes import query_api
+from windlass.jobs.kubernetes.labels import LEADER_ADDRESS
 from windlass.server.errors import ApiError, ErrorCode, error_from_json
 
 Json = dict[str, Any]
-ADDRESS = "windlass.dev/address"
-"""Annotation of the Lease: the URL of a leader that runs outside the cluster."""
 _TIMEOUT_S = 5.0
 _MAX_ERROR_CHARS = 200
 """Length limit of an error of the proxy in messages."""
@@ -88,7 +87,7 @@ class OperatorClient:
             if error.code is not ErrorCode.NO_SUCH_JOB:
                 raise
             raise _no_operator(f"this cluster has no Lease {self._where}: no Windlass operator runs here") from None
-        address = (lease["metadata"].get("annotations") or {}).get(ADDRESS)
+        address = (lease["metadata"].get("annotations") or {}).get(LEADER_ADDRESS)
         return self._session.connect_to(address) if address else None
 
 

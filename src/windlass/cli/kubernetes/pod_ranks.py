@@ -10,12 +10,11 @@ from typing import Any
 from windlass.backends.local.state_reader import Task
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.labels import GENERATION
+from windlass.jobs.kubernetes.labels import DEFAULT_CONTAINER, GENERATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import Member
 
 Pod = Mapping[str, Any]
-_DEFAULT = "kubectl.kubernetes.io/default-container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def _rank(pod: Pod, members: Mapping[str, tuple[int, Member]]) -> PodRank:
 
 
 def _main(pod: Pod) -> str:
-    named = (pod["metadata"].get("annotations") or {}).get(_DEFAULT)
+    named = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
     return str(named or pod["spec"]["containers"][0]["name"])
 
 

@@ -1,4 +1,4 @@
-"""Names of our labels and annotations, on objects of our kinds and on pods; and of one label of another scheduler."""
+"""Names of our labels and annotations, on objects of our kinds and on pods; and of two that others define."""
 
 from __future__ import annotations
 
@@ -31,5 +31,9 @@ USER = f"{OURS}user"
 """An annotation: the user who submitted the job, as the admission policy has checked it (`job_admission`)."""
 CANCEL = f"{OURS}cancel"
 """An annotation that ends a job; its value names the user. The object stays, and its status shows it."""
+LEADER_ADDRESS = f"{OURS}address"
+"""An annotation of the operator's Lease: the URL of a leader that runs outside of the cluster."""
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""An annotation of pods: the container whose logs kubectl shows."""
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 """The name of a pod's PodGroup. Source: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1."""

@@ -20,9 +20,8 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.bounded_integers import parse_integer
+from windlass.jobs.kubernetes.labels import LEADER_ADDRESS
 
-ADDRESS = "windlass.dev/address"
-"""Annotation of the Lease: the leader's address, for a leader outside of a pod."""
 _MAX_DURATION_S = 3600
 """Maximum duration of a Lease in seconds: a longer one in the Lease was not written by a replica."""
 _MARGIN = 0.2
@@ -168,10 +167,11 @@ class Election:
             metadata: dict[str, Any] = {
                 "name": settings.name,
                 "namespace": settings.namespace,
-                "annotations": {ADDRESS: settings.address},
+                "annotations": {LEADER_ADDRESS: settings.address},
             }
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
             return await self._connection.create(LEASES, body, within=within)
         metadata = lease["metadata"]
-        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), ADDRESS: settings.address}}
+        annotations = {**(metadata.get("annotations") or {}), LEADER_ADDRESS: settings.address}
+        metadata = {**metadata, "annotations": annotations}
         return await self._connection.replace(LEASES, {**lease, "metadata": metadata, "spec": spec}, within=within)

@@ -10,8 +10,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.core.model.status import JobState
-
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+from windlass.jobs.kubernetes.labels import DEFAULT_CONTAINER
 
 
 @dataclass(frozen=True, slots=True)

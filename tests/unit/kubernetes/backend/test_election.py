@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
-from windlass.server.operator.election import ADDRESS, Election, LeaseSettings, LostError
+from windlass.jobs.kubernetes.labels import LEADER_ADDRESS
+from windlass.server.operator.election import Election, LeaseSettings, LostError
 
 
 class FakeLease:
@@ -78,7 +79,7 @@ def test_the_first_candidate_leads_and_the_second_follows() -> None:
     assert not stand.attempt(stand.b)
     assert (stand.a.may_lead(), stand.b.may_lead(), stand.b.holder) == (True, False, "a")
     assert stand.api.lease is not None
-    assert stand.api.lease["metadata"]["annotations"] == {ADDRESS: "http://a"}
+    assert stand.api.lease["metadata"]["annotations"] == {LEADER_ADDRESS: "http://a"}
 
 
 def test_a_leader_stops_before_another_candidate_may_lead() -> None:

@@ -103,11 +103,6 @@ class ApiError(BackendError):
         return self.status in {400, 422}
 
     @property
-    def is_too_many(self) -> bool:
-        """429: too many requests."""
-        return self.status == 429
-
-    @property
     def is_budget(self) -> bool:
         """429 to an eviction: a PodDisruptionBudget does not allow it now."""
         return self.status == 429 and any(cause.get("reason") == "DisruptionBudget" for cause in self.causes)

@@ -240,7 +240,6 @@ class ContainerStatus(ApiStruct, frozen=True):
 
     name: str
     state: ContainerState = _NO_STATE
-    last_state: ContainerState = _NO_STATE
     ready: bool = False
     restart_count: int = 0
 
@@ -254,7 +253,6 @@ class PodStatus(ApiStruct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
-    nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: str | None = None
@@ -282,7 +280,6 @@ class Taint(ApiStruct, frozen=True):
     key: str
     effect: str
     value: str = ""
-    time_added: str | None = None
 
 
 class Address(ApiStruct, frozen=True):
@@ -297,7 +294,6 @@ class NodeSpec(ApiStruct, frozen=True):
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
-    provider_id: str = msgspec.field(default="", name="providerID")
 
 
 class NodeStatus(ApiStruct, frozen=True):
@@ -355,19 +351,10 @@ class PersistentVolumeClaim(ApiStruct, frozen=True):
     status: Phase = _NO_PHASE
 
 
-class ClaimReference(ApiStruct, frozen=True):
-    """The claim that a volume belongs to."""
-
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
 class VolumeSpec(ApiStruct, frozen=True):
     """The spec of a volume; `node_affinity` as in the API: `{"required": {"nodeSelectorTerms": […]}}`."""
 
     node_affinity: dict[str, Any] | None = None
-    claim_ref: ClaimReference | None = None
     storage_class_name: str = ""
 
 
@@ -392,30 +379,9 @@ class PriorityClass(ApiStruct, frozen=True):
     description: str = ""
 
 
-class LeaseSpec(ApiStruct, frozen=True):
-    """Spec of a Lease. Times are RFC 3339 with microseconds."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-_NO_LEASE_SPEC = LeaseSpec()
-
-
-class Lease(ApiStruct, frozen=True):
-    """coordination.k8s.io/v1."""
-
-    metadata: Metadata
-    spec: LeaseSpec = _NO_LEASE_SPEC
-
-
 pod = msgspec.json.Decoder(Pod).decode
 node = msgspec.json.Decoder(Node).decode
 namespace = msgspec.json.Decoder(Namespace).decode
 claim = msgspec.json.Decoder(PersistentVolumeClaim).decode
 volume = msgspec.json.Decoder(PersistentVolume).decode
 priority_class = msgspec.json.Decoder(PriorityClass).decode
-lease = msgspec.json.Decoder(Lease).decode

@@ -14,13 +14,13 @@ from windlass.backends.kubernetes.cluster.pods import amounts
 from windlass.backends.kubernetes.cluster.topology_levels import Level, place
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.resources import GPU_KIND, GPU_TYPE, Resources, is_exclusive
+from windlass.jobs.kubernetes.pods.node_tolerations import UNREACHABLE_TAINTS
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 CORDONED = "windlass.dev/cordoned"
 """Annotation with the reason for which a node was cordoned."""
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-_DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
@@ -88,7 +88,7 @@ def _labels(seen: NodeObject, kind: str) -> Mapping[str, str]:
 
 def _taints(seen: NodeObject, *, ready: bool) -> Sequence[Taint]:
     """Returns the taints that exclude pods, without those that only repeat that it is cordoned or down."""
-    repeated = (_UNSCHEDULABLE, *(() if ready else _DOWN))
+    repeated = (_UNSCHEDULABLE, *(() if ready else UNREACHABLE_TAINTS))
     return [
         Taint(taint.key, taint.value, taint.effect)
         for taint in seen.spec.taints

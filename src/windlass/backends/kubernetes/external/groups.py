@@ -12,9 +12,7 @@ from windlass.backends.kubernetes.client.resources import PODS, Resource
 from windlass.backends.kubernetes.external.dialects import RESOURCES
 from windlass.backends.kubernetes.external.external_gang import waits
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership
-
-SCHEDULER = "windlass"
-"""The `schedulerName` of pods that Windlass places."""
+from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from windlass.launch.replica_names import replica_name
 MASTER, WORKER = "Master", "Worker"
 PORT = Port("pytorch", "pytorchjob-port", 23456)
 TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single_types=(MASTER,))
-_PROCS = ("auto", "cpu", "gpu", "xpu")
+PROCS = ("auto", "cpu", "gpu", "xpu")
 
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
@@ -132,8 +132,8 @@ def _nproc_per_node(spec: ManifestField) -> str | None:
     if entry.value is None:
         return None
     word = entry.text()
-    if word not in _PROCS and parse_integer(word, 1, 99_999) is None:
-        entry.refuse(f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}")
+    if word not in PROCS and parse_integer(word, 1, 99_999) is None:
+        entry.refuse(f"expects a number, {', '.join(PROCS[:-1])} or {PROCS[-1]}")
     return word
 
 

@@ -10,12 +10,12 @@ UNPRIVILEGED: dict[str, Any] = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 """For images whose user is not known: what the standard asks for, except `runAsNonRoot`."""
-_USER_ID = 65_532
+USER_ID = 65_532
 """User of the operator's image, unprivileged in any other."""
 RESTRICTED: dict[str, Any] = {
     **UNPRIVILEGED,
     "readOnlyRootFilesystem": True,
     "runAsNonRoot": True,
-    "runAsUser": _USER_ID,
+    "runAsUser": USER_ID,
 }
 """For images that run as any user."""
