@@ -13,8 +13,9 @@ from controlplane.cluster import ControlPlane
 
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.identity import constant_access
-from windlass.deploy.roles import OPERATOR, mpijob_v1_roles, operator_roles
+from windlass.deploy.roles import mpijob_v1_roles, operator_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 
 NAMESPACE = "default"
 """Namespace of the operator's Lease and of its Secret."""

@@ -16,7 +16,7 @@ from controlplane.audit_log import FOLDER_VARIABLE, Call, kept_calls
 from controlplane.fixtures import OPERATORS
 
 from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, Permission, own_permissions
-from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 
 CLIENT = "windlass"
 """Name of the operator's client. Tests that ask with its account for what is refused have another."""

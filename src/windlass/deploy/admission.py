@@ -13,11 +13,11 @@ from windlass.deploy.kubeflow import kubeflow_kinds
 from windlass.deploy.labels import NAME
 from windlass.deploy.own_kinds import GROUP
 from windlass.deploy.policy_object import policy_object
-from windlass.deploy.roles import OPERATOR
 from windlass.deploy.trainer import GROUP as TRAINER
 from windlass.jobs.kubernetes.job_admission import resource_rule
 from windlass.jobs.kubernetes.labels import MANAGED, SYSTEM_NAMESPACES
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 WRITES = f"{OPERATOR}-writes"

@@ -15,9 +15,10 @@ from windlass.deploy.installation import IMAGE, permission_objects, policy_objec
 from windlass.deploy.job_policies import user_policies
 from windlass.deploy.network_policies import job_namespace_policy, operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
-from windlass.deploy.roles import OPERATOR, mpijob_v1_roles
+from windlass.deploy.roles import mpijob_v1_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 
 _BASE = "../../base"
 _DEV = (

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass.deploy.labels import labels_of, selector_of
-from windlass.deploy.operator import AGENTS_PORT, PORT, Setup
-from windlass.deploy.roles import OPERATOR
+from windlass.deploy.operator import Setup
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, METRICS_PORT, OPERATOR
 
 
 def operator_policies(setup: Setup) -> list[Manifest]:
@@ -21,7 +21,7 @@ def operator_policies(setup: Setup) -> list[Manifest]:
     They accept connections only on the ports of metrics and probes, agents and queries. Their sources are kubelets,
     Prometheus, pods of all namespaces and the API server, of which most have addresses that no selector names.
     """
-    ports = [{"protocol": "TCP", "port": number} for number in (PORT, AGENTS_PORT, query_api.PORT)]
+    ports = [{"protocol": "TCP", "port": number} for number in (METRICS_PORT, AGENTS_PORT, query_api.PORT)]
     about = {"name": OPERATOR, "namespace": setup.namespace, "labels": labels_of("operator")}
     return [_policy(about, {"matchLabels": selector_of("operator")}, [{"ports": ports}])]
 

@@ -8,16 +8,11 @@ from types import MappingProxyType
 
 from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.own_kinds import GROUP, VERSION
-from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, METRICS_PORT, NAMESPACE, OPERATOR
 from windlass.jobs.kubernetes.pods.container_security import USER_ID
 
-NAMESPACE = "windlass-system"
-PORT = 8080
-"""Port for metrics and probes."""
-AGENTS_PORT = 8081
-"""Port for agents in pods; only the leader listens on it."""
 _AGENTS = f"{OPERATOR}-agents"
 REPLICAS = 2
 """One leader and one replica that can take over."""
@@ -56,7 +51,7 @@ def namespace(setup: Setup) -> Manifest:
 def operator_objects(setup: Setup) -> list[Manifest]:
     """Objects except the namespace, the roles and the definitions."""
     services = [
-        _service(setup, f"{OPERATOR}-metrics", "metrics", PORT),
+        _service(setup, f"{OPERATOR}-metrics", "metrics", METRICS_PORT),
         _service(setup, _AGENTS, "agents", AGENTS_PORT),
         _service(setup, query_api.SERVICE, "queries", query_api.PORT, {query_api.LEADER: "true"}),
     ]
@@ -121,7 +116,7 @@ def _container(setup: Setup) -> Manifest:
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
             f"--managed-namespaces={setup.managed_namespaces}",
-            f"--metrics-port={PORT}",
+            f"--metrics-port={METRICS_PORT}",
             f"--queries-port={query_api.PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
             f"--agents-port={AGENTS_PORT}",
@@ -129,7 +124,7 @@ def _container(setup: Setup) -> Manifest:
         ],
         "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [
-            {"name": "metrics", "containerPort": PORT},
+            {"name": "metrics", "containerPort": METRICS_PORT},
             {"name": "agents", "containerPort": AGENTS_PORT},
             {"name": "queries", "containerPort": query_api.PORT},
         ],

@@ -18,8 +18,8 @@ from windlass.deploy.permissions import (
 )
 from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 
-OPERATOR = "windlass-operator"
 """Name of the service account, its roles and its lease."""
 _RBAC = "rbac.authorization.k8s.io"
 _QUEUES = f"{NAME}-queues"

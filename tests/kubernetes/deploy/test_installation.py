@@ -24,7 +24,8 @@ from deploy.refused_manifests import KINDS, whole
 from deploy.samples import place, sample
 from windlass.cli.entry import main
 from windlass.deploy.installation import IMAGE, installation_objects
-from windlass.deploy.operator import NAMESPACE, Setup
+from windlass.deploy.operator import Setup
+from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 pytestmark = pytest.mark.apiserver
 KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"

@@ -20,8 +20,9 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.admission import admission_objects
 from windlass.deploy.install.installer import apply
 from windlass.deploy.installation import IMAGE, installation_objects
-from windlass.deploy.operator import NAMESPACE, Setup, namespace
+from windlass.deploy.operator import Setup, namespace
 from windlass.deploy.roles import mpijob_v1_roles, operator_roles
+from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 SPACES = "/api/v1/namespaces"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

@@ -17,7 +17,8 @@ from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.install.installer import apply
 from windlass.deploy.installation import installation_objects
-from windlass.deploy.operator import NAMESPACE, Setup
+from windlass.deploy.operator import Setup
+from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 IMAGES = (IMAGE, "alpine:3.10")
 """The second is what a PyTorchJob's workers wait for their master with."""

@@ -6,7 +6,8 @@ from windlass.deploy.chart import chart_files, values
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.network_policies import operator_policies
-from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
+from windlass.deploy.operator import Setup, operator_objects
+from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 
 def rendered(**chosen):

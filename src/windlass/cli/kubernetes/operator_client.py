@@ -15,6 +15,7 @@ from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.cli.kubernetes.api_session import ApiSession, translate_error
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.labels import LEADER_ADDRESS
+from windlass.jobs.kubernetes.operator_names import NAMESPACE
 from windlass.server.errors import ApiError, ErrorCode, error_from_json
 
 Json = dict[str, Any]
@@ -80,7 +81,7 @@ class OperatorClient:
             return self._session.connect_to(self._where)
         namespace, _, name = self._where.rpartition("/")
         try:
-            lease = self._session.run(self._session.connection.get(LEASES, namespace or "windlass-system", name))
+            lease = self._session.run(self._session.connection.get(LEASES, namespace or NAMESPACE, name))
         except ApiError as error:
             if error.code is ErrorCode.NOT_ALLOWED:
                 return None

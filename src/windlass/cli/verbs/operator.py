@@ -14,7 +14,6 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NoColorOption, uses_color
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.verbs.operator_run import (
-    NAMESPACE,
     ContextOption,
     KubeconfigOption,
     ManagedNamespaces,
@@ -22,6 +21,7 @@ from windlass.cli.verbs.operator_run import (
     access_to,
     run,
 )
+from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.connection import Connection

@@ -15,6 +15,7 @@ import typer
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
+from windlass.jobs.kubernetes.operator_names import NAMESPACE, OPERATOR
 
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.access import Access
@@ -39,7 +40,6 @@ KubeconfigOption: TypeAlias = Annotated[
 NamespaceOption: TypeAlias = Annotated[
     str, typer.Option("-n", "--namespace", help="Namespace of the operator itself. Jobs may be in any other.")
 ]
-NAMESPACE = "windlass-system"
 _Lease: TypeAlias = Annotated[
     str, typer.Option("--lease", metavar="NAME", help="The Lease in that namespace by which a leader is elected.")
 ]
@@ -151,7 +151,7 @@ _EVERYWHERE = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outsi
 
 def run(
     namespace: NamespaceOption = NAMESPACE,
-    lease: _Lease = "windlass-operator",
+    lease: _Lease = OPERATOR,
     lease_seconds: _LeaseSeconds = 15,
     address: _Address = "",
     at_once: _AtOnce = 64,

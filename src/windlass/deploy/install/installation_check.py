@@ -31,10 +31,9 @@ from windlass.deploy.install.installer import find_object
 from windlass.deploy.install.permission_check import check_permissions
 from windlass.deploy.install.readiness import describe_pods, is_ready
 from windlass.deploy.labels import VERSION, is_ours
-from windlass.deploy.operator import NAMESPACE
-from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import NAMESPACE, OPERATOR
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
 from windlass.jobs.kubernetes.query_api import API_SERVICE
 from windlass.jobs.kubernetes.status.status_times import milliseconds

@@ -10,7 +10,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.reviews import AccessRight, User, account_user, has_own_right, has_right
 from windlass.deploy.install.findings import Finding, failure, ok
 from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, Permission, own_permissions
-from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 
 _ABOUT = "permissions"
 _CONCURRENT_REVIEWS = 32

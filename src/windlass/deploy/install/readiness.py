@@ -10,8 +10,8 @@ from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, PODS
 from windlass.deploy.labels import selector_of
-from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.operator_names import OPERATOR
 
 _SERVED_TIMEOUT_S = 60.0
 """Seconds that the API server has to serve a new kind, which usually takes less than a second."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from windlass.jobs.kubernetes.operator_names import OPERATOR
+
 GROUP = "queries.windlass.dev"
 VERSION = "v1"
 API_SERVICE = f"{VERSION}.{GROUP}"
 """Name of the APIService."""
 PREFIX = f"/apis/{GROUP}/{VERSION}"
-SERVICE = "windlass-operator-queries"
+SERVICE = f"{OPERATOR}-queries"
 """Name of the Service of the leader's port for queries."""
 PORT = 8443
-CERTIFICATE = "windlass-operator-tls"
+CERTIFICATE = f"{OPERATOR}-tls"
 """Name of the Secret with the certificate of that port and of the port for agents."""
 LEADER = "windlass.dev/leader"
 """Label of the leader's pod, by which the Service selects it."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
+from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, METRICS_PORT, NAMESPACE, OPERATOR
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
@@ -23,9 +24,6 @@ from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.queries.port import QueryPort, serve_queries
 from windlass.server.operator.replica import ReplicaContext, epoch_ms, run_replica
 
-LEASE = "windlass-operator"
-PORT = 8080
-AGENTS_PORT = 8081
 _QUERY_CONNECTIONS = 8
 """Maximum connections to the API server for reviews of tokens and rights."""
 
@@ -37,13 +35,13 @@ class OperatorOptions:
     access: Access
     history: str
     """URL of the database for history: sqlite:///… or postgresql://…"""
-    namespace: str = "windlass-system"
-    lease_name: str = LEASE
+    namespace: str = NAMESPACE
+    lease_name: str = OPERATOR
     lease: float = 15.0
     identity: str = ""
     address: str = ""
     host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside of the pod
-    port: int = PORT
+    port: int = METRICS_PORT
     """Port for probes and metrics; 0: a free port."""
     queries_port: int | None = None
     """Port for queries, with TLS; 0: a free port; None: none. With `address` the other port answers them too."""
