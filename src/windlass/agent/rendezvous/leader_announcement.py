@@ -7,6 +7,7 @@ from typing import Callable
 
 from windlass.agent.event_loop import EventLoop
 from windlass.agent.options import RendezvousOptions
+from windlass.agent.rendezvous.address_lookup import AddressLookup, SocketAddress
 from windlass.agent.rendezvous.authentication import Authentication
 from windlass.agent.rendezvous.connection import AgentConnection, Message
 from windlass.agent.rendezvous.endpoint import RendezvousEndpoint
@@ -37,14 +38,19 @@ class LeaderAnnouncement:
     ) -> None:
         self._loop, self._rendezvous, self._endpoint = loop, rendezvous, endpoint
         self._server, self._roster, self._follow_leader = server, roster, follow
-        self._attempt: ConnectAttempt | None = None
+        self._attempt: AddressLookup | ConnectAttempt | None = None
         loop.after(_INTERVAL_S, self._announce)
 
     def _announce(self) -> None:
         self._loop.after(_INTERVAL_S, self._announce)
-        if self._server.is_leading and self._attempt is None and not self._endpoint.listen():
+        if self._server.is_leading and self._attempt is None and not self._endpoint.is_listening:
             host, port = self._rendezvous.host, self._rendezvous.port
-            self._attempt = ConnectAttempt(self._loop, host, port, self._on_answer)
+            self._attempt = AddressLookup(self._loop, host, port, self._on_address)
+
+    def _on_address(self, found: SocketAddress | None) -> None:
+        self._attempt = None
+        if found is not None and self._server.is_leading and not self._endpoint.listen(found.address[0]):
+            self._attempt = ConnectAttempt(self._loop, found.address[0], self._rendezvous.port, self._on_answer)
 
     def _on_answer(self, link: socket.socket | None) -> None:
         self._attempt = None

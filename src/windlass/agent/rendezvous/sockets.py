@@ -9,8 +9,11 @@ import socket
 from typing import Callable
 
 from windlass.agent.event_loop import WRITE, EventLoop
+from windlass.agent.rendezvous.address_lookup import AddressLookup, SocketAddress
 
 _NOT_AVAILABLE = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+_LOOKUP_TIMEOUT_S = 15.0
+"""Longer than a resolver takes to pass over one name server that does not answer."""
 
 
 def listen(host: str = "", port: int = 0) -> socket.socket:
@@ -49,7 +52,10 @@ def listen_if_local(host: str, port: int) -> socket.socket | None:
 
 
 class ConnectAttempt:
-    """One attempt to connect. Calls `on_answer` with the socket, or with None; never after `cancel`."""
+    """One attempt to connect. Calls `on_answer` with the socket, or with None; never after `cancel`.
+
+    `timeout`: seconds to connect, after the lookup of the address.
+    """
 
     def __init__(
         self,
@@ -59,26 +65,33 @@ class ConnectAttempt:
         on_answer: Callable[[socket.socket | None], None],
         timeout: float = 1.0,
     ) -> None:
-        self._loop, self._on_answer = loop, on_answer
+        self._loop, self._on_answer, self._timeout = loop, on_answer, timeout
         self._link: socket.socket | None = None
-        self._timer = loop.after(timeout, lambda: self._finish(connected=False))
-        try:
-            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            self._link = socket.socket(family, socket.SOCK_STREAM)
-            self._link.setblocking(False)
-            self._link.connect_ex(address)
-            loop.watch(self._link, self._on_writable, WRITE)
-        except OSError:
-            self._timer.cancel()
-            self._timer = loop.after(0, lambda: self._finish(connected=False))
+        self._lookup = AddressLookup(loop, host, port, self._connect)
+        self._timer = loop.after(_LOOKUP_TIMEOUT_S, lambda: self._finish(connected=False))
 
     def cancel(self) -> None:
         """Closes the socket before an answer."""
         self._timer.cancel()
+        self._lookup.cancel()
         if self._link is not None:
             self._loop.forget(self._link)
             self._link.close()
             self._link = None
+
+    def _connect(self, found: SocketAddress | None) -> None:
+        self._timer.cancel()
+        if found is None:
+            self._finish(connected=False)
+            return
+        self._timer = self._loop.after(self._timeout, lambda: self._finish(connected=False))
+        try:
+            self._link = socket.socket(found.family, socket.SOCK_STREAM)
+            self._link.setblocking(False)
+            self._link.connect_ex(found.address)
+            self._loop.watch(self._link, self._on_writable, WRITE)
+        except OSError:
+            self._finish(connected=False)
 
     def _on_writable(self) -> None:
         assert self._link is not None  # noqa: S101 - it is being watched
@@ -86,6 +99,7 @@ class ConnectAttempt:
 
     def _finish(self, *, connected: bool) -> None:
         self._timer.cancel()
+        self._lookup.cancel()
         link, self._link = self._link, None
         if link is not None:
             self._loop.forget(link)
