@@ -1,4 +1,4 @@
-"""Writes to the agent's own stdout and stderr in a thread, so that the agent never waits for the console's reader."""
+"""Writes to descriptors in a thread, so that the agent waits neither for its console's reader nor for a slow disk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ _MAX_BYTES = 4 << 20
 
 
 class Console:
-    """The queue of bytes to write, and the one thread that writes them in order."""
+    """The queue of bytes to write, and the one thread that writes them in order: stdout and stderr, or log files."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[int, bytes | None] | None] = queue.SimpleQueue()
         self._size = 0
+        self._lock = threading.Lock()
+        """Guards the size, which both threads change."""
         self._thread: threading.Thread | None = None
 
     @property
@@ -27,8 +29,15 @@ class Console:
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="console", daemon=True)
             self._thread.start()
-        self._size += len(data)
+        self._add(len(data))
         self._waiting.put((descriptor, data))
+
+    def close_descriptor(self, descriptor: int) -> None:
+        """Queues the end of a descriptor: it is closed after what was written to it."""
+        if self._thread is None:
+            os.close(descriptor)
+        else:
+            self._waiting.put((descriptor, None))
 
     def close(self, timeout: float = 5.0) -> None:
         """Waits until everything is written, at most `timeout` seconds."""
@@ -40,8 +49,15 @@ class Console:
     def _write_all(self) -> None:
         while (item := self._waiting.get()) is not None:
             descriptor, data = item
-            _write(descriptor, data)
-            self._size -= len(data)
+            if data is None:
+                os.close(descriptor)
+            else:
+                _write(descriptor, data)
+                self._add(-len(data))
+
+    def _add(self, size: int) -> None:
+        with self._lock:
+            self._size += size
 
 
 def _write(descriptor: int, data: bytes) -> None:

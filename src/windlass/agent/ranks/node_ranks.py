@@ -122,6 +122,7 @@ class NodeRanks:
         """Ends all processes."""
         self.processes.close()
         self._output.drain()
+        self._output.close()
         self.messages.close()
         self._status_file.close()
 

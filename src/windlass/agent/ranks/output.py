@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,10 +59,13 @@ class RankOutput:
         self, loop: EventLoop, options: Options, console: Console, folder: Path, settings: ParentSettings
     ) -> None:
         self._loop, self._options, self._console = loop, options, console
+        self._log_files = Console()
+        """Writes copies of streams to files."""
         self._parent_streams = settings.streams
         self._streams: dict[int, _Stream] = {}
         self._files: list[Path] = []
         """Files that ranks write directly."""
+        self._file_times = _FileTimes()
         self.last = time.monotonic()
         self.folder = _run_folder(options) or Path(settings.records or folder)
         """Folder of this run for everything that is kept."""
@@ -90,8 +95,7 @@ class RankOutput:
 
     def silent(self) -> float:
         """Seconds since any rank wrote anything."""
-        written = [time.time() - _modification_time(path) for path in self._files]
-        return min([time.monotonic() - self.last, *written])
+        return min(time.monotonic() - self.last, time.time() - self._file_times.newest(self._files))
 
     def drain(self) -> None:
         """Passes on the rest of the output of ended ranks from their pipes."""
@@ -101,6 +105,10 @@ class RankOutput:
             if stream.source in self._streams:  # a process that has left the rank's group holds it open
                 self._finish(stream)
         self._files.clear()
+
+    def close(self) -> None:
+        """Waits for writes to log files, for a few seconds at most."""
+        self._log_files.close()
 
     def _open_stream(self, which: int, local_rank: int, rank: int, folder: Path) -> int:
         if local_rank < len(self._parent_streams):
@@ -139,7 +147,7 @@ class RankOutput:
         return sink
 
     def _pass_on(self, stream: _Stream) -> None:
-        if self._console.is_full:
+        if self._console.is_full or self._log_files.is_full:
             self._loop.forget(stream.source)
             self._loop.after(_RETRY_S, lambda: self._resume(stream))
         else:
@@ -164,8 +172,7 @@ class RankOutput:
 
     def _show(self, stream: _Stream, text: bytes) -> None:
         if stream.copy is not None:
-            with contextlib.suppress(OSError):  # a full disk does not stop ranks
-                os.write(stream.copy, text)
+            self._log_files.write(stream.copy, text)
         lines, newline, stream.rest = (stream.rest + text).rpartition(b"\n")
         self._console.write(stream.console, _add_prefix(stream.prefix, lines + newline))
         if stream.rest and not stream.prefix:  # Python writes a line and its end apart; a bar's line has no end
@@ -183,7 +190,7 @@ class RankOutput:
         os.close(stream.source)
         del self._streams[stream.source]
         if stream.copy is not None:
-            os.close(stream.copy)
+            self._log_files.close_descriptor(stream.copy)
 
 
 def _add_prefix(prefix: bytes, text: bytes) -> bytes:
@@ -196,6 +203,24 @@ def _add_prefix(prefix: bytes, text: bytes) -> bytes:
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+class _FileTimes:
+    """Reads modification times in a thread, because the storage of log files may not answer."""
+
+    def __init__(self) -> None:
+        self._newest = 0.0
+        self._reading: threading.Thread | None = None
+
+    def newest(self, files: Sequence[Path]) -> float:
+        """The newest time as of the call before, in seconds since the epoch; 0 if there is none."""
+        if files and (self._reading is None or not self._reading.is_alive()):
+            self._reading = threading.Thread(target=self._read, args=(tuple(files),), name="log-times", daemon=True)
+            self._reading.start()
+        return self._newest
+
+    def _read(self, files: Sequence[Path]) -> None:
+        self._newest = max(self._newest, *map(_modification_time, files))
 
 
 def _modification_time(path: Path) -> float:
