@@ -20,7 +20,6 @@ from windlass.jobs.kubernetes import job_admission, query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import OPERATOR
 
-"""Name of the service account, its roles and its lease."""
 _RBAC = "rbac.authorization.k8s.io"
 _QUEUES = f"{NAME}-queues"
 _CHANGE = ("create", "update", "patch", "delete", "deletecollection")
@@ -59,9 +58,7 @@ def _account(namespace: str) -> dict[str, str]:
 def _front_proxy_reader(subject: Mapping[str, str]) -> Manifest:
     """The right to read by which certificate the API server proves itself to the port for queries."""
     about = {"name": f"{OPERATOR}-front-proxy", "namespace": "kube-system", "labels": labels_of("operator")}
-    reference = {"apiGroup": _RBAC, "kind": "Role", "name": "extension-apiserver-authentication-reader"}
-    binding = {"apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": about, "roleRef": reference}
-    return {**binding, "subjects": [dict(subject)]}
+    return _binding("RoleBinding", "Role", about, subject, name="extension-apiserver-authentication-reader")
 
 
 def user_roles() -> list[Manifest]:
@@ -117,8 +114,11 @@ def _role(kind: str, metadata: Mapping[str, object], permissions: Sequence[Permi
     return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": dict(metadata), "rules": rules(permissions)}
 
 
-def _binding(kind: str, role: str, metadata: Mapping[str, object], subject: Mapping[str, str]) -> Manifest:
-    reference = {"apiGroup": _RBAC, "kind": role, "name": metadata["name"]}
+def _binding(
+    kind: str, role: str, metadata: Mapping[str, object], subject: Mapping[str, str], *, name: str = ""
+) -> Manifest:
+    """A binding of a role. `role`: its kind; `name`: its name, if that is not the binding's."""
+    reference = {"apiGroup": _RBAC, "kind": role, "name": name or metadata["name"]}
     about = dict(metadata)
     return {
         "apiVersion": f"{_RBAC}/v1",

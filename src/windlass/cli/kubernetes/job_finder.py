@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.connection import list_if_served
 from windlass.backends.kubernetes.client.object_reference import job_id
 from windlass.backends.kubernetes.client.resources import PODS, Resource
 from windlass.cli.kubernetes.api_session import ApiSession
@@ -114,12 +115,7 @@ class JobFinder:
 
     async def _list(self, resource: Resource, namespace: str | None) -> list[JobObject]:
         """Returns the jobs of one kind; none if the cluster does not define the kind."""
-        try:
-            listed = await self._session.connection.list(resource, namespace)
-        except Refusal as error:
-            if error.is_missing:
-                return []
-            raise
+        listed = await list_if_served(self._session.connection, resource, namespace)
         return [JobObject(resource, manifest) for manifest in listed]
 
 

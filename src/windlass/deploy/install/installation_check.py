@@ -11,14 +11,13 @@ from typing import Any
 
 from windlass import __version__
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object, list_if_served
 from windlass.backends.kubernetes.client.resources import (
     API_SERVICES,
     DEFINITIONS,
     DEPLOYMENTS,
     LEASES,
     NODES,
-    Resource,
 )
 from windlass.backends.kubernetes.client.reviews import review_self
 from windlass.backends.kubernetes.cluster.admission_guard import read_guard
@@ -27,9 +26,8 @@ from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES,
 from windlass.backends.kubernetes.cluster.other_operators import DEADLINE_S, OtherOperator, RivalSearch
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.findings import Finding, failure, ok, warning
-from windlass.deploy.install.installer import find_object
 from windlass.deploy.install.permission_check import check_permissions
-from windlass.deploy.install.readiness import describe_pods, is_ready
+from windlass.deploy.install.readiness import NO_REASON, condition_of, describe_pods, is_ready
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -124,8 +122,7 @@ async def _kinds(connection: Connection, _namespace: str) -> list[Finding]:
 def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding | None:
     if there is None:
         return failure("kinds", f"{name} is not defined", "windlass operator install")
-    conditions = {each["type"]: each["status"] for each in there.get("status", {}).get("conditions", [])}
-    if conditions.get("Established") != "True":
+    if condition_of(there, "Established").get("status") != "True":
         return failure("kinds", f"{name} is not served", f"kubectl describe crd {name}")
     served = {each["name"] for each in there["spec"]["versions"] if each["served"]}
     if missing := set(versions) - served:
@@ -192,11 +189,10 @@ async def _queries(connection: Connection, _namespace: str) -> list[Finding]:
     service = await find_object(connection, API_SERVICES, None, API_SERVICE)
     if service is None:
         return [failure(_QUERIES, f"{API_SERVICE} is not registered", "windlass operator install")]
-    conditions = service.get("status", {}).get("conditions", [])
-    available: Manifest = next((each for each in conditions if each["type"] == "Available"), {})
+    available = condition_of(service, "Available")
     if available.get("status") == "True":
         return [ok(_QUERIES, f"{API_SERVICE} is available")]
-    why = available.get("message") or "the API server gives no reason"
+    why = available.get("message") or NO_REASON
     message = f"{API_SERVICE} is not available, and no namespace can be deleted meanwhile: {why}"
     return [failure(_QUERIES, message, f"let the operator lead, or kubectl delete apiservice {API_SERVICE}")]
 
@@ -238,9 +234,9 @@ def _gpus(node: Manifest) -> int:
 
 
 async def _declared(connection: Connection, _namespace: str) -> list[Finding]:
-    """Checks queues, the policy and reservations as the scheduler reads them."""
+    """Checks queues, the policy and reservations as the scheduler reads them. Another check reports missing kinds."""
     queues, policies, reservations, nodes = await asyncio.gather(
-        *(_list_existing(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
+        *(list_if_served(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
     )
     read = read_settings(queues, policies, reservations, [node["metadata"]["name"] for node in nodes])
     names = ", ".join(queue.name for queue in read.queues)
@@ -249,13 +245,3 @@ async def _declared(connection: Connection, _namespace: str) -> list[Finding]:
         for key, fault in sorted(read.faults.items())
     ]
     return faults or [ok("queues", f"{names}; {len(reservations)} reservations")]
-
-
-async def _list_existing(connection: Connection, kind: Resource) -> list[Manifest]:
-    """Objects of a kind; empty if the kind is missing, which another check reports."""
-    try:
-        return await connection.list(kind)
-    except ApiError as error:
-        if error.is_missing:
-            return []
-        raise

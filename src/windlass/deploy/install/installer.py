@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import MANAGER, Connection
+from windlass.backends.kubernetes.client.connection import MANAGER, Connection, find_object
 from windlass.backends.kubernetes.client.resources import (
     DEFINITIONS,
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
     NAMESPACES,
-    Resource,
     path,
 )
 from windlass.backends.kubernetes.client.retries import APPLY_PATCH
@@ -91,16 +90,6 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
         if _without_server_fields(json.loads(reply)) == _without_server_fields(before)
         else ApplyOutcome.CHANGED
     )
-
-
-async def find_object(connection: Connection, resource: Resource, namespace: str | None, name: str) -> Manifest | None:
-    """The object; None if it or its kind does not exist."""
-    try:
-        return await connection.get(resource, namespace, name)
-    except ApiError as error:
-        if error.is_missing:
-            return None
-        raise
 
 
 def _without_server_fields(manifest: Manifest) -> Manifest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.client.connection import Connection
@@ -16,6 +15,7 @@ from windlass.jobs.kubernetes.operator_names import OPERATOR
 _SERVED_TIMEOUT_S = 60.0
 """Seconds that the API server has to serve a new kind, which usually takes less than a second."""
 _POLL_INTERVAL_S = 0.2
+NO_REASON = "the API server gives no reason"
 
 
 class InstallError(BackendError):
@@ -27,7 +27,7 @@ async def wait_until_established(
 ) -> None:
     """Waits until every definition with one of these names is established. Raises InstallError."""
     for name in names:
-        reason = "the API server gives no reason"
+        reason = NO_REASON
         try:
             async with asyncio.timeout(within):
                 while True:
@@ -41,11 +41,15 @@ async def wait_until_established(
 
 def _missing(definition: Manifest) -> str:
     """Reason why the kind is not served yet; empty if it is."""
-    conditions = {each["type"]: each for each in definition.get("status", {}).get("conditions", [])}
-    if conditions.get("Established", {}).get("status") == "True":
+    if condition_of(definition, "Established").get("status") == "True":
         return ""
-    names = conditions.get("NamesAccepted", {})
-    return str(names.get("message") or "the API server gives no reason")
+    return str(condition_of(definition, "NamesAccepted").get("message") or NO_REASON)
+
+
+def condition_of(manifest: Manifest, name: str) -> Manifest:
+    """The condition of this type in the status of an object; empty if there is none."""
+    conditions: Sequence[Manifest] = manifest.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == name), {})
 
 
 async def wait_until_ready(connection: Connection, namespace: str, within: float) -> None:
@@ -75,19 +79,15 @@ async def describe_pods(connection: Connection, namespace: str) -> str:
     """Reasons why the operator's pods are not ready, from their status."""
     selector = ",".join(f"{name}={value}" for name, value in selector_of("operator").items())
     pods = await connection.list(PODS, namespace, selector=selector)
-    reasons = {reason for pod in pods if (reason := _describe_pod(pod.get("status", {})))}
+    reasons = {reason for pod in pods if (reason := _describe_pod(pod))}
     if not pods:
         return "it has no pods; check that a controller-manager runs, and that no quota or admission rule refuses them"
     return "; ".join(sorted(reasons)) or "its pods run, but are not ready; kubectl logs shows more"
 
 
-def _describe_pod(status: dict[str, Any]) -> str:
-    waiting: Sequence[dict[str, str]] = [
-        each["state"]["waiting"] for each in status.get("containerStatuses", []) if "waiting" in each.get("state", {})
-    ]
-    for state in waiting:
-        return ": ".join(filter(None, (state.get("reason"), state.get("message"))))
-    for condition in status.get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-    return ""
+def _describe_pod(pod: Manifest) -> str:
+    containers = pod.get("status", {}).get("containerStatuses", [])
+    waiting = [each["state"]["waiting"] for each in containers if "waiting" in each.get("state", {})]
+    scheduled = condition_of(pod, "PodScheduled")
+    why = [*waiting, *([scheduled] if scheduled.get("status") == "False" else [])]
+    return next((": ".join(filter(None, (each.get("reason"), each.get("message")))) for each in why), "")

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object
 from windlass.backends.kubernetes.client.resources import API_SERVICES, DEFINITIONS, Resource, path
 from windlass.deploy.crds import definitions
-from windlass.deploy.install.installer import find_object
 from windlass.deploy.install.resources import KINDS, display_name, resource_of
 from windlass.deploy.installation import permission_objects, policy_objects
 from windlass.deploy.job_policies import user_policies

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object
 from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.bounded_integers import parse_integer
@@ -124,13 +124,9 @@ class Election:
         return True
 
     async def _read(self) -> Mapping[str, Any] | None:
-        try:
-            lease = await self._connection.get(
-                LEASES, self.settings.namespace, self.settings.name, within=self.settings.duration / 5
-            )
-        except ApiError as error:
-            if not error.is_missing:
-                raise
+        within = self.settings.duration / 5
+        lease = await find_object(self._connection, LEASES, self.settings.namespace, self.settings.name, within=within)
+        if lease is None:
             return None
         version = lease["metadata"]["resourceVersion"]
         if version != self._observed.version:

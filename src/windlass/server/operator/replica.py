@@ -17,8 +17,7 @@ from typing import Any
 from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access, AccessError
-from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.resources import PODS, ROLES, Resource
 from windlass.backends.kubernetes.client.reviews import AccessRight, has_own_right
@@ -283,10 +282,7 @@ async def may_run_mpijobs_v1(connection: Connection) -> bool:
 
 
 async def _own_image(connection: Connection, namespace: str) -> str:
-    try:
-        pod = await connection.get(PODS, namespace, socket.gethostname())
-    except ApiError as error:
-        if error.is_missing:  # this process runs outside of a pod
-            return ""
-        raise
+    pod = await find_object(connection, PODS, namespace, socket.gethostname())
+    if pod is None:  # this process runs outside of a pod
+        return ""
     return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == _CONTAINER), "")

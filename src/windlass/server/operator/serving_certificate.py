@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import ssl
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -20,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from windlass import wire
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object
 from windlass.backends.kubernetes.client.resources import API_SERVICES, SECRETS
 from windlass.jobs.kubernetes.query_api import API_SERVICE, CERTIFICATE, SERVICE
 
@@ -50,11 +51,8 @@ def make_certificate(names: Sequence[str], now: datetime) -> tuple[bytes, bytes]
 
 async def own_certificate(connection: Connection, namespace: str) -> tuple[bytes, bytes]:
     """The certificate and key in the operator's Secret, which the first replica makes. Raises BackendError."""
-    try:
-        return await _read(connection, namespace)
-    except ApiError as error:
-        if not error.is_missing:
-            raise
+    if (existing := await find_object(connection, SECRETS, namespace, CERTIFICATE)) is not None:
+        return _read(existing)
     name = f"{SERVICE}.{namespace}.svc"
     certificate, key = make_certificate([name, f"{name}.cluster.local", wire.CONTROLLER_NAME], datetime.now(UTC))
     texts = {_CERTIFICATE_KEY: certificate.decode(), _PRIVATE_KEY: key.decode()}
@@ -65,24 +63,20 @@ async def own_certificate(connection: Connection, namespace: str) -> tuple[bytes
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise
-    return await _read(connection, namespace)
+    return _read(await connection.get(SECRETS, namespace, CERTIFICATE))
 
 
-async def _read(connection: Connection, namespace: str) -> tuple[bytes, bytes]:
-    data = (await connection.get(SECRETS, namespace, CERTIFICATE))["data"]
+def _read(secret: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    data = secret["data"]
     return base64.b64decode(data[_CERTIFICATE_KEY]), base64.b64decode(data[_PRIVATE_KEY])
 
 
 async def publish_authority(connection: Connection, certificate: bytes) -> None:
     """Writes the certificate into the APIService, if there is one. Raises BackendError."""
     bundle = base64.b64encode(certificate).decode()
-    try:
-        existing = await connection.get(API_SERVICES, None, API_SERVICE)
-        if existing["spec"].get("caBundle") != bundle:
-            await connection.patch(API_SERVICES, None, API_SERVICE, {"spec": {"caBundle": bundle}})
-    except ApiError as error:
-        if not error.is_missing:
-            raise
+    existing = await find_object(connection, API_SERVICES, None, API_SERVICE)
+    if existing is not None and existing["spec"].get("caBundle") != bundle:
+        await connection.patch(API_SERVICES, None, API_SERVICE, {"spec": {"caBundle": bundle}})
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:

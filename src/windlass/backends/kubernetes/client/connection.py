@@ -278,6 +278,28 @@ class Connection:
         return bool(found["metadata"]["uid"] == uid and found["spec"].get("nodeName") == node)
 
 
+async def find_object(
+    connection: Connection, resource: Resource, namespace: str | None, name: str, *, within: float | None = None
+) -> Object | None:
+    """Returns the current state of one object; None if it or its kind does not exist."""
+    try:
+        return await connection.get(resource, namespace, name, within=within)
+    except ApiError as error:
+        if error.is_missing:
+            return None
+        raise
+
+
+async def list_if_served(connection: Connection, resource: Resource, namespace: str | None = None) -> Objects:
+    """Returns all current objects of one namespace or of all; none if the cluster does not serve their kind."""
+    try:
+        return await connection.list(resource, namespace)
+    except ApiError as error:
+        if error.is_missing:
+            return []
+        raise
+
+
 def _may_repeat(error: ApiError | Unreachable, method: str, path: str, body: Any, content_type: str) -> bool:
     if error.outcome is Outcome.UNKNOWN:
         return is_repeatable(method, path, body, content_type)
