@@ -1,4 +1,4 @@
-"""Runs a function on several ranks: processes forked from one that has imported torch.
+"""Runs a function on several ranks: processes forked from one that has imported torch (`torch_forks`).
 
 A test with eight ranks takes about a second.
 """
@@ -6,8 +6,6 @@ A test with eight ranks takes about a second.
 from __future__ import annotations
 
 import faulthandler
-import gc
-import multiprocessing
 import os
 import runpy
 import signal
@@ -20,6 +18,8 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+
+import torch_forks
 
 _TIMEOUT_S = 90.0
 """Seconds, for all ranks together; a quiet machine needs one or two."""
@@ -39,24 +39,13 @@ def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
         return _run(count, work, given)
 
 
-_PRELOAD = [
-    "torch",
-    "torch._dynamo",
-    "torch.distributed.checkpoint",
-    "torch.distributed.fsdp",
-    "torch.distributed.pipelining",
-    "torch.distributed.tensor.parallel",
-    "torch.profiler._cupti_monitor",
-    "torch.utils.serialization",
-    "numpy.ma",
-    "windlass.train.start",
-    "windlass.train.checkpoint.store.folder_storage",
-]
-"""Modules that ranks import sooner or later: imported once in the fork server, they cost no rank half a second."""
-
-
 AGENT_PRELOAD = "torch._dynamo,windlass.train.start,numpy.ma,torch.utils.serialization"
-"""Value of WINDLASS_PRELOAD for agents of tests: the same, without what only some ranks import."""
+"""Value of WINDLASS_PRELOAD for agents of tests: modules that most ranks import sooner or later."""
+
+
+def agent_environment() -> dict[str, str]:
+    """Variables of agents of tests, whose fork servers are forked from a process that has imported torch."""
+    return {"OMP_NUM_THREADS": "1", "WINDLASS_PRELOAD": AGENT_PRELOAD, "PYTHON_EXEC": torch_forks.python()}
 
 
 class CrashedError(AssertionError):
@@ -64,32 +53,25 @@ class CrashedError(AssertionError):
 
 
 def _run(count: int, work: Callable[..., Any], given: tuple[Any, ...]) -> list[Any]:
-    context = _fork_context()
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        pipes = [context.Pipe(duplex=False) for _ in range(count)]
-        processes = [
-            context.Process(target=_run_rank, args=(work, given, rank, count, port, folder, sending))
-            for rank, (_, sending) in enumerate(pipes)
-        ]
-        for process, (_, sending) in zip(processes, pipes, strict=True):
-            process.start()
-            sending.close()
+        pipes, processes = [], []
+        for rank in range(count):
+            receiving, sending = os.pipe()
+            pipes.append(Connection(receiving, writable=False))
+            processes.append(torch_forks.start_call(_run_rank, work, given, rank, count, port, folder, file=sending))
+            os.close(sending)
         try:
-            return _gather_results(processes, [receiving for receiving, _ in pipes])
+            return _gather_results(processes, pipes)
         finally:
             for process in processes:
                 process.kill()
                 process.join()
+            for pipe in pipes:
+                pipe.close()
 
 
-def _fork_context() -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOAD)
-    return context
-
-
-def _gather_results(processes: list[Any], pipes: list[Connection]) -> list[Any]:
+def _gather_results(processes: list[torch_forks.ForkedProcess], pipes: list[Connection]) -> list[Any]:
     answers: dict[int, Any] = {}
     waiting = dict(zip(map(id, pipes), range(len(pipes)), strict=True))
     left = list(pipes)
@@ -112,15 +94,11 @@ def _gather_results(processes: list[Any], pipes: list[Connection]) -> list[Any]:
     return [answers[rank] for rank in range(len(pipes))]
 
 
-def _run_rank(
-    work: Callable[..., Any], given: Any, rank: int, count: int, port: int, folder: str, sending: Connection
-) -> None:
+def _run_rank(pipe: int, work: Callable[..., Any], given: Any, rank: int, count: int, port: int, folder: str) -> None:
+    sending = Connection(pipe, readable=False)
     os.environ |= rank_environment(rank, count, port) | {"OMP_NUM_THREADS": "1", "TMPDIR": folder}
-    import torch  # noqa: PLC0415 - the process that collects tests need not
-
+    tempfile.tempdir = None
     faulthandler.enable()
-    gc.freeze()  # a full collection of all that torch has imported takes 0.3 s
-    torch.set_num_threads(1)
     try:
         sending.send((True, work(*given)))
     except BaseException:  # noqa: BLE001 - reported to the test
@@ -148,15 +126,12 @@ class ForkedScript:
     def __init__(
         self, script: Path, *options: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        context = _fork_context()
-        receiving, sending = context.Pipe(duplex=False)
+        receiving, sending = os.pipe()
         words = [str(script), *map(str, options)]
-        given = (words, str(cwd or Path.cwd()), dict(env or {}), sending)
-        self.process = context.Process(target=_run_script, args=given)
-        self.process.start()
-        sending.close()
-        self.output = os.fdopen(os.dup(receiving.fileno()))
-        receiving.close()
+        given = (words, str(cwd or Path.cwd()), dict(env or {}))
+        self.process = torch_forks.start_call(_run_script, *given, file=sending)
+        os.close(sending)
+        self.output = os.fdopen(receiving)
 
     def finish(self) -> str:
         """Waits for the end, and returns the rest of the output. Raises AssertionError if the script fails."""
@@ -180,16 +155,11 @@ def finish_on_ranks(count: int, script: Path, *options: object) -> str:
     return outputs[0]
 
 
-def _run_script(words: list[str], cwd: str, env: dict[str, str], output: Connection) -> None:
-    os.dup2(output.fileno(), 1)
-    output.close()
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - the one of the fork server has a seekable file's buffer
+def _run_script(output: int, words: list[str], cwd: str, env: dict[str, str]) -> None:
+    os.dup2(output, 1)
+    os.close(output)
     os.chdir(cwd)
     os.environ |= env
-    gc.freeze()
-    import torch  # noqa: PLC0415 - the process that collects tests need not
-
-    torch.set_num_threads(1)
     sys.argv = words
     sys.path.insert(0, str(Path(words[0]).parent))
     runpy.run_path(words[0], run_name="__main__")

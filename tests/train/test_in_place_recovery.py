@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from forked_ranks import AGENT_PRELOAD
+from forked_ranks import agent_environment
 
 HERE = Path(__file__).parent
 STEPS, RANKS = 40, 3
@@ -26,8 +26,7 @@ class Training:
 
     def __init__(self, folder: Path, agents: list[list[str]], dropout: float) -> None:
         path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-        variables = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "WINDLASS_PRELOAD": AGENT_PRELOAD}
-        env = {**os.environ, "PYTHONPATH": path, **variables}
+        env = {**os.environ, **agent_environment(), "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"}
         script = [str(HERE / "recovery_script.py"), str(folder), str(STEPS), "0.03", str(dropout)]
         self.folder = folder
         self.agents = []

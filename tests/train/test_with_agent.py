@@ -10,15 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from forked_ranks import AGENT_PRELOAD, free_port
+from forked_ranks import agent_environment, free_port
 
 from windlass import wire
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "faulty_script.py"
 PATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH}
-ENV |= {"WINDLASS_PRELOAD": AGENT_PRELOAD, wire.GANG_SECRET: "5f" * 32}
+ENV = {"PYTHONPATH": PATH, wire.GANG_SECRET: "5f" * 32}
 
 
 def trained(place: Path, faults: str = "", *options: str, copies: str = "", mesh: str = ""):
@@ -26,7 +25,7 @@ def trained(place: Path, faults: str = "", *options: str, copies: str = "", mesh
     agent = [sys.executable, "-m", "windlass.agent", "--nproc-per-node", "2", "--max-restarts", "3", *options]
     ran = subprocess.run(
         [*agent, SCRIPT, place, faults, copies],
-        env=ENV | {"WINDLASS_MESH": mesh},
+        env={**os.environ, **agent_environment(), **ENV, "WINDLASS_MESH": mesh},
         capture_output=True,
         text=True,
         check=False,
@@ -70,7 +69,12 @@ def start(place: Path, port: int, output: Path) -> subprocess.Popen[bytes]:
     meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=run"]
     command = [sys.executable, "-m", "windlass.agent", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", *meeting]
     with output.open("wb") as out:
-        return subprocess.Popen([*command, SCRIPT, place, "", "4 steps", "0.3"], env=ENV, stdout=out, stderr=out)
+        return subprocess.Popen(
+            [*command, SCRIPT, place, "", "4 steps", "0.3"],
+            env={**os.environ, **agent_environment(), **ENV},
+            stdout=out,
+            stderr=out,
+        )
 
 
 def until(*where: object) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from forked_ranks import AGENT_PRELOAD
+from forked_ranks import agent_environment
 
 _SCRIPT = Path(__file__).with_name("gpt_script.py")
 _HANG = "factor=8,floor=2.5,initial=15"
@@ -33,10 +33,9 @@ class Agent:
 
     def __init__(self, mesh: str, ranks: int, place: str, steps: int, step_limit: Path) -> None:
         command = [sys.executable, "-m", "windlass.agent", f"--nproc-per-node={ranks}", "--max-restarts=1000"]
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "WINDLASS_PRELOAD": AGENT_PRELOAD}
         self.process = subprocess.Popen(
             [*command, f"--hang={_HANG}", _SCRIPT, mesh, place, str(steps), step_limit],
-            env=env,
+            env={**os.environ, **agent_environment()},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
