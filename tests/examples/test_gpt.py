@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_ranks import AGENT_PRELOAD, ForkedScript
+from forked_ranks import ForkedScript, agent_environment
 
 from windlass.jobs.description.job_file import load
 
@@ -28,7 +28,7 @@ def first(tmp_path_factory):
 
 def train_on_two_ranks(folder, steps):
     agent = [sys.executable, "-m", "windlass.agent", "--nproc-per-node", "2"]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "WINDLASS_PRELOAD": AGENT_PRELOAD}
+    env = {**os.environ, **agent_environment()}
     command = [*agent, SCRIPT, "--steps", str(steps), "--checkpoint-dir", folder]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
