@@ -83,41 +83,41 @@ class _Queries:
         self._service = service
 
     async def ping(self, _request: Request) -> Response:
-        return _json(self._service.ping())
+        return json_response(self._service.ping())
 
     async def jobs(self, request: Request) -> Response:
-        return _json({"jobs": await self._service.jobs(dict(request.query_params))})
+        return json_response({"jobs": await self._service.jobs(dict(request.query_params))})
 
     async def job(self, request: Request) -> Response:
-        return _json(await self._service.job(request.path_params["name"]))
+        return json_response(await self._service.job(request.path_params["name"]))
 
     async def explain(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
-        return _json(await self._service.scheduler.explain(request.path_params["name"], what_if))
+        return json_response(await self._service.scheduler.explain(request.path_params["name"], what_if))
 
     async def prospect(self, request: Request) -> Response:
-        return _json(await self._service.scheduler.prospect(request.path_params["name"]))
+        return json_response(await self._service.scheduler.prospect(request.path_params["name"]))
 
     async def explain_all(self, _request: Request) -> Response:
-        return _json(await self._service.scheduler.explain_all())
+        return json_response(await self._service.scheduler.explain_all())
 
     async def shares(self, _request: Request) -> Response:
-        return _json(self._service.scheduler.shares())
+        return json_response(self._service.scheduler.shares())
 
     async def snapshot(self, request: Request) -> Response:
-        return _json(await self._service.scheduler.snapshot(planned="planned" in request.query_params))
+        return json_response(await self._service.scheduler.snapshot(planned="planned" in request.query_params))
 
     async def reservations(self, _request: Request) -> Response:
-        return _json({"reservations": self._service.scheduler.reservations()})
+        return json_response({"reservations": self._service.scheduler.reservations()})
 
     async def nodes(self, _request: Request) -> Response:
-        return _json({"nodes": self._service.nodes()})
+        return json_response({"nodes": self._service.nodes()})
 
     async def queues(self, _request: Request) -> Response:
-        return _json({"queues": self._service.queues()})
+        return json_response({"queues": self._service.queues()})
 
     async def history(self, request: Request) -> Response:
-        return _json({"jobs": await self._service.history(dict(request.query_params))})
+        return json_response({"jobs": await self._service.history(dict(request.query_params))})
 
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id", "0")
@@ -134,24 +134,24 @@ class _Actions:
         self._actions = actions
 
     async def submit(self, request: Request) -> Response:
-        return _json({"ids": await self._actions.submit(read_submissions(await _body(request)))}, status=201)
+        return json_response({"ids": await self._actions.submit(read_submissions(await _body(request)))}, status=201)
 
     async def reserve(self, request: Request) -> Response:
-        return _json(await self._actions.reserve(await _object(request)), status=201)
+        return json_response(await self._actions.reserve(await _object(request)), status=201)
 
     async def unreserve(self, request: Request) -> Response:
-        return _json(await self._actions.unreserve(request.path_params["name"]))
+        return json_response(await self._actions.unreserve(request.path_params["name"]))
 
     async def act(self, request: Request) -> Response:
         parameters = request.path_params
-        return _json(await self._actions.act(parameters["verb"], parameters["name"], await _object(request)))
+        return json_response(await self._actions.act(parameters["verb"], parameters["name"], await _object(request)))
 
     async def act_on_all(self, request: Request) -> Response:
         verb = request.url.path.rpartition("/")[2]
-        return _json(await self._actions.act_on_all(verb, await _object(request)))
+        return json_response(await self._actions.act_on_all(verb, await _object(request)))
 
     async def down(self, request: Request) -> Response:
-        return _json(await self._actions.down(await _object(request)))
+        return json_response(await self._actions.down(await _object(request)))
 
 
 async def _sse(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
@@ -191,13 +191,14 @@ async def _object(request: Request) -> dict[str, Any]:
     return body
 
 
-def _json(content: object, status: int = 200) -> Response:
+def json_response(content: object, status: int = 200) -> Response:
+    """A response with a JSON body, in UTF-8."""
     return Response(json.dumps(content, ensure_ascii=False).encode(), status, media_type="application/json")
 
 
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)  # noqa: S101 - registered for this type
-    return _json(error.as_json(), HTTP_STATUS[error.code])
+    return json_response(error.as_json(), HTTP_STATUS[error.code])
 
 
 async def _unusable(request: Request, error: Exception) -> Response:
@@ -207,7 +208,7 @@ async def _unusable(request: Request, error: Exception) -> Response:
 async def _unknown(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     what = f"{request.method} {request.url.path} is not part of this API"
-    return _json(
+    return json_response(
         ApiError(ErrorCode.BAD_REQUEST, what, "client and daemon may differ in version: windlass version").as_json(),
         status,
     )

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
-from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache, object_revision
+from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache, apply_changes, object_revision
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, reference_to
 from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
@@ -181,10 +181,7 @@ class Watches:
         """Returns the function that applies changes of cluster-wide configuration objects."""
 
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
-            for change in changes:
-                held.pop(change.object["metadata"]["name"], None)
-                if change.kind != "deleted":
-                    held[change.object["metadata"]["name"]] = change.object
+            apply_changes(held, changes, lambda manifest: str(manifest["metadata"]["name"]))
             self._backend.cluster.declare()
             self._backend.monitor.check()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import job_id
@@ -19,6 +18,7 @@ from windlass.jobs.kubernetes.labels import ARRAY, JOB_NAME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.conditions import QUEUED, conditions_of
+from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 Manifest = Mapping[str, Any]
 _UNPLACEABLE = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
@@ -78,7 +78,7 @@ class JobObject:
     def state(self) -> JobState:
         """Returns the job with its last committed status."""
         parsed = self.parsed()
-        created_at = _milliseconds(self.created)
+        created_at = milliseconds(self.created) or 0
         if isinstance(parsed, Fault):
             broken = Status(Phase.FAILED, "Misconfigured", str(parsed), created_at=created_at, finished_at=created_at)
             return JobState(self.id, 0, Job(self.name, (Role(command=("",)),)), broken)
@@ -114,10 +114,3 @@ def _stored(manifest: Manifest) -> stored_state.Stored | None:
         return stored_state.read((manifest.get("status") or {}).get(stored_state.FIELD))
     except stored_state.UnreadableError:
         return None
-
-
-def _milliseconds(moment: str) -> int:
-    try:
-        return int(datetime.fromisoformat(moment).timestamp() * 1000)
-    except ValueError:
-        return 0

@@ -85,7 +85,7 @@ async def _server(connection: Connection) -> list[Finding]:
 async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
     """Compares this clock with the creation time that the API server writes, in whole seconds."""
     before = time()
-    there = _seconds((await review_self(connection)).created)
+    there = datetime.fromisoformat((await review_self(connection)).created).timestamp()
     apart = max(before - there - 1, there - time(), 0.0)
     if apart > _MAX_SKEW_S:
         return [
@@ -177,11 +177,6 @@ def _age(lease: Manifest, now: float) -> float:
     """Seconds since a lease was renewed; infinite if it never was."""
     at = milliseconds(lease["spec"].get("renewTime"))
     return float("inf") if at is None else now - at / 1000
-
-
-def _seconds(moment: str) -> float:
-    """A time of the API in seconds since the epoch."""
-    return datetime.fromisoformat(moment).timestamp()
 
 
 async def _queries(connection: Connection, _namespace: str) -> list[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -12,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.server.app import query_application
+from windlass.server.app import json_response, query_application
 from windlass.server.operator.cluster_job_records import ClusterJobRecords
 from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.queries.app import refer_to
@@ -59,10 +58,6 @@ def cluster_api(service: Service, records: ClusterJobRecords) -> Starlette:
     async def logs(request: Request) -> Response:
         ids = await service.lookup.ids(request.path_params["name"])
         found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await records.logs(job_id)]
-        return _json({"logs": found})
+        return json_response({"logs": found})
 
     return query_application(service, [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])
-
-
-def _json(content: object, status: int = 200) -> Response:
-    return Response(json.dumps(content, ensure_ascii=False).encode(), status, media_type="application/json")

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.agents import agent_server
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import Access, AccessError
 from windlass.backends.kubernetes.client.connection import Connection, find_object
-from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
+from windlass.backends.kubernetes.client.persistent_request import repeat_until_done
 from windlass.backends.kubernetes.client.resources import PODS, ROLES, Resource
 from windlass.backends.kubernetes.client.reviews import AccessRight, has_own_right
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, read_guard
@@ -216,14 +216,10 @@ async def _discover(
 
 async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None:
     """Waits until the watches have caught up with the writes of the last leader."""
-    while True:
-        try:
-            await catch_up(backend)
-        except BackendError as error:
-            context.say(f"cannot yet read what the last leader has written: {error}")
-            await asyncio.sleep(RETRY_INTERVAL_S)
-        else:
-            return
+    await repeat_until_done(
+        lambda: catch_up(backend),
+        lambda error: context.say(f"cannot yet read what the last leader has written: {error}"),
+    )
 
 
 async def _lead(context: ReplicaContext, backend: KubernetesBackend, tls: ssl.SSLContext | None) -> None:

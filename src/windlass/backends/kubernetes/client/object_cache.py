@@ -7,6 +7,7 @@ effect any more: readers of the cache see their own writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
@@ -14,6 +15,7 @@ from windlass.backends.kubernetes.client.paging import ObjectList
 from windlass.jobs.kubernetes.bounded_integers import require_integer
 
 T = TypeVar("T")
+K = TypeVar("K")
 Key: TypeAlias = tuple[str, str]
 """Namespace ("" if it has none) and name."""
 MAX_TOMBSTONES = 10_000
@@ -26,6 +28,15 @@ class Change(NamedTuple, Generic[T]):
     kind: Literal["added", "modified", "deleted"]
     object: T
     before: T | None = None
+
+
+def apply_changes(kept: dict[K, T], changes: Iterable[Change[T]], key_of: Callable[[T], K]) -> None:
+    """Applies changes to objects that are kept by a key."""
+    for change in changes:
+        key = key_of(change.object)
+        kept.pop(key, None)
+        if change.kind != "deleted":
+            kept[key] = change.object
 
 
 class ObjectRevision(NamedTuple):

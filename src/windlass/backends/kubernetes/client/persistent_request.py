@@ -26,3 +26,13 @@ async def request_until_answered(ask: Callable[[], Awaitable[T]]) -> T:
             raise
         except BackendError:  # no answer, or temporarily no leadership or no credentials
             await asyncio.sleep(RETRY_INTERVAL_S)
+
+
+async def repeat_until_done(work: Callable[[], Awaitable[T]], report: Callable[[BackendError], None]) -> T:
+    """Returns the result of several requests, repeating all of them after any error, which it reports."""
+    while True:
+        try:
+            return await work()
+        except BackendError as error:
+            report(error)
+            await asyncio.sleep(RETRY_INTERVAL_S)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.backends.kubernetes.client.object_cache import Change
+from windlass.backends.kubernetes.client.object_cache import Change, apply_changes
 from windlass.backends.kubernetes.client.objects import (
     Namespace,
     PersistentVolume,
@@ -107,27 +107,17 @@ class ClusterLookups:
 
     def see_priorities(self, changes: Sequence[Change[PriorityClass]]) -> None:
         """Handles changes of priority classes."""
-        for change in changes:
-            self._priorities.pop(change.object.metadata.name, None)
-            if change.kind != "deleted":
-                self._priorities[change.object.metadata.name] = change.object
+        apply_changes(self._priorities, changes, _name_of)
         self._hear()
 
     def see_claims(self, changes: Sequence[Change[PersistentVolumeClaim]]) -> None:
         """Handles changes of claims."""
-        for change in changes:
-            key = change.object.metadata.namespace, change.object.metadata.name
-            self._claims.pop(key, None)
-            if change.kind != "deleted":
-                self._claims[key] = change.object
+        apply_changes(self._claims, changes, lambda claim: (claim.metadata.namespace, claim.metadata.name))
         self._hear()
 
     def see_volumes(self, changes: Sequence[Change[PersistentVolume]]) -> None:
         """Handles changes of volumes."""
-        for change in changes:
-            self._volumes.pop(change.object.metadata.name, None)
-            if change.kind != "deleted":
-                self._volumes[change.object.metadata.name] = change.object
+        apply_changes(self._volumes, changes, _name_of)
         self._hear()
 
     def see_classes(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
@@ -138,6 +128,10 @@ class ClusterLookups:
             if change.kind != "deleted":
                 self._classes[name] = storage_class(change.object)
         self._hear()
+
+
+def _name_of(found: PriorityClass | PersistentVolume) -> str:
+    return found.metadata.name
 
 
 def _access_of(queues: Mapping[str, Queue]) -> dict[str, tuple[object, object]]:

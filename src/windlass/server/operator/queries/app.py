@@ -7,8 +7,7 @@ checked again, because clients with a token may connect too.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +21,7 @@ from windlass.backends.kubernetes.client.reviews import AccessRight, User
 from windlass.backends.kubernetes.status.redaction import named_namespaces, redact
 from windlass.backends.port import BackendError
 from windlass.jobs.kubernetes.query_api import API_SERVICE, GROUP, OF_CLUSTER, OF_JOBS, PREFIX, SNAPSHOTS, VERSION
+from windlass.server.app import json_response
 from windlass.server.errors import HTTP_STATUS, ApiError, ErrorCode
 from windlass.server.operator.metrics import CONTENT_TYPE
 from windlass.server.operator.queries.authentication import Authenticator
@@ -117,7 +117,7 @@ class QueryServer:
                 status, answer = 200, await produce(leading)
         except ApiError as error:
             status, answer = HTTP_STATUS[error.code], error.as_json()
-        return _json(await self._redacted(user, leading, answer), status)
+        return json_response(await self._redacted(user, leading, answer), status)
 
     async def _redacted(self, user: User, leading: LeaderQueries, answer: Json) -> Json:
         if await self.authorizer.allows(user, query_right("list", "jobs")):
@@ -134,18 +134,18 @@ async def _show_resources(_request: Request) -> Response:
         for each in (*OF_JOBS, *OF_CLUSTER, SNAPSHOTS)
     ]
     about = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{GROUP}/{VERSION}"}
-    return _json({**about, "resources": resources})
+    return json_response({**about, "resources": resources})
 
 
 def refer_to(leader: str) -> Response:
     """The answer of a replica that follows."""
     fix = f"ask {leader}, which leads" if leader else "ask again in a few seconds: there is no leader yet"
     error = ApiError(ErrorCode.NO_DAEMON, "this replica of the operator does not lead", fix)
-    return _json({**error.as_json(), "leader": leader}, HTTP_STATUS[error.code])
+    return json_response({**error.as_json(), "leader": leader}, HTTP_STATUS[error.code])
 
 
 async def _refused(_request: Request, error: ApiError) -> Response:
-    return _json(error.as_json(), HTTP_STATUS[error.code])
+    return json_response(error.as_json(), HTTP_STATUS[error.code])
 
 
 async def _unusable(request: Request, error: BackendError) -> Response:
@@ -154,8 +154,4 @@ async def _unusable(request: Request, error: BackendError) -> Response:
 
 async def _unknown(_request: Request, error: HTTPException) -> Response:
     what = ApiError(ErrorCode.BAD_REQUEST, f"this is no query of {API_SERVICE}", "see the reference of the API")
-    return _json(what.as_json(), error.status_code)
-
-
-def _json(content: Mapping[str, Any], status: int = 200) -> Response:
-    return Response(json.dumps(content, ensure_ascii=False).encode(), status, media_type="application/json")
+    return json_response(what.as_json(), error.status_code)

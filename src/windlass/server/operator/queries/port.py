@@ -11,7 +11,7 @@ from pathlib import Path
 from starlette.types import ASGIApp
 
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
+from windlass.backends.kubernetes.client.persistent_request import repeat_until_done
 from windlass.backends.port import BackendError
 from windlass.server.operator.bounded_http import HttpLimits, bounded_server
 from windlass.server.operator.queries.authentication import Authenticator
@@ -54,12 +54,10 @@ async def _certificate(port: QueryPort, connection: Connection, say: Callable[[s
         except OSError as error:
             raise BackendError(f"cannot read the certificate of the port for queries: {error}") from error
         return certificate, key
-    while True:
-        try:
-            own = await own_certificate(connection, port.namespace)
-            await publish_authority(connection, own[0])
-        except BackendError as error:
-            say(f"cannot serve queries yet: {error}")
-            await asyncio.sleep(RETRY_INTERVAL_S)
-        else:
-            return own
+
+    async def publish_own() -> tuple[bytes, bytes]:
+        own = await own_certificate(connection, port.namespace)
+        await publish_authority(connection, own[0])
+        return own
+
+    return await repeat_until_done(publish_own, lambda error: say(f"cannot serve queries yet: {error}"))
