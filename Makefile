@@ -46,6 +46,7 @@ test: .venv/.installed-dev
 soak: .venv/.installed-dev
 	@$(BIN)/python tools/soak.py $(SOAK)
 	@$(if $(SOAK),,WINDLASS_DEPTH=1000 $(BIN)/python -m pytest -n auto --timeout 3600 tests/properties)
+	@$(if $(SOAK),,WINDLASS_CRASHES=50 $(BIN)/python -m pytest tests/processes/test_cli_daemon.py)
 	@$(if $(SOAK),,WINDLASS_MALFORMED=10000 $(BIN)/python -m pytest tests/kubernetes/faults/test_malformed_objects.py)
 	@$(if $(SOAK),,WINDLASS_FOREIGN_OBJECTS=10070 $(BIN)/python -m pytest tests/kubernetes/external/test_foreign_objects.py)
 

@@ -21,7 +21,14 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-_IMPORTED = ("windlass.server.records_client", "windlass.server.client", "windlass.backends.local.backend")
+_IMPORTED = (
+    "windlass.server.records_client",
+    "windlass.server.client",
+    "windlass.backends.local.backend",
+    "windlass.server.daemon",
+    "windlass.server.embedded_controller",
+    "windlass.server.local_server",
+)
 """Modules that most verbs import when they run, besides the modules of all verbs."""
 _MAX_REQUEST_BYTES = 1 << 20
 CLOCK_FILE = "CLI_FORKS_CLOCK"
@@ -122,7 +129,9 @@ def _serve(address: str) -> None:
 
 def _import_all() -> None:
     from windlass.cli.verb_table import VERBS  # noqa: PLC0415 - the process of the tests need not import it
+    from windlass.server.numpy_import import load_numpy  # noqa: PLC0415 - the same
 
+    load_numpy()  # without threads, which a fork would not have
     families = sorted({family for family, _ in VERBS.values()})
     for module in ("windlass.cli.entry", *(f"windlass.cli.verbs.{family}" for family in families), *_IMPORTED):
         import_module(module)

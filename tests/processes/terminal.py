@@ -21,6 +21,7 @@ from typing import Any
 
 import cli_forks
 import strays
+from windlass.server.discovery import find_controller
 
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -66,7 +67,7 @@ def until(state: Path, condition: str, *words: str) -> Any:
         if it is not None and eval(condition, {"it": it, "all": all, "any": any, "len": len}):  # noqa: S307 - a test's
             return it
         assert time.monotonic() < end, f"never {condition}: {it} {ran.stderr}"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def phase(state: Path, job: str, wanted: str) -> Any:
@@ -76,11 +77,28 @@ def phase(state: Path, job: str, wanted: str) -> Any:
 @contextmanager
 def daemon(state: Path, *words: str) -> Iterator[int]:
     """Runs a daemon during the block and yields its pid; stops the daemon that runs at its end."""
-    ok(state, "up", "-d", *words)
+    pid = start_daemon(state, *words)
     try:
-        yield facts(state, "status")["pid"]
+        yield pid
     finally:
         windlass(state, "down", "--yes")
+
+
+def start_daemon(state: Path, *words: str) -> int:
+    """Starts a daemon and returns its pid once it answers.
+
+    It is forked: the start of another Python takes most of the time of `windlass up -d`.
+    """
+    state.parent.mkdir(parents=True, exist_ok=True)
+    output = state.with_name(f"{state.name}.daemon")
+    pid = cli_forks.start(["up", *words], environment(state), output)
+    end = time.monotonic() + strays.TIMEOUT_S
+    while (client := find_controller(state)) is None or client.facts["pid"] != pid:
+        assert is_running(pid), output.read_text()
+        assert time.monotonic() < end, output.read_text()
+        time.sleep(0.01)
+    client.close()
+    return pid
 
 
 def crash(state: Path) -> None:
@@ -92,9 +110,17 @@ def crash(state: Path) -> None:
 
 def wait_for_end(pid: int) -> None:
     end = time.monotonic() + strays.TIMEOUT_S
-    while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+    while is_running(pid):
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
 
 
 class Terminal:

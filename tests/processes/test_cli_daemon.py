@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from supervisor_driver import wait_until
-from terminal import crash, daemon, facts, ok, phase, start, terminal, until, wait_for_end, windlass
+from terminal import crash, daemon, facts, ok, phase, start, start_daemon, terminal, until, wait_for_end, windlass
 
 SMALL = ("--local-nodes", "2", "--local-gpus", "2")
-_MOMENTS = random.Random(7).sample(range(400), 8)  # noqa: S311 - moments, not secrets
+CRASHES = int(os.environ.get("WINDLASS_CRASHES", "4"))
+"""Number of daemons that are killed, each at another moment of a run: 4 in `make test`, 50 in `make soak`."""
+_MOMENTS = random.Random(7).sample(range(400), CRASHES)  # noqa: S311 - moments, not secrets
 """Milliseconds after the submission at which the daemon is killed."""
 
 
@@ -28,8 +30,8 @@ def test_a_second_daemon_names_the_first_and_exits(state: Path):
 
 
 def test_a_new_daemon_waits_for_the_end_of_one_that_has_been_terminated(state: Path):
-    ok(state, "up", "-d", *SMALL)
-    for _ in range(3):
+    start_daemon(state, *SMALL)
+    for _ in range(2):
         before = facts(state, "status")["pid"]
         os.kill(before, signal.SIGTERM)
         assert f"(pid {before})" not in ok(state, "up", "-d", *SMALL)
@@ -68,7 +70,7 @@ def test_a_run_survives_a_crash_of_the_daemon_at_any_time(state: Path, moment: i
         run = start(state, "run", "-G", "2", "--", "sh", "-c", script)
         time.sleep(0.15 + moment / 1000)
         crash(state)
-        ok(state, "up", "-d")
+        start_daemon(state)
         output, _ = run.communicate(timeout=60)
         assert run.returncode == 0, output
         history = facts(state, "history")
@@ -88,7 +90,7 @@ def test_jobs_continue_without_their_daemon_and_their_end_is_recorded(state: Pat
         go.touch()
         wait_until(gone.exists, "the job did not go on")
         assert facts(state, "status", "six")["phase"] == "Running"  # as recorded: no controller has seen the end yet
-        ok(state, "up", "-d")
+        start_daemon(state)
         scenario = phase(state, "six", "Failed")
         assert (scenario["exit_code"], scenario["attempts"]) == (6, 1)
 
@@ -110,7 +112,7 @@ def test_a_run_between_two_daemons_does_not_end_their_jobs(state: Path):
         ok(state, "down", "--keep-jobs")
         ok(state, "run", "--", "true")
         time.sleep(2.5)  # longer than a supervisor waits that belongs to a `run`
-        ok(state, "up", "-d")
+        start_daemon(state)
         scenario = facts(state, "status", "long")
         assert (scenario["phase"], scenario["attempts"]) == ("Running", 1)
 
@@ -143,7 +145,7 @@ def test_sigterm_ends_the_daemon_and_leaves_its_jobs(state: Path):
         os.kill(pid, signal.SIGTERM)
         until(state, "it['kind'] == ''", "status")
         wait_for_end(pid)
-        ok(state, "up", "-d")
+        start_daemon(state)
         assert facts(state, "status", "long")["attempts"] == 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from terminal import daemon, environment, facts, ok, phase, start, terminal, until, windlass
+from terminal import daemon, environment, facts, ok, phase, start, start_daemon, terminal, until, windlass
 
 import strays
 
@@ -187,7 +187,7 @@ def test_logs_f_continues_over_a_restart_and_without_a_daemon(up: Path, tmp_path
         screen.expect("attempt 1")
         ok(up, "down", "--keep-jobs")
         go.touch()
-        ok(up, "up", "-d")
+        start_daemon(up)
         screen.expect("attempt 2")
         assert screen.wait() == 0
 

@@ -3,13 +3,13 @@
 import json
 import os
 import socket
-import subprocess
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from forked_ranks import ForkedScript, start_torchrun
 
 from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import ranks_of
@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-BASE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+BASE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LC_CTYPE": "C.UTF-8"}
+"""Variables of every process. Python itself sets LC_CTYPE where it starts without a locale."""
 WRITES_ITS_ENVIRONMENT = """\
 import json, os, sys
 with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as file:
@@ -75,12 +76,20 @@ def run_all(processes):
     with ExitStack() as stack:
         started = []
         for command, variables in processes:
-            process = subprocess.Popen(command, env={**BASE, **variables}, stderr=subprocess.PIPE, text=True)
-            started.append(stack.enter_context(process))
+            process = start({**BASE, **variables}, command)
+            started.append(process)
             stack.callback(process.kill)
         for process in started:
-            _, errors = process.communicate(timeout=60)
-            assert process.returncode == 0, errors
+            process.finish()
+
+
+def start(variables, command):
+    """Starts Python's command in a process that is forked, because the import of torch takes seconds."""
+    python, *words = command
+    assert python == sys.executable
+    if words[:2] == TORCHRUN[1:]:
+        return start_torchrun(variables, *words[2:])
+    return ForkedScript(Path(words[0]), *words[1:], env=variables)
 
 
 def variables_in(folder: Path):

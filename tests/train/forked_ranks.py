@@ -120,7 +120,7 @@ def rank_environment(rank: int, count: int, port: int) -> dict[str, str]:
 class ForkedScript:
     """A Python script with options, in a process of its own with one thread.
 
-    `env`: variables besides the inherited ones. `output` is its stdout, as a text file.
+    `env`: all of its variables; None: those of this process. `output` is its stdout, as a text file.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class ForkedScript:
     ) -> None:
         receiving, sending = os.pipe()
         words = [str(script), *map(str, options)]
-        given = (words, str(cwd or Path.cwd()), dict(env or {}))
+        given = (words, str(cwd or Path.cwd()), dict(os.environ if env is None else env))
         self.process = torch_forks.start_call(_run_script, *given, file=sending)
         os.close(sending)
         self.output = os.fdopen(receiving)
@@ -147,10 +147,20 @@ class ForkedScript:
         self.output.close()
 
 
+_TORCHRUN = Path(__file__).with_name("forked_torchrun.py")
+
+
+def start_torchrun(env: Mapping[str, str], *words: object, cwd: Path | None = None) -> ForkedScript:
+    """Starts torchrun in a process that has imported torch already."""
+    return ForkedScript(_TORCHRUN, *words, cwd=cwd, env=env)
+
+
 def finish_on_ranks(count: int, script: Path, *options: object) -> str:
     """Runs a Python script on `count` ranks with torchrun's variables, and returns the output of rank 0."""
     port = free_port()
-    started = [ForkedScript(script, *options, env=rank_environment(rank, count, port)) for rank in range(count)]
+    started = [
+        ForkedScript(script, *options, env=os.environ | rank_environment(rank, count, port)) for rank in range(count)
+    ]
     outputs = [each.finish() for each in started]
     return outputs[0]
 
@@ -159,7 +169,8 @@ def _run_script(output: int, words: list[str], cwd: str, env: dict[str, str]) ->
     os.dup2(output, 1)
     os.close(output)
     os.chdir(cwd)
-    os.environ |= env
+    os.environ.clear()
+    os.environ.update(env)
     sys.argv = words
     sys.path.insert(0, str(Path(words[0]).parent))
     runpy.run_path(words[0], run_name="__main__")

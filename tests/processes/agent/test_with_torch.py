@@ -3,11 +3,11 @@
 import json
 import os
 import signal
-import subprocess
-import sys
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
+from forked_ranks import start_torchrun
 
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is not installed: pip install windlass[train]"
@@ -59,6 +59,12 @@ DIFFERENT = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE", "MASTER_ADDR", "M
 """Each run's own."""
 
 
+@pytest.fixture
+def start(start):
+    """Starts an agent whose fork server imports torch alone: no script here has an optimizer."""
+    return partial(start, WINDLASS_PRELOAD="")
+
+
 def test_ranks_find_each_other_through_the_agents_store(start):
     agent = start("--nproc-per-node=4", "SCRIPT", script=ADDS_UP)
     assert agent.ends() == 0
@@ -95,15 +101,7 @@ def test_a_script_sees_what_it_sees_under_torchrun(start, tmp_path, mark):
         (tmp_path / name).mkdir()
     agent = start("--nproc-per-node=2", "SCRIPT", str(tmp_path / "agent"), script=SAYS_ITS_ENVIRONMENT)
     base = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        "script.py",
-        str(tmp_path / "torchrun"),
-    ]
-    subprocess.run(command, check=True, cwd=tmp_path, env=base, timeout=60)
+    start_torchrun(base, "--nproc-per-node=2", "script.py", tmp_path / "torchrun", cwd=tmp_path).finish()
     assert agent.ends() == 0
     for rank in range(2):
         theirs, ours = (json.loads((tmp_path / name / str(rank)).read_text()) for name in ("torchrun", "agent"))

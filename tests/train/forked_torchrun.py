@@ -1,0 +1,5 @@
+"""Runs torchrun, as a script."""
+
+from torch.distributed.run import main
+
+main()
