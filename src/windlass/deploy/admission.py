@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from windlass.deploy.kubeflow import GROUP as KUBEFLOW
 from windlass.deploy.kubeflow import kubeflow_kinds
-from windlass.deploy.labels import NAME
+from windlass.deploy.labels import NAME, NAME_LABEL
 from windlass.deploy.own_kinds import GROUP
 from windlass.deploy.policy_object import policy_object
 from windlass.deploy.trainer import GROUP as TRAINER
@@ -23,7 +23,6 @@ from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 WRITES = f"{OPERATOR}-writes"
 RECORD = f"{NAME}-audit"
 """Name of the policy, and first part of its annotation in the audit log: `windlass-audit/change`."""
-_NAME_LABEL = "app.kubernetes.io/name"
 
 
 def admission_objects(namespace: str, managed_namespaces: str) -> list[Manifest]:
@@ -73,7 +72,7 @@ def _bounds_variables(namespace: str, managed_namespaces: str) -> list[dict[str,
         _variable(
             "isOwnPod",
             "request.resource.resource == 'pods' && variables.subresource == '' && request.operation == 'UPDATE' && "
-            f"oldObject.metadata.?labels[?'{_NAME_LABEL}'].orValue('') == '{NAME}' && object.spec == oldObject.spec",
+            f"oldObject.metadata.?labels[?'{NAME_LABEL}'].orValue('') == '{NAME}' && object.spec == oldObject.spec",
         ),
     ]
 

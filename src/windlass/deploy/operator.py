@@ -10,7 +10,7 @@ from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.own_kinds import GROUP, VERSION
 from windlass.jobs.kubernetes import query_api
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, METRICS_PORT, NAMESPACE, OPERATOR
+from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, CONTAINER, METRICS_PORT, NAMESPACE, OPERATOR
 from windlass.jobs.kubernetes.pods.container_security import USER_ID
 
 _AGENTS = f"{OPERATOR}-agents"
@@ -107,7 +107,7 @@ def _pod(setup: Setup) -> Manifest:
 
 def _container(setup: Setup) -> Manifest:
     return {
-        "name": "operator",
+        "name": CONTAINER,
         "image": setup.image,
         "imagePullPolicy": setup.pull_policy,
         "args": [

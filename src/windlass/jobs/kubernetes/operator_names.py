@@ -6,6 +6,8 @@ NAMESPACE = "windlass-system"
 """Namespace of the operator, unless an installation names another."""
 OPERATOR = "windlass-operator"
 """Name of the operator's deployment, account, roles and Lease."""
+CONTAINER = "operator"
+"""Name of the operator's container in its pods."""
 METRICS_PORT = 8080
 """Port for metrics and probes."""
 AGENTS_PORT = 8081

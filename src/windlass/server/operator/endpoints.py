@@ -40,6 +40,7 @@ class EndpointSettings:
 
 
 DEFAULT_SETTINGS = EndpointSettings()
+UNREADY = "the watches have not listed everything yet"
 
 
 class Endpoints:
@@ -53,7 +54,7 @@ class Endpoints:
         self, metrics: OperatorMetrics, history: JobHistory, settings: EndpointSettings = DEFAULT_SETTINGS
     ) -> None:
         self._metrics, self._history, self._settings = metrics, history, settings
-        self.unready = "the watches have not listed everything yet"
+        self.unready = UNREADY
         self.leader: Callable[[], str] = lambda: ""
         self._controller: Controller | None = None
         self._api: ASGIApp | None = None

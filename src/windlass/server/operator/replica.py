@@ -30,9 +30,10 @@ from windlass.backends.port import BackendError
 from windlass.controller.controller import Controller
 from windlass.controller.loop import run
 from windlass.jobs.kubernetes.job_admission import POLICY
+from windlass.jobs.kubernetes.operator_names import CONTAINER
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
-from windlass.server.operator.endpoints import Endpoints, listen
+from windlass.server.operator.endpoints import UNREADY, Endpoints, listen
 from windlass.server.operator.leader_label import mark_leader
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
@@ -47,9 +48,6 @@ _BACKOFF_MS, _MAX_BACKOFF_MS = 1_000, 60_000
 _LONG_TERM_S = 600.0
 """Seconds after which the errors of earlier terms no longer lengthen the wait."""
 _SHOWN_PLACES = 4
-_CONTAINER = "operator"
-"""Name of the operator's container in its pod."""
-UNREADY = "the watches have not listed everything yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,4 +279,4 @@ async def _own_image(connection: Connection, namespace: str) -> str:
     pod = await find_object(connection, PODS, namespace, socket.gethostname())
     if pod is None:  # this process runs outside of a pod
         return ""
-    return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == _CONTAINER), "")
+    return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == CONTAINER), "")

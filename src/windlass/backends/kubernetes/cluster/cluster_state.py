@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Node, Pod
-from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.cluster.cluster_settings import ClusterSettings, ObjectKey, read_settings
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.nodes import is_dead
@@ -16,11 +16,12 @@ from windlass.backends.port import ClusterChanged
 from windlass.core.model.job import Job
 from windlass.core.model.queue import Queue
 from windlass.core.nodes.node_health import grace_of
+from windlass.jobs.kubernetes.kinds.trainingjob import API_VERSION
 
 Manifests = dict[str, dict[str, Any]]
-QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
-POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
-RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
+QUEUES = named(API_VERSION, "queues", "Queue", namespaced=False)
+POLICIES = named(API_VERSION, "schedulingpolicies", "SchedulingPolicy", namespaced=False)
+RESERVATIONS = named(API_VERSION, "reservations", "Reservation", namespaced=False)
 DEFAULT = Queue("default")
 
 
