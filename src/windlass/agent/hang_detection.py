@@ -81,6 +81,8 @@ class HeartbeatTracker:
         self.durations: dict[str, deque[float]] = {}
         self.longest: dict[str, float] = {}
         """Longest pass through each phase."""
+        self.hangs: dict[tuple[str, int], float] = {}
+        """Duration of passes that were taken for hangs, by phase and step."""
         self._steps: dict[int, dict[str, tuple[int, int]]] = {}
         """Last step of each rank with each phase, and the number of such steps since the rank started."""
         self._observed = math.inf
@@ -104,6 +106,16 @@ class HeartbeatTracker:
             if self.steps(heartbeat.rank, before.phase) > _WARM_UP_STEPS:
                 self._record_pass(before.phase, now - before.since)
         self.newest[heartbeat.rank] = LastHeartbeat(heartbeat.step, heartbeat.phase, heartbeat.beat, now)
+
+    def record_hang(self, now: float, limits: HangLimits) -> None:
+        """Records the ranks that exceed their limits, at the verdict that the gang hangs.
+
+        Where a rank comes to the same step again and stays there again, it may be slow instead.
+        """
+        for rank, last in self.newest.items():
+            duration = now - last.since
+            if duration > phase_limit(self, rank, last.phase, limits):
+                self.hangs[last.phase, last.step] = duration
 
     def steps(self, rank: int, phase: str) -> int:
         """Number of steps in which this rank has passed through this phase since it started."""
@@ -134,8 +146,10 @@ def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: Han
     durations = sorted(heartbeats.durations.get(phase, ()))
     usual = limits.factor * durations[math.ceil(0.99 * len(durations)) - 1] if durations else 0.0
     longest = _LONGEST_FACTOR * heartbeats.longest.get(phase, 0.0)
+    last = heartbeats.newest.get(rank)
+    again = _LONGEST_FACTOR * heartbeats.hangs.get((phase, last.step), 0.0) if last is not None else 0.0
     is_known = phase not in OPEN_PHASES and heartbeats.steps(rank, phase) >= _FIRST_STEPS
-    return max(_shortest_limit(phase, limits, is_known=is_known), usual, longest)
+    return max(_shortest_limit(phase, limits, is_known=is_known), usual, longest, min(again, limits.initial))
 
 
 def _shortest_limit(phase: str, limits: HangLimits, *, is_known: bool) -> float:

@@ -230,3 +230,25 @@ def test_without_heartbeats_missing_output_is_a_hang_if_it_is_limited():
     assert detect_hang(nodes, LIMITS) is None
     assert detect_hang(nodes, LIMITS._replace(silence=600.0)) == (-1, "no rank has printed anything for 650 s")
     assert detect_hang([*nodes, SlowestRank(silent_s=1.0)], LIMITS._replace(silence=600.0)) is None
+
+
+def test_a_pass_that_was_taken_for_a_hang_has_twice_the_time_at_the_same_step():
+    """As an epoch that begins with minutes of reading: the restart comes to it again, after the first steps."""
+    heartbeats = passed("data", [0.1] * 20)
+    began = heartbeats.newest[0].since
+    assert verdict(heartbeats, began + 119) is None
+    assert verdict(heartbeats, began + 121) is not None
+    heartbeats.record_hang(began + 121, HangLimits())
+    heartbeats.forget()
+    for step in range(10, 21):
+        heartbeats.record(Heartbeat(0, 1, step, "data", 1), 1000.0 + step)
+    assert verdict(heartbeats, 1020 + 241) is None
+    assert verdict(heartbeats, 1020 + 243) is not None
+
+
+def test_only_ranks_that_exceed_their_limit_get_more_time_and_never_more_than_in_the_first_steps():
+    heartbeats, now = healthy(["data", "agree"])
+    heartbeats.record_hang(now + 30, HangLimits())
+    assert phase_limit(heartbeats, 0, "agree", HangLimits()) == 60
+    heartbeats.record_hang(now + 5000, HangLimits())
+    assert phase_limit(heartbeats, 0, "agree", HangLimits()) == 1800

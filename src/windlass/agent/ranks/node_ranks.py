@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -107,7 +108,8 @@ class NodeRanks:
         return self.messages.slowest_rank(self._options.limits, now, self._output.silent())
 
     def request_dumps(self) -> None:
-        """Makes all ranks write their stacks, and torch's record of the last collectives."""
+        """Makes all ranks of a gang that hangs write their stacks, and torch's record of the last collectives."""
+        self.messages.heartbeats.record_hang(time.monotonic(), self._options.limits)
         for rank in self._table.ranks.values():
             self.messages.send(rank.number, wire.Dump(str(self.processes.dump_dir)))
         if self._options.how != "exec":  # a foreign program may treat the signal in another way
