@@ -123,6 +123,41 @@ def test_a_killed_agent_leaves_no_rank_and_no_child_of_one(bare):
     agent.process.wait()  # the fixture sees to it that nothing else is there
 
 
+LEAVES_ITS_GROUP = """
+import os, subprocess, sys, time
+from pathlib import Path
+if os.environ["WINDLASS_GENERATION"] == "1":
+    nested = "import subprocess, time; subprocess.Popen(['sleep', '1000'], start_new_session=True); time.sleep(1000)"
+    left = subprocess.Popen([sys.executable, "-c", nested], start_new_session=True)
+    print(f"rank 0 generation 1 pid {left.pid}")
+    time.sleep(float(sys.argv[1]))
+    sys.exit(1)
+print("left behind:", [each.name for each in Path("/proc").iterdir() if each.name.isdecimal() and is_mine(each)])
+"""
+IS_MINE = """
+def is_mine(process):
+    try:
+        return b"sleep" in (process / "cmdline").read_bytes() and MARK in (process / "environ").read_bytes()
+    except OSError:
+        return False
+"""
+
+
+def test_processes_that_left_the_group_of_their_rank_end_before_the_next_generation(bare, mark):
+    """As an inference server or a tracker's service does; it would hold the memory of its GPU."""
+    script = f"MARK = {mark.encode()!r}\n{IS_MINE}{LEAVES_ITS_GROUP}"
+    agent = bare("--max-restarts=1", "SCRIPT", "0.3", script=script)
+    assert agent.ends() == 0
+    assert "left behind: []" in agent.output
+
+
+def test_a_killed_agent_leaves_no_process_that_left_the_group_of_its_rank(bare):
+    agent = bare("SCRIPT", "1000", script=LEAVES_ITS_GROUP)
+    agent.pid_of(0)
+    agent.process.kill()
+    agent.process.wait()  # the fixture sees to it that nothing else is there
+
+
 # --- signals --------------------------------------------------------------------------------------------
 
 

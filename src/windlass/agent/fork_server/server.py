@@ -25,13 +25,15 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 from windlass import wire
-from windlass.agent.fork_server import child, frames, prctl
+from windlass.agent.fork_server import child, frames, orphans, prctl
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that a terminal or a user may send to all processes: only the agent decides which of them end."""
 _DEFAULT_PRELOAD = "torch._dynamo"
 """Every optimizer of torch imports it, and its import takes longer than torch's own."""
 _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+_ORPHANS_TIMEOUT_S, _END_TIMEOUT_S = 10.0, 1.0
+"""Seconds for orphans to end before a generation begins, and at the end of this process. A GPU's memory is slow to free."""
 ChildMain = Callable[[], None]
 
 
@@ -97,6 +99,9 @@ class _ForkServer:
         """pid → process id."""
         self._pids: dict[int, int] = {}
         """Process id → pid."""
+        self._ranks: set[int] = set()
+        """Pids of the ranks that have not ended."""
+        self._has_had_ranks = False
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._woken, False)
@@ -127,6 +132,9 @@ class _ForkServer:
 
     def _fork(self, frame: frames.Frame) -> ChildMain | None:
         parent, process_id = os.getpid(), frame.message["id"]
+        is_rank = frame.message["request"] == "run"
+        if is_rank and self._has_had_ranks and not self._ranks:  # a generation begins
+            orphans.kill_orphans(self._ids, _ORPHANS_TIMEOUT_S)
         signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)  # signals wait until the child has handlers
         pid = os.fork()
         if pid == 0:
@@ -139,6 +147,9 @@ class _ForkServer:
         for descriptor in frame.files:
             os.close(descriptor)
         self._ids[pid], self._pids[process_id] = process_id, pid
+        if is_rank:
+            self._ranks.add(pid)
+            self._has_had_ranks = True
         self._send({"event": "started", "id": process_id, "pid": pid})
         return None
 
@@ -158,6 +169,7 @@ class _ForkServer:
         _, status = os.waitpid(pid, 0)
         if process_id is not None:
             del self._pids[process_id]
+            self._ranks.discard(pid)
             code = os.waitstatus_to_exitcode(status)
             self._send({"event": "exit", "id": process_id, "pid": pid, "code": code, "at": time.monotonic()})
 
@@ -179,6 +191,8 @@ class _ForkServer:
         for pid in self._ids:
             os.kill(pid, signal.SIGKILL)
             _kill_group(pid)
+        if self._ranks:
+            orphans.kill_orphans((), _END_TIMEOUT_S)
         os._exit(1)
 
 
