@@ -33,7 +33,7 @@ _DEFAULT_PRELOAD = "torch._dynamo"
 """Every optimizer of torch imports it, and its import takes longer than torch's own."""
 _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _ORPHANS_TIMEOUT_S, _END_TIMEOUT_S = 10.0, 1.0
-"""Seconds for orphans to end before a generation begins, and at the end of this process. A GPU's memory is slow to free."""
+"""Seconds for orphans to end before a generation begins (a GPU's memory is slow to free), and as this process ends."""
 ChildMain = Callable[[], None]
 
 
