@@ -1,6 +1,8 @@
 """Stand-in for Python: runs its arguments in a process that `torch_fork_server` forks, and exits as that one does.
 
-python -S -E forked_python.py ADDRESS -u -c CODE [ARGUMENT]...
+python -S -E forked_python.py ADDRESS [-u] SCRIPT|-c CODE [ARGUMENT]...
+
+SIGTERM is passed on.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def _open_files() -> dict[int, int]:
 
 def _main(address: str, *argv: str) -> None:
     link = request(address, {"argv": argv}, _open_files())
-    link.recv(64)
+    pid = int(link.recv(64))
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     code = int(link.recv(64) or 1)
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)

@@ -13,6 +13,7 @@ import functools
 import gc
 import os
 import pickle
+import runpy
 import selectors
 import shutil
 import signal
@@ -38,6 +39,7 @@ _PRELOAD = (
     "torch.profiler._cupti_monitor",
     "torch.utils.serialization",
     "numpy.ma",
+    "sklearn.datasets",
     "windlass.train.start",
     "windlass.train.checkpoint.store.folder_storage",
 )
@@ -157,12 +159,19 @@ def _move_files(files: Sequence[int], numbers: Sequence[int]) -> None:
         os.close(copy)
 
 
-def _run_program(unbuffered: str, option: str, code: str, *arguments: str) -> None:
-    """Runs code as Python does. Modules of Windlass are imported again, in the process that runs them."""
-    assert (unbuffered, option) == ("-u", "-c")
+def _run_program(*argv: str) -> None:
+    """Runs code or a script as Python does. Modules of Windlass are imported again, in the process that runs them."""
+    words = list(argv[argv[0] == "-u" :])
     for name in [name for name in sys.modules if name.partition(".")[0] == "windlass"]:
         del sys.modules[name]
-    sys.path[:] = ["", *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
+    sys.path[:] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
+    if words[0] != "-c":
+        sys.path.insert(0, str(Path(words[0]).parent))
+        sys.argv[:] = words
+        runpy.run_path(words[0], run_name="__main__")
+        return
+    _, code, *arguments = words
+    sys.path.insert(0, "")
     sys.argv[:] = ["-c", *arguments]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     exec(compile(code, "<string>", "exec"), main.__dict__)  # noqa: S102 - what `python -c` does

@@ -70,7 +70,7 @@ def start_call(function: Callable[..., object], *given: object, file: int) -> Fo
 
 
 def python() -> str:
-    """Path of a program that runs `python -u -c CODE [ARGUMENT]...` in a forked process, and exits as it does."""
+    """Path of a program that runs a script or `-c CODE` in a forked process as Python does, and exits as it does."""
     address = Path(_server())
     program = address.with_name(f"python-{os.getpid()}")
     if not program.exists():
@@ -78,6 +78,17 @@ def python() -> str:
         program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         program.chmod(0o755)
     return str(program)
+
+
+def link_python(folder: Path) -> Path:
+    """Makes a folder with the stand-in for Python under the name `python`, and returns the path of that.
+
+    Windlass starts a job of one rank with it, and the fork server of an agent where the job has more.
+    """
+    folder.mkdir(exist_ok=True)
+    link = folder / "python"
+    link.symlink_to(python())
+    return link
 
 
 @functools.cache

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from forked_ranks import ForkedScript, finish_on_ranks
 
+from torch_forks import link_python
+
 SCRIPT = Path(__file__).parents[2] / "examples/digits/train.py"
 PYTHON = sys.executable
 WINDLASS = Path(sys.executable).with_name("windlass")
@@ -19,13 +21,9 @@ WINDLASS = Path(sys.executable).with_name("windlass")
 pytestmark = pytest.mark.timeout(300)  # every rank imports PyTorch, on two cores, beside other tests
 
 
-PRELOAD = "sklearn.datasets,torch._dynamo,torch.distributed.nn"
-"""Modules that the ranks import, for the fork server of each agent: a restarted rank need not import them again."""
-
-
 def start(folder, *words):
     """The command line on a state folder of its own, in a folder of its own."""
-    env = {**os.environ, "WINDLASS_STATE": str(folder / "state"), "WINDLASS_PRELOAD": PRELOAD}
+    env = {**os.environ, "WINDLASS_STATE": str(folder / "state")}
     return subprocess.Popen([WINDLASS, *words], env=env, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
@@ -37,7 +35,7 @@ def accuracy(output):
 def killed(tmp_path_factory):
     """Output of two ranks under the command line, of which one is killed after epoch 3."""
     folder = tmp_path_factory.mktemp("killed")
-    run = start(folder, "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
+    run = start(folder, "run", "-N", "2", "-G", "1", "--", link_python(folder / "bin"), SCRIPT)
     output, was_killed = "", False
     for line in run.stdout:
         output += line

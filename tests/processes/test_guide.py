@@ -5,12 +5,14 @@ A block of `sh` is run unchanged; `<!-- until VERB …: EXPRESSION -->` after it
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
-import pytest
 from terminal import environment, until, windlass
+
+from torch_forks import link_python
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guides/sharing-a-cluster.md"
@@ -19,9 +21,9 @@ STEP = re.compile(
 )
 
 
-@pytest.mark.timeout(600)  # PyTorch is imported a dozen times, on two cores, beside other tests
 def test_every_command_of_the_guide_works(state: Path, tmp_path: Path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    link_python(tmp_path / "bin")
     printed = ""
     try:
         for step in STEP.finditer(GUIDE.read_text()):
@@ -40,6 +42,7 @@ def test_every_command_of_the_guide_works(state: Path, tmp_path: Path):
 def run(state: Path, folder: Path, script: str) -> str:
     """Runs commands that must all succeed; returns their output."""
     env = environment(state)
+    env["PATH"] = f"{folder}/bin{os.pathsep}{env['PATH']}"
     ran = subprocess.run(["sh", "-ec", script], env=env, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{script}{ran.stdout}\n{ran.stderr}"
     return ran.stdout

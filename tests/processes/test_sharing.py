@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from forked_ranks import ForkedScript
 from terminal import crash, daemon, facts, ok, phase, start, start_daemon, until
 
+from torch_forks import link_python
 from windlass.core.cycle.scheduler import schedule
 from windlass.jobs.cluster.snapshot_file import decisions_of, read_snapshot
 
@@ -79,10 +79,9 @@ def test_a_job_that_is_not_preemptible_is_not_stopped(state: Path, cluster: str)
 # --- preemption without lost work ------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(400)  # PyTorch is imported twice, on two cores, beside other tests
 def test_a_preempted_job_saves_resumes_and_reaches_the_same_accuracy(state: Path, tmp_path: Path):
     digits = ("-G", "2", "--procs", "1", "--cpus", "1", "--workdir", str(tmp_path))
-    command = ("--", sys.executable, str(EXAMPLE), "--epochs", "5")
+    command = ("--", str(link_python(tmp_path / "bin")), str(EXAMPLE), "--epochs", "5")
     with daemon(state, "--local-nodes", "1", "--local-gpus", "2", "--policy", "windlass:min_runtime=0s"):
         stopped = submit(state, "stopped", *digits, command=command)
         following = start(state, "logs", "-f", stopped)

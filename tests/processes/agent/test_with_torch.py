@@ -9,6 +9,8 @@ from importlib.util import find_spec
 import pytest
 from forked_ranks import start_torchrun
 
+import torch_forks
+
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is not installed: pip install windlass[train]"
 )
@@ -60,28 +62,28 @@ DIFFERENT = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE", "MASTER_ADDR", "M
 
 
 @pytest.fixture
-def start(start):
-    """Starts an agent whose fork server imports torch alone: no script here has an optimizer."""
-    return partial(start, WINDLASS_PRELOAD="")
+def warm(start):
+    """Starts an agent whose fork server is forked from a process that has imported torch."""
+    return partial(start, WINDLASS_PRELOAD="", PYTHON_EXEC=torch_forks.python())
 
 
 def test_ranks_find_each_other_through_the_agents_store(start):
-    agent = start("--nproc-per-node=4", "SCRIPT", script=ADDS_UP)
+    agent = start("--nproc-per-node=4", "SCRIPT", script=ADDS_UP, WINDLASS_PRELOAD="")  # no optimizer
     assert agent.ends() == 0
     assert agent.output.count("of 4 has 10.0") == 4
 
 
-def test_a_killed_rank_0_takes_no_store_with_it_and_all_meet_again(start, tmp_path):
-    agent = start("--nproc-per-node=2", "--max-restarts=1", "SCRIPT", script=STEPS)
+def test_a_killed_rank_0_takes_no_store_with_it_and_all_meet_again(warm, tmp_path):
+    agent = warm("--nproc-per-node=2", "--max-restarts=1", "SCRIPT", script=STEPS)
     os.kill(agent.pid_of(0), signal.SIGKILL)
     agent.pid_of(0, generation=2)
     (tmp_path / "enough").touch()
     assert agent.ends() == 0
 
 
-def test_a_lost_node_0_leaves_ranks_that_train_on(start, port, tmp_path):
+def test_a_lost_node_0_leaves_ranks_that_train_on(warm, port, tmp_path):
     words = ["--nnodes=1:2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "SCRIPT"]
-    agents = [start(*words, script=STEPS) for _ in range(2)]
+    agents = [warm(*words, script=STEPS) for _ in range(2)]
     first, other = sorted(agents, key=lambda agent: "rank 1 generation" in agent.until("world 2"))
     first.process.kill()
     other.until("world 1")
@@ -89,17 +91,17 @@ def test_a_lost_node_0_leaves_ranks_that_train_on(start, port, tmp_path):
     assert other.ends() == 0
 
 
-def test_worker_processes_of_loaders_forked_and_spawned(start):
-    agent = start("SCRIPT", script=LOADS)
+def test_worker_processes_of_loaders_forked_and_spawned(warm):
+    agent = warm("SCRIPT", script=LOADS)
     assert agent.ends() == 0, agent.output
     assert "fork 56.0" in agent.output
     assert "spawn 56.0" in agent.output
 
 
-def test_a_script_sees_what_it_sees_under_torchrun(start, tmp_path, mark):
+def test_a_script_sees_what_it_sees_under_torchrun(warm, tmp_path, mark):
     for name in ("torchrun", "agent"):
         (tmp_path / name).mkdir()
-    agent = start("--nproc-per-node=2", "SCRIPT", str(tmp_path / "agent"), script=SAYS_ITS_ENVIRONMENT)
+    agent = warm("--nproc-per-node=2", "SCRIPT", str(tmp_path / "agent"), script=SAYS_ITS_ENVIRONMENT)
     base = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
     start_torchrun(base, "--nproc-per-node=2", "script.py", tmp_path / "torchrun", cwd=tmp_path).finish()
     assert agent.ends() == 0
