@@ -4,6 +4,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from windlass.backends.kubernetes.cluster import other_operators
 from windlass.backends.kubernetes.cluster.other_operators import Discovery, RivalSearch
 
@@ -72,6 +74,14 @@ def test_an_operator_serves_only_the_kinds_whose_status_it_may_write():
 def test_an_operator_scaled_to_zero_is_no_rival():
     stopped = deployment("mpi-operator", "mpioperator/mpi-operator", replicas=0)
     assert found(stopped, kubeflow=("mpijobs/status",)) == []
+
+
+@pytest.mark.parametrize("broken", [{}, {"spec": None}, {"spec": {"template": {"spec": {"containers": None}}}}])
+def test_a_deployment_that_cannot_be_read_hides_no_operator(broken):
+    fake = deployment("fake", "mpioperator/mpi-operator", namespace="tenant") | broken
+    assert found({"metadata": {}}, fake, MPI, kubeflow=("mpijobs/status",)) == [
+        ("the MPI operator (kubeflow/mpi-operator)", ("MPIJob",))
+    ]
 
 
 def test_schedulers_and_queues_of_others_serve_no_kind_of_ours():

@@ -153,11 +153,20 @@ def _most_of_each_namespace(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def candidates_among(deployments: Iterable[Mapping[str, Any]]) -> list[Candidate]:
-    """Returns deployments of at least one replica that may be operators."""
-    return [found for each in deployments if each.get("spec", {}).get("replicas", 1) for found in _candidates(each)]
+    """Returns deployments of at least one replica that may be operators.
+
+    A deployment that cannot be read decides nothing: the API server accepts none, so no operator runs from it.
+    """
+    found: list[Candidate] = []
+    for each in deployments:
+        with suppress(AttributeError, KeyError, TypeError):
+            found += _candidates(each)
+    return found
 
 
 def _candidates(deployment: Mapping[str, Any]) -> Iterator[Candidate]:
+    if not deployment["spec"].get("replicas", 1):
+        return
     about, pod = deployment["metadata"], deployment["spec"]["template"]["spec"]
     images = [f"/{each.get('image', '')}" for each in pod["containers"]]
     for known in _KNOWN:
