@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-import aiohttp
 from controlplane.fake_pod import End, FakePod
 from controlplane.fault_proxy import FaultProxy, Rule
 from controlplane.processes import Server
@@ -180,20 +179,8 @@ async def clock_step(rig: Rig, fault: PlannedFault) -> AsyncIterator[None]:
 @asynccontextmanager
 async def etcd_full(rig: Rig, _fault: PlannedFault) -> AsyncIterator[None]:
     """Raises etcd's alarm for a full disk: every write is refused, and reads go on."""
-    async with rig.server_down:
-        await _alarm(rig, "ACTIVATE")
-        try:
-            yield
-        finally:
-            await _alarm(rig, "DEACTIVATE")
-
-
-async def _alarm(rig: Rig, action: str) -> None:
-    flags = (str(each).partition("=") for each in rig.on.plane.apiserver.command)
-    url = next(value for name, _, value in flags if name == "--etcd-servers")
-    async with aiohttp.ClientSession() as session:
-        answer = await session.post(f"{url}/v3/maintenance/alarm", json={"action": action, "alarm": "NOSPACE"})
-        answer.raise_for_status()
+    async with rig.server_down, rig.on.plane.etcd_full():
+        yield
 
 
 @asynccontextmanager

@@ -4,8 +4,9 @@ import contextlib
 import pytest
 from client.fake_api import fake_api, hangs_up, page, pod, refuses, says
 
+from windlass.backends.kubernetes.client import connection as connection_module
 from windlass.backends.kubernetes.client.access import Access, Identity
-from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
+from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Outcome, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, PODS
@@ -21,6 +22,14 @@ async def against(*tricks, usual=None, **options):
         Connection(constant_access(api.url, authorization="Bearer t"), **options) as connection,
     ):
         yield api, connection
+
+
+def with_metadata(**fields):
+    return pod(metadata={**pod()["metadata"], **fields})
+
+
+def with_gate():
+    return pod(spec={**pod()["spec"], "schedulingGates": [{"name": "example.com/gate"}]})
 
 
 def test_an_object_is_requested_with_the_token():
@@ -169,13 +178,53 @@ def test_a_missing_server_is_unreachable_after_the_timeout():
 def test_a_bind_whose_reply_was_lost_counts_if_the_pod_is_bound():
     async def story():
         conflict = refuses(409, "Conflict", 'pod p is already assigned to node "n1"')
-        async with against(hangs_up, conflict, says(pod(node="n1")), conflict) as (api, connection):
+        tricks = hangs_up, conflict, says(pod(node="n1")), conflict, says(pod(node="n1"))
+        async with against(*tricks) as (api, connection):
             await connection.bind("ns", "p", "uid-p", "n1")
             assert api.seen[0].path == "/api/v1/namespaces/ns/pods/p/binding"
             assert api.seen[0].json["metadata"] == {"name": "p", "namespace": "ns", "uid": "uid-p"}
             assert api.seen[0].json["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-            with pytest.raises(ApiError):
+            await connection.bind("ns", "p", "uid-p", "n1")  # the last request of an earlier leader came late
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "found",
+    [pod(node="n2"), pod(uid="another"), with_metadata(deletionTimestamp="2026-01-01T00:00:00Z"), with_gate()],
+    ids=["other node", "other pod", "being deleted", "gated"],
+)
+def test_a_conflict_of_a_bind_is_reported_at_once(found):
+    async def story():
+        async with against(refuses(409, "Conflict"), says(found)) as (_, connection):
+            with pytest.raises(ApiError) as raised:
                 await connection.bind("ns", "p", "uid-p", "n1")
+            assert raised.value.is_conflict
+
+    asyncio.run(story())
+
+
+FULL = refuses(409, "Conflict", 'cannot be fulfilled on pods/binding "p": etcdserver: mvcc: database space exceeded')
+"""The reply to a binding whose write etcd has refused."""
+
+
+def test_a_bind_is_retried_after_a_conflict_that_the_pod_does_not_explain():
+    async def story():
+        async with against(FULL, says(pod()), FULL, says(pod()), says({})) as (api, connection):
+            await connection.bind("ns", "p", "uid-p", "n1")
+            assert [seen.method for seen in api.seen] == ["POST", "GET", "POST", "GET", "POST"]
+
+    asyncio.run(story())
+
+
+def test_a_bind_that_the_storage_refuses_to_the_end_is_a_failure_of_the_server(monkeypatch):
+    monkeypatch.setattr(connection_module, "retry_delay", lambda *_: 60)
+
+    async def story():
+        async with against(FULL, says(pod())) as (_, connection):
+            with pytest.raises(ApiError, match="database space exceeded") as raised:
+                await connection.bind("ns", "p", "uid-p", "n1")
+            assert raised.value.outcome is Outcome.UNKNOWN
 
     asyncio.run(story())
 

@@ -17,7 +17,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import ObjectCache
 from windlass.backends.kubernetes.client.reflector import reflect
-from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, DISRUPTION_BUDGETS, NAMESPACES, PODS, named
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, DISRUPTION_BUDGETS, NAMESPACES, PODS, named, path
 from windlass.backends.kubernetes.client.watch import Scope, watch
 
 NS = "default"
@@ -123,6 +123,23 @@ def test_a_pod_is_bound_once_and_only_with_its_uid(apiserver, name):
             assert (await connection.get(PODS, NS, name))["spec"]["nodeName"] == "n1"
             assert (await refused(connection.bind(NS, name, uid, "n2"))).is_conflict
             assert (await refused(connection.bind(NS, "missing", uid, "n1"))).is_missing
+
+    asyncio.run(story())
+
+
+def test_a_bind_outlasts_a_full_etcd_which_the_api_server_reports_as_a_conflict(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection, with_nodes(apiserver, "n1"):
+            uid = (await connection.create(PODS, pod(name)))["metadata"]["uid"]
+            async with apiserver.etcd_full():
+                target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+                body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+                error = await refused(connection.request("POST", path(PODS, NS, name, "binding"), body=body))
+                assert (error.is_conflict, "etcdserver" in error.message) == (True, True)
+                binding = asyncio.create_task(connection.bind(NS, name, uid, "n1"))
+                await asyncio.sleep(0.1)
+            await binding
+            assert (await connection.get(PODS, NS, name))["spec"]["nodeName"] == "n1"
 
     asyncio.run(story())
 

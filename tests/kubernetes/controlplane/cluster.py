@@ -125,6 +125,22 @@ class ControlPlane:
         finally:
             task.cancel()
 
+    @asynccontextmanager
+    async def etcd_full(self) -> AsyncIterator[None]:
+        """Raises etcd's alarm for a full disk: every write is refused, and reads go on."""
+        await self._alarm("ACTIVATE")
+        try:
+            yield
+        finally:
+            await self._alarm("DEACTIVATE")
+
+    async def _alarm(self, action: str) -> None:
+        flags = (str(each).partition("=") for each in self.apiserver.command)
+        url = next(value for name, _, value in flags if name == "--etcd-servers")
+        async with aiohttp.ClientSession() as session:
+            answer = await session.post(f"{url}/v3/maintenance/alarm", json={"action": action, "alarm": "NOSPACE"})
+            answer.raise_for_status()
+
     def close(self) -> None:
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:

@@ -120,6 +120,8 @@ class MemoryApi:
 
     def bind_pod(self, name: str, uid: str, node: str) -> None:
         pod = self._find(name, uid)
+        if pod["spec"].get("nodeName") == node:
+            return  # as `Connection.bind` takes the conflict
         if pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
             raise ApiError(409, "Conflict", f"{name} is bound or being deleted")
         self._change(pod, spec={**pod["spec"], "nodeName": node})

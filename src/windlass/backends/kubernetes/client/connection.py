@@ -251,16 +251,31 @@ class Connection:
     ) -> None:
         """Binds a pod to a node and annotates it in the same write.
 
-        A conflict if it is bound to another node, is being deleted, or is another pod of that name.
+        A conflict if it is bound to another node, is being deleted, has scheduling gates, or is another pod of that
+        name. The API server answers every failure of its storage with Conflict too (etcd is full, or restarts): then
+        the pod still waits, and the binding is retried, and in the end reported as status 500.
         """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self._within if within is None else within)
         metadata = {"name": pod, "namespace": namespace, "uid": uid, **_given(annotations=annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        try:
-            await self.request("POST", path(PODS, namespace, pod, "binding"), body=body, within=within)
-        except ApiError as error:
-            if not (error.is_conflict and error.unsure and await self._is_bound(namespace, pod, uid, node)):
-                raise
+        where = path(PODS, namespace, pod, "binding")
+        for attempt in itertools.count():
+            try:
+                await self.request("POST", where, body=body, within=deadline - loop.time())
+            except ApiError as error:
+                found = await find_object(self, PODS, namespace, pod) if error.is_conflict else None
+                if found is not None and _is_bound(found, uid, node):
+                    return
+                if found is None or not _may_be_bound(found, uid):
+                    raise
+                wait = retry_delay(attempt, None, random.random())  # noqa: S311 - no secret
+                if loop.time() + wait >= deadline:
+                    raise ApiError(INTERNAL_ERROR, error.reason, error.message) from error
+            else:
+                return
+            await asyncio.sleep(wait)
 
     async def evict(
         self, namespace: str, pod: str, grace: int | None = None, *, uid: str | None = None, within: float | None = None
@@ -271,11 +286,6 @@ class Connection:
         metadata = {"name": pod, "namespace": namespace}
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
         await self.request("POST", path(PODS, namespace, pod, "eviction"), body=body, within=within)
-
-    async def _is_bound(self, namespace: str, pod: str, uid: str, node: str) -> bool:
-        """Tells whether an attempt whose reply was lost has bound the pod."""
-        found = await self.get(PODS, namespace, pod)
-        return bool(found["metadata"]["uid"] == uid and found["spec"].get("nodeName") == node)
 
 
 async def find_object(
@@ -304,6 +314,18 @@ def _may_repeat(error: ApiError | Unreachable, method: str, path: str, body: Any
     if error.outcome is Outcome.UNKNOWN:
         return is_repeatable(method, path, body, content_type)
     return error.outcome is Outcome.NOT_DONE
+
+
+def _is_bound(pod: Object, uid: str, node: str) -> bool:
+    """Tells whether an earlier attempt has bound the pod, or the last request of an earlier leader."""
+    return bool(pod["metadata"]["uid"] == uid and pod["spec"].get("nodeName") == node)
+
+
+def _may_be_bound(pod: Object, uid: str) -> bool:
+    """Tells whether nothing in the pod forbids its binding."""
+    about, spec = pod["metadata"], pod["spec"]
+    is_taken = spec.get("nodeName") or spec.get("schedulingGates")
+    return about["uid"] == uid and not is_taken and not about.get("deletionTimestamp")
 
 
 def _object(reply: bytes) -> Object:

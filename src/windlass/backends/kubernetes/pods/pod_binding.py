@@ -126,16 +126,8 @@ class PodBinding:
             try:
                 await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
-                if not (error.is_conflict and await self._is_on(pod, node)):
-                    end = _retryable(f"{about.name} could not be bound to {node}: {error}")
-                    raise CannotBindError(end, may_pass=error.outcome is not Outcome.REFUSED) from None
-
-    async def _is_on(self, pod: Pod, node: str) -> bool:
-        """Tells whether the pod is bound already: the last request of an earlier leader may arrive after its term."""
-        found = await self._there(pod.metadata.namespace, pod.metadata.name)
-        if found is None or found["metadata"]["uid"] != pod.metadata.uid:
-            return False
-        return bool(found["spec"].get("nodeName") == node)
+                end = _retryable(f"{about.name} could not be bound to {node}: {error}")
+                raise CannotBindError(end, may_pass=error.outcome is not Outcome.REFUSED) from None
 
     async def _clear(self, pod: Pod) -> None:
         """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""
