@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from windlass.train.checkpoint.checkpoint_search import read_newest_good
 from windlass.train.checkpoint.rank_group import new_rank_group
 from windlass.train.checkpoint.store.errors import LeaseLostError
 from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints
-from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.layout import CONTROL, folder_of
 from windlass.train.checkpoint.store.storage import open_storage
 from windlass.train.checkpoint.store.verification import verify_files
 
@@ -63,6 +64,26 @@ def test_a_second_run_at_the_same_place_is_refused(tmp_path):
 
 def test_a_late_commit_of_a_dead_generation_damages_nothing(tmp_path, monkeypatch):
     check_late_commit(open_storage(str(tmp_path / "run")), monkeypatch)
+
+
+def test_checkpoints_that_were_copied_without_their_leases_are_continued(tmp_path):
+    """As by `cp -r run/* copy/`, which leaves out names with a dot: else every start goes back to the copied ones."""
+    storage = open_storage(str(tmp_path / "run"))
+    for generation in (1, 2, 3):
+        train_on(storage, generation)
+    shutil.rmtree(tmp_path / "run" / CONTROL)
+    train_on(storage, 4)
+    assert complete(storage)[0] == folder_of(40, 4)
+    train_on(storage, 5)
+    assert complete(storage) == [folder_of(50, 5), folder_of(40, 4), folder_of(30, 3)]
+
+
+def train_on(storage, generation):
+    """Resume, and save ten steps later."""
+    begun = training.resumed(0, storage.location, new_rank_group(), [])
+    with training.saver_of_generation(storage, generation, begun) as saver:
+        saver.save(training.state_at(0, (begun or 0) + 10), (begun or 0) + 10, blocking=True)
+        saver._lease.release()
 
 
 def test_a_checkpoint_that_is_loaded_is_not_removed_meanwhile(tmp_path):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from windlass.train.checkpoint.store import lease
 from windlass.train.checkpoint.store.errors import CheckpointError, LeaseHeldError, LeaseLostError
+from windlass.train.checkpoint.store.inventory import candidate_keys
 from windlass.train.checkpoint.store.layout import CONTROL, lease_file, newest_token
 from windlass.train.checkpoint.store.lease import Holder, LeaseObserver, LeaseRecord, LeaseVerdict
 from windlass.train.checkpoint.store.lease_renewal import LeaseRenewal
@@ -59,14 +60,18 @@ class WriterLease:
                 "this run saves nothing more there; end one of the two, or use another location for it"
             )
 
-    def advance(self) -> None:
-        """Take the next lease in place of this one, so that later checkpoints have names of their own."""
+    def advance(self, past: int = 0) -> None:
+        """Take the next lease in place of this one, so that later checkpoints have names of their own.
+
+        `past`: a token that is to be exceeded.
+        """
         self.check()
+        token = max(self.token, past) + 1
         with self._lock:
             self._record = replace(self._record, nonce=uuid.uuid4().hex, renewals=0)
-            if not self._storage.create(lease_file(self.token + 1), self._record.to_json()):
+            if not self._storage.create(lease_file(token), self._record.to_json()):
                 raise LeaseLostError(f"{self._storage.location}: the lease of this run was taken by another one")
-            self.token += 1
+            self.token = token
 
     def release(self) -> None:
         """End the lease, so that the next run need not wait. Errors of the storage are ignored: it expires."""
@@ -107,7 +112,7 @@ def take_writer_lease(
         if verdict is LeaseVerdict.FREE:
             taken = _try_take(storage, token + 1, LeaseRecord(me, uuid.uuid4().hex, lease.DURATION_S), report, timing)
             if taken is not None:
-                return taken
+                return _above_all_checkpoints(storage, taken)
             continue
         assert record is not None  # noqa: S101 - a storage without a lease is free
         if verdict is LeaseVerdict.HELD:
@@ -134,6 +139,22 @@ def read_newest(storage: StorageBackend) -> tuple[int, LeaseRecord | None]:
             break
         token, record = following, found
     return token, record
+
+
+def _above_all_checkpoints(storage: StorageBackend, taken: WriterLease) -> WriterLease:
+    """Advance a lease whose token is not above those of all checkpoints; else its own would count as the older ones.
+
+    So it is where checkpoints were copied without the folder of leases, as `cp -r run/* copy/` does. The lease before
+    is taken first all the same: a holder that was taken for dead looks for it.
+    """
+    try:
+        highest = max((key.token for key in candidate_keys(storage)), default=0)
+        if highest >= taken.token:
+            taken.advance(past=highest)
+    except CheckpointError:
+        taken.abandon()
+        raise
+    return taken
 
 
 def _judge(token: int, record: LeaseRecord | None, me: Holder, observer: LeaseObserver, now: float) -> LeaseVerdict:
