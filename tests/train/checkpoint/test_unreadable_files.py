@@ -12,8 +12,15 @@ import training
 from windlass.train.checkpoint.checkpoint_search import find_newest_good
 from windlass.train.checkpoint.rank_group import new_rank_group
 from windlass.train.checkpoint.store import lease
-from windlass.train.checkpoint.store.errors import StorageError, StorageUnusableError
+from windlass.train.checkpoint.store.errors import (
+    NewerFormatError,
+    StorageError,
+    StorageUnusableError,
+    is_retryable,
+)
+from windlass.train.checkpoint.store.inventory import newest_complete, prunable_checkpoints
 from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
+from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import open_storage
 
 
@@ -55,6 +62,21 @@ def test_a_file_that_is_no_file_any_more_is_damage(monkeypatch, place, code):
     messages = []
     assert find_newest_good(place, new_rank_group(), report=messages.append).manifest.step == 10
     assert os.strerror(code) in messages[0]
+
+
+def test_a_checkpoint_of_a_newer_format_is_neither_passed_over_nor_pruned(place):
+    """After a return to an older Windlass: the run would go back, and remove what the newer one has saved."""
+    name = f"{folder_of(20, 1)}/{MANIFEST}"
+    place.write(name, place.read(name).replace(b'"windlass": 1', b'"windlass": 2'))
+    for look in (
+        lambda: find_newest_good(place, new_rank_group()),
+        lambda: newest_complete(place),
+        lambda: prunable_checkpoints(place, Retention(1)),
+    ):
+        with pytest.raises(NewerFormatError, match="has format 2, and this Windlass reads 1: use a newer one") as error:
+            look()
+        assert not is_retryable(error.value)
+        assert folder_of(20, 1) in str(error.value)
 
 
 def resume_on_a_slow_mount(rank, location, reads):

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from windlass.train.checkpoint.rank_group import RankGroup, run_on_all, run_on_first
 from windlass.train.checkpoint.store import lease
 from windlass.train.checkpoint.store.backoff import becomes_true
-from windlass.train.checkpoint.store.errors import CheckpointManifestError, DamagedError, StorageUnusableError
+from windlass.train.checkpoint.store.errors import (
+    CheckpointManifestError,
+    DamagedError,
+    NewerFormatError,
+    StorageUnusableError,
+)
 from windlass.train.checkpoint.store.inventory import candidate_keys, step_mismatch
 from windlass.train.checkpoint.store.layout import MANIFEST, CheckpointKey, files_of_rank
-from windlass.train.checkpoint.store.manifest import Manifest, from_json
+from windlass.train.checkpoint.store.manifest import Manifest
 from windlass.train.checkpoint.store.reader_lease import hold_for_reading
 from windlass.train.checkpoint.store.storage import StorageBackend
-from windlass.train.checkpoint.store.verification import FileProblem, manifest_problem, verify_files
+from windlass.train.checkpoint.store.verification import FileProblem, manifest_problem, parse_manifest, verify_files
 
 Report = Callable[[str], None]
 _MAX_PROBLEMS = 3
@@ -90,7 +95,9 @@ def _verify(
     if data is None:
         return []
     try:
-        manifest = from_json(data)  # every rank has the same data, and so raises the same error
+        manifest = parse_manifest(storage, key.folder, data)  # equal data, and so equal errors, on all ranks
+    except NewerFormatError:
+        raise
     except CheckpointManifestError as error:
         return [manifest_problem(error)]
     if elsewhere := step_mismatch(manifest, key.step):

@@ -6,6 +6,7 @@
             - LeaseHeldError: another run writes checkpoints there
             - LeaseLostError: another run has taken the lease of this one
     - CheckpointManifestError: a manifest that contradicts itself, or is of another format
+        - NewerFormatError: one of a newer Windlass
     - DamagedError: there are checkpoints, and none of them is complete
     - ModelMismatchError: a checkpoint of another model
     - OptionError: an invalid option
@@ -36,7 +37,11 @@ class LeaseLostError(StorageUnusableError):
 
 
 class CheckpointManifestError(CheckpointError):
-    """No manifest, one that was altered after it was written, or one of a newer Windlass."""
+    """No manifest, or one that was altered after it was written."""
+
+
+class NewerFormatError(CheckpointManifestError):
+    """A manifest of a newer Windlass: its checkpoint is not damaged, and must be neither passed over nor removed."""
 
 
 class DamagedError(CheckpointError):
@@ -57,4 +62,5 @@ class RankGoneError(CheckpointError):
 
 def is_retryable(error: CheckpointError) -> bool:
     """Whether the same operation may succeed later without intervention."""
-    return not isinstance(error, StorageUnusableError | DamagedError | ModelMismatchError | OptionError)
+    final = StorageUnusableError | DamagedError | ModelMismatchError | NewerFormatError | OptionError
+    return not isinstance(error, final)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from windlass.train.checkpoint.store.errors import CheckpointManifestError
+from windlass.train.checkpoint.store.errors import CheckpointManifestError, NewerFormatError
 from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, CheckpointKey, incomplete_in, key_of, keys_in
 from windlass.train.checkpoint.store.manifest import Manifest
 from windlass.train.checkpoint.store.retention import Retention, keys_to_prune
@@ -58,10 +58,12 @@ def list_checkpoints(storage: StorageBackend) -> list[CheckpointEntry]:
 
 
 def inspect_checkpoint(storage: StorageBackend, key: CheckpointKey) -> CheckpointEntry:
-    """Inspect one checkpoint: its manifest, and whether its files exist with their sizes."""
+    """Inspect one checkpoint: its manifest, and whether its files exist with their sizes. Raises NewerFormatError."""
     folder, step = key.folder, key.step
     try:
         manifest = read_manifest(storage, folder)
+    except NewerFormatError:
+        raise
     except CheckpointManifestError as error:
         return CheckpointEntry(folder, CheckpointStatus.DAMAGED, step, None, (manifest_problem(error),))
     if manifest is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from windlass.train.checkpoint.store.errors import CheckpointError, CheckpointManifestError
+from windlass.train.checkpoint.store.errors import CheckpointError, CheckpointManifestError, NewerFormatError
 
 FORMAT = 1
 OBJECT = "object"
@@ -89,7 +89,8 @@ def _unseal(data: bytes) -> dict[str, Any]:
     if crc32 != found or not isinstance(content, dict):
         raise CheckpointManifestError("does not match its own checksum")
     if version != FORMAT:
-        raise CheckpointManifestError(f"has format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
+        kind = NewerFormatError if isinstance(version, int) and version > FORMAT else CheckpointManifestError
+        raise kind(f"has format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
     return content
 
 

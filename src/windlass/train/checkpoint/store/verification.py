@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from windlass.train.checkpoint.store.backoff import retry
-from windlass.train.checkpoint.store.errors import CheckpointManifestError
+from windlass.train.checkpoint.store.errors import CheckpointManifestError, NewerFormatError
 from windlass.train.checkpoint.store.layout import MANIFEST
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, from_json
 from windlass.train.checkpoint.store.storage import StorageBackend
@@ -39,9 +39,17 @@ class FileProblem(NamedTuple):
 
 
 def read_manifest(storage: StorageBackend, folder: str) -> Manifest | None:
-    """Read the manifest of a folder; None if there is none, so no checkpoint. Raises CheckpointManifestError."""
+    """Read the manifest of a folder; None if there is none, so no checkpoint. Raises as `parse_manifest`."""
     data = storage.read(f"{folder}/{MANIFEST}")
-    return None if data is None else from_json(data)
+    return None if data is None else parse_manifest(storage, folder, data)
+
+
+def parse_manifest(storage: StorageBackend, folder: str, data: bytes) -> Manifest:
+    """Parse the manifest of a folder. Raises CheckpointManifestError; NewerFormatError with the place."""
+    try:
+        return from_json(data)
+    except NewerFormatError as error:
+        raise NewerFormatError(f"{storage.location}: the manifest of {folder} {error}") from None
 
 
 def verify_files(
