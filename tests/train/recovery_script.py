@@ -34,3 +34,4 @@ def main(folder: str, steps: str, pause: str, dropout: str = "0.1") -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    os._exit(0)  # without the end of the interpreter, which takes 0.4 s of CPU time in a forked process

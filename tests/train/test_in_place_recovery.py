@@ -17,7 +17,7 @@ import pytest
 from forked_ranks import agent_environment
 
 HERE = Path(__file__).parent
-STEPS, RANKS = 40, 3
+STEPS, RANKS = 32, 3
 TIMEOUT_S = 90.0
 
 

@@ -54,3 +54,4 @@ def loss_of(scores: Tensor, text: Tensor) -> Tensor:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    os._exit(0)  # without the end of the interpreter, which takes 0.4 s of CPU time in a forked process
