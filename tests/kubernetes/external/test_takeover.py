@@ -81,7 +81,7 @@ def test_a_partially_bound_gang_that_lacks_a_pod_is_unwound(plane: ControlPlane)
 
 def test_a_gang_with_a_pod_that_cannot_be_bound_is_unwound_and_starts_once_complete(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
-        async with FaultProxy(on.plane, [Rule(403, "POST", "/g-2/binding", times=1)]) as proxy:
+        async with FaultProxy(on.plane, [Rule(422, "POST", "/g-2/binding", times=1)]) as proxy:
             await on.scheduler(proxy.url)
             await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
             await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3)))
@@ -93,6 +93,23 @@ def test_a_gang_with_a_pod_that_cannot_be_bound_is_unwound_and_starts_once_compl
             left = await on.pods()
             await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3) if f"g-{n}" not in left))
             await on.until_placed("g-0", "g-1", "g-2")
+
+    play(plane, story)
+
+
+def test_a_gang_outlasts_denials_of_an_api_server_that_restarts(plane: ControlPlane) -> None:
+    """It answers 409 to a binding while etcd is away, and 403 until it has read the roles."""
+
+    async def story(on: Rig) -> None:
+        denials = [Rule(409, "POST", "/g-1/binding", times=1), Rule(403, "POST", "/g-2/binding", times=1)]
+        async with FaultProxy(on.plane, denials) as proxy:
+            await on.scheduler(proxy.url)
+            await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
+            await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3)))
+            made = {name: pod["metadata"]["uid"] for name, pod in (await on.pods()).items()}
+            await on.until_placed("g-0", "g-1", "g-2")
+            assert {name: pod["metadata"]["uid"] for name, pod in (await on.pods()).items()} == made
+            assert [each.applied for each in denials] == [1, 1]
 
     play(plane, story)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from external_pods import pod
 from virtual_loop import run_in_virtual_time
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.pods.gang_binder import GangBinder, MemberStep
-from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import INVALID, REJECTED
 from windlass.wire import EndClass
@@ -58,10 +61,15 @@ def test_a_refusal_is_the_end_of_its_member(status: int, end_class: EndClass) ->
     assert progress.failed == {1: Exit(lost=True, end_class=end_class, detail="member 1: no")}
 
 
-FULL = (ApiError(500, message="etcd is full"), CannotBindError(Exit(lost=True, detail="etcd is full"), may_pass=True))
+END = Exit(lost=True, detail="etcd is full")
+FAILURES = (
+    ApiError(500, message="etcd is full"),
+    CannotBindError(END, may_pass=True),
+    ApiError(403, message="the API server has not read the roles yet"),
+)
 
 
-@pytest.mark.parametrize("failure", FULL)
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_gang_with_bound_members_outlasts_failures_of_the_api_server(failure: Exception) -> None:
     """A bound pod that no controller owns would be deleted for good, and the rest of its gang would wait forever."""
     progress, replies = Progress(), Replies(failure, failure)
@@ -75,7 +83,8 @@ def test_a_gang_with_bound_members_outlasts_failures_of_the_api_server(failure: 
 
 
 def test_a_gang_is_given_up_if_the_api_server_fails_for_long_or_refuses() -> None:
-    for errors, count in (([FULL[1]] * 30, 20), ([CannotBindError(FULL[1].exit)], 1), ([ApiError(403)], 1)):
+    lasting = [FAILURES[1]] * 30, [ApiError(403)] * 30
+    for errors, count in ((lasting[0], 20), (lasting[1], 20), ([CannotBindError(END)], 1), ([ApiError(422)], 1)):
         progress, replies = Progress(), Replies(*errors)
         progress.must_complete = True
         bind(progress, replies)
@@ -99,3 +108,20 @@ def test_no_step_is_taken_once_the_gang_is_stopped() -> None:
     bind(progress, stop)
     bind(progress, later)
     assert (later.count, progress.failed) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("status", "may_pass"), [(500, True), (403, True), (401, True), (404, False), (409, False), (422, False)]
+)
+def test_a_failed_binding_may_pass_unless_the_binding_itself_is_refused(status: int, may_pass: bool) -> None:
+    async def bind(*_: object, **__: object) -> None:
+        raise ApiError(status)
+
+    async def story() -> CannotBindError:
+        connection: Any = SimpleNamespace(bind=bind)
+        binding = PodBinding(connection, PriorityLimiter(1), UNUSED, UNUSED)
+        with pytest.raises(CannotBindError) as raised:
+            await binding.bind(pod("p"), "n1")
+        return raised.value
+
+    assert asyncio.run(story()).may_pass is may_pass

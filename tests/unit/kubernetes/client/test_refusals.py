@@ -69,6 +69,14 @@ def test_an_error_has_the_outcome_of_its_request(code, after, expected):
     assert error_of_reply(code, after, b"").outcome is expected
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"), [(500, True), (429, True), (403, True), (401, True), (404, False), (409, False), (422, False)]
+)
+def test_a_request_that_the_server_could_not_judge_may_pass_later(code, expected):
+    assert error_of_reply(code, None, b"").may_pass is expected
+
+
 def test_an_eviction_that_a_budget_forbids_is_not_repeated():
     error = error_of_reply(429, None, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
     assert error.outcome is Outcome.REFUSED
+    assert not error.may_pass

@@ -34,10 +34,17 @@ def test_an_unbound_pod_keeps_its_node_of_the_decision():
     assert (gang.whole, gang.possible, gang.nodes["uid-b"]) == (False, True, "n1")
 
 
+def test_a_gang_is_completed_without_a_pod_that_has_succeeded_already():
+    ended = pod("a", node="n1", phase="Succeeded", annotations=WHOLE)
+    [gang] = find(ended, pod("b", node="n1", phase="Running", annotations=PART), pod("c"))
+    assert (gang.whole, gang.possible, set(gang.pods), gang.nodes["uid-c"]) == (False, True, {"uid-b", "uid-c"}, "n2")
+
+
 def test_a_gang_that_cannot_be_completed_is_reported():
     first, bound = pod("a", node="n1", annotations=WHOLE), pod("c", node="n2", annotations=PART)
     assert not find(first, bound, pod("b"), usable=lambda node: node == "n2")[0].possible
     assert not find(first, pod("b"))[0].possible
+    assert not find(first, pod("b"), pod("c", node="n2", phase="Failed", annotations=PART))[0].possible
     assert not find(first, pod("b"), pod("c", node="n9"))[0].possible
 
 

@@ -68,6 +68,14 @@ class ApiError(BackendError):
         return Outcome.UNKNOWN if self.status in {500, 502, 503, 504} else Outcome.REFUSED
 
     @property
+    def may_pass(self) -> bool:
+        """Tells whether the same request may succeed later, because nothing in it was refused.
+
+        An API server that has just started denies every request of a user (403, 401) until it has read the roles.
+        """
+        return self.outcome is not Outcome.REFUSED or self.status in {401, 403}
+
+    @property
     def is_missing(self) -> bool:
         """404: no such object (or no such resource)."""
         return self.status == 404

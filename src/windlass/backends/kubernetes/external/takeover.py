@@ -49,7 +49,12 @@ def _found(
     if not missing:
         return BoundGang(name, here, nodes, whole=True)
     rest = {uid: pods[uid] for uid in missing}
-    lost = any(uid not in here and uid not in missing for uid in planned)
+    lost = any(uid not in here and uid not in missing and not _has_succeeded(pods.get(uid)) for uid in planned)
     moved = any(nodes[uid] != planned.get(uid, nodes[uid]) for uid in here)
     possible = not (lost or moved) and all(map(usable, missing.values()))
     return BoundGang(name, here | rest, nodes | missing, whole=False, possible=possible)
+
+
+def _has_succeeded(pod: Pod | None) -> bool:
+    """Tells whether a pod has done its part before the other pods were bound: the gang is completed without it."""
+    return pod is not None and pod.status.phase == "Succeeded"

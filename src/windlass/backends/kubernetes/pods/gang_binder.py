@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from windlass.backends.errors import BackendError
-from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
+from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.cluster.placement_check import PlacementCheck
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, end_of_refused
@@ -22,7 +22,8 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import Placement
 
 _MAX_FAILURES = 20
-"""Failures of the API server that a member of a gang that must be completed outlasts, each after 30 s of attempts."""
+"""Failures of the API server that a member of a gang that must be completed outlasts. 401 and 403 are answered at once,
+the others come after 30 s of attempts."""
 
 
 class BindingProgress(Protocol):
@@ -87,7 +88,7 @@ async def _take(progress: BindingProgress, step: MemberStep) -> None:
             return
         except (CannotBindError, ApiError) as error:
             failures += 1
-            if not (_may_pass(error) and progress.must_complete and failures < _MAX_FAILURES):
+            if not (error.may_pass and progress.must_complete and failures < _MAX_FAILURES):
                 progress.failed[step.member] = _end_of(step, error)
                 return
             await asyncio.sleep(RETRY_INTERVAL_S)
@@ -98,10 +99,6 @@ async def _take(progress: BindingProgress, step: MemberStep) -> None:
             return
         else:
             return
-
-
-def _may_pass(error: CannotBindError | ApiError) -> bool:
-    return error.may_pass if isinstance(error, CannotBindError) else error.outcome is not Outcome.REFUSED
 
 
 def _end_of(step: MemberStep, error: CannotBindError | ApiError) -> Exit:

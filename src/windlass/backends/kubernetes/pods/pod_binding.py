@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from windlass.backends.kubernetes.client import objects
-from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
+from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import owner_of
@@ -39,7 +39,7 @@ _DEFAULT_GRACE_S = 30
 class CannotBindError(Exception):
     """A member cannot be bound to its node. `exit` is the resulting end of the member.
 
-    `may_pass`: the API server has failed itself (5xx, 429), and not refused the binding.
+    `may_pass`: see `ApiError.may_pass`; False if another scheduler has bound the pod, or another pod has its name.
     """
 
     def __init__(self, exit: Exit, *, may_pass: bool = False) -> None:
@@ -127,7 +127,7 @@ class PodBinding:
                 await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
                 end = _retryable(f"{about.name} could not be bound to {node}: {error}")
-                raise CannotBindError(end, may_pass=error.outcome is not Outcome.REFUSED) from None
+                raise CannotBindError(end, may_pass=error.may_pass) from None
 
     async def _clear(self, pod: Pod) -> None:
         """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""
