@@ -7,6 +7,7 @@ is not above its max, and that only one role is elastic.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import yaml
@@ -69,7 +70,13 @@ def _described(field: Field) -> dict[str, Any]:
     if field.nullable:
         accepted = {"anyOf": [*accepted.pop("anyOf", [accepted]), {"type": "null"}]}
     described = {"description": f"{field.help} Default: {field.default}." if field.default else field.help, **accepted}
-    return {**described, "examples": [yaml.safe_load(field.example)]} if field.example else described
+    return {**described, "examples": [_read_example(field.example)]} if field.example else described
+
+
+@cache
+def _read_example(text: str) -> Any:
+    """The value of an example; the field is part of many schemas."""
+    return yaml.safe_load(text)
 
 
 def _shape(field: Field) -> dict[str, Any]:  # noqa: PLR0911 - one for each shape
