@@ -12,6 +12,7 @@ import training
 
 from windlass.train.checkpoint.checkpoint_search import read_newest_good
 from windlass.train.checkpoint.rank_group import new_rank_group
+from windlass.train.checkpoint.saver import CheckpointSaver
 from windlass.train.checkpoint.store.errors import LeaseLostError
 from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints
 from windlass.train.checkpoint.store.layout import CONTROL, folder_of
@@ -64,6 +65,20 @@ def test_a_second_run_at_the_same_place_is_refused(tmp_path):
 
 def test_a_late_commit_of_a_dead_generation_damages_nothing(tmp_path, monkeypatch):
     check_late_commit(open_storage(str(tmp_path / "run")), monkeypatch)
+
+
+def test_a_run_that_has_lost_its_lease_before_its_first_save_removes_nothing_of_the_next_one(tmp_path):
+    """As a run that was suspended while it loaded. An unfinished folder may be committed at any moment."""
+    storage = open_storage(str(tmp_path / "run"))
+    old = training.lease_of_generation(storage, 1)
+    new = training.lease_of_generation(storage, 2)
+    unfinished = tmp_path / "run" / f"{folder_of(20, 2)}.tmp"
+    unfinished.mkdir()
+    with pytest.raises(LeaseLostError, match="was taken by job digits-1, generation 2"):
+        CheckpointSaver(storage, new_rank_group(), after=None, lease=old)
+    assert unfinished.exists()
+    old.abandon()
+    new.abandon()
 
 
 def test_checkpoints_that_were_copied_without_their_leases_are_continued(tmp_path):

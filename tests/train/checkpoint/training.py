@@ -65,13 +65,17 @@ def hold_lease(rank, place, pause):
     return resumed(rank, place, everybody, [])
 
 
-def saver_of_generation(storage, generation, after, keep=3):
-    """Return a saver of one start of a job, on a machine of its own as far as leases tell."""
+def lease_of_generation(storage, generation):
+    """Take the lease for one start of a job, on a machine of its own as far as leases tell."""
     process = ProcessIdentity(f"node-{generation}", f"boot {generation}", 7, 100)
     held = take_writer_lease(storage, Holder("digits-1", generation, process, 0), print)
-    ranks = new_rank_group()
-    shared = SharedLease(ranks, "digits-1", held.token, held)
-    return CheckpointSaver(storage, ranks, after=after, keep=Retention(keep), lease=shared)
+    return SharedLease(new_rank_group(), "digits-1", held.token, held)
+
+
+def saver_of_generation(storage, generation, after, keep=3):
+    """Return a saver of one start of a job, as `lease_of_generation`."""
+    shared = lease_of_generation(storage, generation)
+    return CheckpointSaver(storage, new_rank_group(), after=after, keep=Retention(keep), lease=shared)
 
 
 def commit_late(storage, monkeypatch):

@@ -23,7 +23,7 @@ from windlass.train.checkpoint.shared_lease import SharedLease, take_lease
 from windlass.train.checkpoint.staging import StagingBuffer, StateDict, device_initializer, flatten
 from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, StorageUnusableError
 from windlass.train.checkpoint.store.inventory import candidate_keys, incomplete_folders
-from windlass.train.checkpoint.store.layout import CONTROL
+from windlass.train.checkpoint.store.layout import CONTROL, INCOMPLETE_SUFFIX, key_of
 from windlass.train.checkpoint.store.reader_lease import remove_stale_marks
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import StorageBackend
@@ -71,7 +71,7 @@ class CheckpointSaver:
         self.cost: SaveCost | None = None
         """Cost of the last good save."""
         try:
-            run_on_first(ranks, lambda: _prepare_storage(storage, after))
+            run_on_first(ranks, lambda: _prepare_storage(storage, after, self._lease))
         except CheckpointError:
             self.close()
             raise
@@ -198,12 +198,16 @@ def _completed_future(state: StateDict) -> Future[StateDict]:
     return ready
 
 
-def _prepare_storage(storage: StorageBackend, after: int | None) -> None:
-    """Check that the storage can be written and cleaned and belongs to this run; remove incomplete saves."""
+def _prepare_storage(storage: StorageBackend, after: int | None, lease: SharedLease) -> None:
+    """Check that the storage can be written and cleaned and belongs to this run; remove incomplete saves.
+
+    Those of later leases stay, because their writers may commit them at any moment.
+    """
+    lease.check()
     storage.write(_PROBE_NAME, b"")
     storage.remove(_PROBE_NAME)
     remove_stale_marks(storage)
-    dead = incomplete_folders(storage)
+    dead = [name for name in incomplete_folders(storage) if _token_of(name) <= lease.token]
     if after is None and (others := [key for key in candidate_keys(storage) if key.folder not in dead]):
         raise StorageUnusableError(
             f"{storage.location} has checkpoints up to step {others[0].step:,}, and none of them was loaded\n"
@@ -211,3 +215,9 @@ def _prepare_storage(storage: StorageBackend, after: int | None) -> None:
         )
     for folder in dead:
         storage.remove(folder)
+
+
+def _token_of(folder: str) -> int:
+    """Return the token in the name of a folder of checkpoints, also of an incomplete one."""
+    key = key_of(folder.removesuffix(INCOMPLETE_SUFFIX))
+    return key.token if key is not None else 0
