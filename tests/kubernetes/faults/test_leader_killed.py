@@ -1,8 +1,12 @@
-"""The leader is killed repeatedly while many gangs arrive; another replica continues each time."""
+"""The leader is killed repeatedly while many gangs arrive; another replica continues each time.
+
+WINDLASS_LEADER_KILLS is the number of kills: 12 in `make test`, 50 in `make soak`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 
 import pytest
@@ -14,15 +18,16 @@ from . import jobs
 from .conftest import Play
 from .fault_scenario import FaultScenario
 
-KILLS, FIRST = 50, 16
-"""Number of kills of the leader, and number of gangs before the first kill."""
+KILLS = int(os.environ.get("WINDLASS_LEADER_KILLS", "12"))
+FIRST = 16
+"""Number of gangs before the first kill."""
 SEED = 20
 LATEST = 0.3
 """Seconds from the moment a leader says so until it is killed, at most."""
 
 
-@pytest.mark.timeout(400)
-def test_all_gangs_end_although_the_leader_is_killed_at_fifty_moments(plane: ControlPlane, play: Play) -> None:
+@pytest.mark.timeout(180 + 5 * KILLS)
+def test_all_gangs_end_although_the_leader_is_killed_at_many_moments(plane: ControlPlane, play: Play) -> None:
     async def scenario(on: FaultScenario) -> None:
         chance = random.Random(SEED)  # noqa: S311 - a moment, not a secret
         for number in range(FIRST):
@@ -36,7 +41,7 @@ def test_all_gangs_end_although_the_leader_is_killed_at_fifty_moments(plane: Con
             await on.replicas.start()
             await on.make(*jobs.mixture(FIRST + kill, chance.uniform(0.2, 1)))
         await on.until_all_ended()
-        assert len(await on.phases()) == (FIRST + KILLS) * 3 // 4 + 1
+        assert len(await on.phases()) == sum(number % 4 != 3 for number in range(FIRST + KILLS))
         assert len(on.replicas.dead) == KILLS
 
     play(plane, scenario)
