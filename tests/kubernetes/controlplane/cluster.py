@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ class ControlPlane:
     scheduler: Server | None = None
     took: dict[str, float] = field(default_factory=dict)
     """Seconds until each server was ready."""
+    restarts: list[audit_log.Span] = field(default_factory=list)
+    """Beginning of each restart, and when all was ready again."""
 
     def api(self) -> Api:
         """A client with all rights: `async with plane.api() as api`."""
@@ -102,11 +105,13 @@ class ControlPlane:
 
     async def restart(self, *servers: Server) -> None:
         """SIGKILL, then the same again on the same port and data, and wait until all is ready."""
+        began = datetime.now(UTC)
         for server in servers:
             server.kill()
         for server in servers:
             server.start()
         await self.ready()
+        self.restarts.append((began, datetime.now(UTC)))
 
     @asynccontextmanager
     async def kept_running(self) -> AsyncIterator[None]:
@@ -145,7 +150,7 @@ class ControlPlane:
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:
                 server.kill()  # its data are not needed any more
-        audit_log.keep_calls(self.folder)
+        audit_log.keep_calls(self.folder, self.restarts)
         shutil.rmtree(self.folder)
 
 
@@ -294,6 +299,7 @@ def _apiserver(
         # Checks permissions of those who make objects that block the deletion of their owner.
         enable_admission_plugins="OwnerReferencesPermissionEnforcement",
         profiling=False,
+        enable_priority_and_fairness=False,  # a tenth of the server's CPU time
     )
     command = [
         find("kube-apiserver"),
