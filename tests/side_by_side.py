@@ -1,8 +1,9 @@
 """The order in which tests run side by side, and which of them share a worker.
 
 `make test` runs pytest-xdist with the scheduler below: tests of one group run on one worker, in their order. A file is
-a group where its tests share something that is expensive to start (a control plane, a browser, forked ranks); all tests
-on real nodes are one group, since a machine has room for one pair of nodes. Everything else is spread test by test.
+a group where its tests share something that is expensive to start (a control plane, a browser, forked ranks), and so is
+a folder with a control plane of its own; all tests on real nodes are one group, since a machine has room for one pair
+of nodes. Everything else is spread test by test.
 (The groups of `--dist loadgroup` have no effect with pytest 9.2: pytest-xdist 3.8 sets an attribute that is gone.)
 
 Slow groups come first, so that at the end only quick tests are left to fill the workers. Every second worker begins
@@ -31,7 +32,9 @@ REAL_NODES = "real_nodes"
 """The group of tests on real nodes, and the word by which their files are known: a fixture or a mark."""
 WAITING = ("tests/kubernetes", "tests/contract")
 """Folders whose tests wait for an API server and for pods."""
-PLANES = (REAL_NODES, "tests/kubernetes/external", "controllers", "apiserver")
+WITH_OWN_PLANE = ("tests/kubernetes/external",)
+"""Folders that are groups, because their files share a control plane that no other file uses."""
+PLANES = (REAL_NODES, *WITH_OWN_PLANE, "controllers", "apiserver")
 """Fixtures of control planes, and the folder that has its own, in the order in which they run."""
 
 
@@ -69,11 +72,13 @@ def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if _is_on_real_nodes(file):
         return REAL_NODES
+    if folder := _folder(file, WITH_OWN_PLANE):
+        return folder
     return file if _folder(file, SLOW_FIRST) not in (*SPREAD, "") else nodeid
 
 
 def _is_waiting(group: str) -> bool:
-    return group == REAL_NODES or _folder(group, WAITING) != ""
+    return group == REAL_NODES or _folder(f"{group}/", WAITING) != ""
 
 
 def _plane(item: pytest.Item, file: str) -> int:

@@ -116,18 +116,42 @@ def namespaced(path: str) -> str:
 
 
 async def create_definitions(api: Api) -> None:
-    """Creates our custom resource definitions once, and waits until they are established."""
+    """Creates our custom resource definitions where they are missing, and waits until they are served."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for definition in crds():
+    for definition in await _unserved(api):
         try:
             await api.post(path, definition)
         except ApiError as error:
             if error.status != 409:
                 raise
     async with asyncio.timeout(30):
-        for definition in crds():
-            while not is_established(await api.get(f"{path}/{definition['metadata']['name']}")):  # noqa: ASYNC110 - polled
-                await asyncio.sleep(0.05)
+        while await _unserved(api):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)
+
+
+async def _unserved(api: Api) -> list[dict[str, Any]]:
+    """The definitions whose kinds the API server does not serve. Asking is cheap, and a refused creation is not."""
+    definitions = crds()
+    served = {version: await _plurals(api, version) for version in {v for each in definitions for v in _versions(each)}}
+
+    def is_served(definition: dict[str, Any]) -> bool:
+        return all(definition["spec"]["names"]["plural"] in served[version] for version in _versions(definition))
+
+    return [each for each in definitions if not is_served(each)]
+
+
+def _versions(definition: dict[str, Any]) -> list[str]:
+    spec = definition["spec"]
+    return [f"{spec['group']}/{version['name']}" for version in spec["versions"]]
+
+
+async def _plurals(api: Api, version: str) -> set[str]:
+    try:
+        return {each["name"] for each in (await api.get(f"/apis/{version}"))["resources"]}
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return set()
 
 
 async def until(found: Callable[[], T | None]) -> T:
@@ -136,8 +160,3 @@ async def until(found: Callable[[], T | None]) -> T:
         while (answer := found()) is None:  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.005)
     return answer
-
-
-def is_established(definition: dict[str, Any]) -> bool:
-    found = (definition.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in found)

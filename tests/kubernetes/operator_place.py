@@ -85,7 +85,7 @@ class OperatorPlace:
                     status, found = await self.ask(path)
                     if status == 200 and holds(found):
                         return found
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"{path} still says {found}") from None
 

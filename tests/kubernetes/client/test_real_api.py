@@ -63,7 +63,7 @@ async def running(connection, name):
         while True:
             if (await connection.get(PODS, NS, name))["status"]["phase"] == "Running":
                 return
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
 
 async def refused(request):
@@ -246,7 +246,7 @@ class Kept:
                 kept = {name: each["metadata"]["resourceVersion"] for name, each in self.objects.items()}
                 if kept == {name: each["metadata"]["resourceVersion"] for name, each in truth.items()}:
                     return
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager

@@ -180,7 +180,7 @@ def _until_containerd(node: RealNode) -> None:
             node.containerd.check_running()
             if time.monotonic() > give_up:
                 raise
-            time.sleep(0.05)
+            time.sleep(0.2)
         else:
             return
 

@@ -192,7 +192,7 @@ async def until(api, manifest, *, taken):
     while True:
         if taken is not bool(await refusal(api, manifest)):
             return
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
 
 
 async def refusal(api, manifest):

@@ -104,7 +104,7 @@ async def until(api, *, knows):
         made = await api.post(JOBS, yaml.safe_load(JOB), dryRun="All", fieldValidation="Ignore")
         if ("restartMode" in made["spec"]["runPolicy"]) is knows:
             return
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
 
 
 async def taken(api):

@@ -35,7 +35,7 @@ async def define(plane: ControlPlane) -> None:
             await api.post(DEFINITIONS, definition)
         for definition in definitions:
             while not await is_established(api, definition["metadata"]["name"]):  # noqa: ASYNC110 - polled
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
 
 
 async def is_established(api: Api, name: str) -> bool:

@@ -99,7 +99,7 @@ class Rig:
                 if scheduler.running.done():
                     scheduler.running.result()
             assert time.monotonic() < deadline, await self.describe()
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
         return answer
 
     async def until_placed(self, *names: str) -> dict[str, str]:
@@ -174,4 +174,4 @@ async def until_empty(api: Api) -> None:
             except ApiError as failed:
                 if failed.status != 409:
                     raise
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)

@@ -1,6 +1,6 @@
 """Malformed objects of other writers, of every watched kind: the operator leads on, and a healthy job succeeds.
 
-WINDLASS_FOREIGN_OBJECTS is their number: 342 in `make test`, 10,070 in `make soak`.
+WINDLASS_FOREIGN_OBJECTS is their number: 171 in `make test`, 10,070 in `make soak`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from faults import jobs
 from faults.fault_scenario import FaultScenario, fault_scenario
 from faults.foreign_objects import MAKERS, ForeignObject, foreign_objects, foreign_status
 
-COUNT = int(os.environ.get("WINDLASS_FOREIGN_OBJECTS", "342"))
+COUNT = int(os.environ.get("WINDLASS_FOREIGN_OBJECTS", "171"))
 SEED = 15
 AT_ONCE = 32
 BATCH = len(MAKERS) * 9

@@ -13,7 +13,7 @@ from .conftest import Play
 from .fault_scenario import FaultScenario
 from .replicas import Replica
 
-GANGS = 12
+GANGS = 8
 
 
 def refuses(leader: Replica) -> None:

@@ -19,7 +19,7 @@ from .conftest import Play
 from .fault_scenario import FaultScenario
 
 KILLS = int(os.environ.get("WINDLASS_LEADER_KILLS", "12"))
-FIRST = 16
+FIRST = 8
 """Number of gangs before the first kill."""
 SEED = 20
 LATEST = 0.3

@@ -13,7 +13,7 @@ from .conftest import Play
 from .fault_scenario import FaultScenario
 from .operator_processes import OperatorProcesses
 
-KILLS, GANGS = 3, 12
+KILLS, GANGS = 3, 5
 SEED = 20
 
 

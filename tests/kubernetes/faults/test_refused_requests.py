@@ -10,10 +10,10 @@ from . import jobs
 from .conftest import Play
 from .fault_scenario import FaultScenario
 
-GANGS = 16
+GANGS = 9
 NOT_THE_LEASE = "^(?!.*/leases)"
 LATER = [Rule(429, path=NOT_THE_LEASE, retry_after=1, chance=0.1), Rule(429, path=NOT_THE_LEASE, chance=0.1)]
-CONFLICTS = [Rule(409, "PATCH", "/status", chance=0.3), Rule(409, "POST", "/pods$", chance=0.1)]
+CONFLICTS = [Rule(409, "PATCH", "/status", chance=0.3), Rule(409, "POST", "/pods$", chance=0.2)]
 """The second is what a ResourceQuota answers that is just being counted."""
 UNHEARD = [Rule(0, path=NOT_THE_LEASE, chance=0.05), Rule(0, path=NOT_THE_LEASE, chance=0.05, performed=True)]
 

@@ -13,7 +13,7 @@ from . import jobs
 from .conftest import Play
 from .fault_scenario import FaultScenario
 
-GANGS = 12
+GANGS = 8
 
 
 def apiserver(plane: ControlPlane) -> Server:

@@ -13,7 +13,7 @@ from . import jobs
 from .conftest import Play
 from .fault_scenario import FaultScenario
 
-GANGS, SINGLES = 12, 16
+GANGS, SINGLES = 6, 10
 
 
 @pytest.mark.controllers

@@ -116,7 +116,7 @@ async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]
                 found = (await place.api.get(f"{namespaced(JOBS)}/digits")).get("status") or {}
                 if holds(found):
                     return found
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
     except TimeoutError:
         raise AssertionError(f"it still says {found}") from None
 
@@ -129,7 +129,7 @@ async def events(place: OperatorPlace, reason: str) -> list[str]:
             items = [each for each in (await place.api.get(EVENTS))["items"] if each["regarding"].get("uid") == uid]
             if found := [each["note"] for each in items if each["reason"] == reason]:
                 return found
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
 
 
 def beat(agent: Agent, rank: int, waited: float = 0.0, number: int = 360, **more: Any) -> None:
@@ -266,7 +266,7 @@ async def copy_into(place: OperatorPlace, namespace: str, name: str) -> dict[str
             seen = place.world.pods.get(namespace, name)
             if pod["status"].get("podIP") and seen is not None and seen.status.pod_ip:
                 return pod
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
 
 def test_a_pod_of_another_namespace_takes_no_part_in_a_gang(tell):

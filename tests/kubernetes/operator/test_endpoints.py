@@ -98,7 +98,7 @@ def test_a_job_with_a_missing_volume_is_listed_with_the_reason(tell):
 async def state(place: OperatorPlace, name: str, expected: str) -> bool:
     """Wait until `kubectl get` shows this state."""
     while (await place.api.get(f"{namespaced(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - no event to wait for
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
     return True
 
 

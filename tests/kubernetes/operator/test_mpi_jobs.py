@@ -37,7 +37,7 @@ def test_an_mpijob_v1_starts_where_its_launcher_has_a_service_account_of_its_own
             await place.api.post(MINE, mpi_job())
             give_up = time.monotonic() + strays.TIMEOUT_S
             while len(phases := await running(place)) < 3:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
                 assert time.monotonic() < give_up, (
                     f"{await place.ask('/v1/jobs/mpijob/horovod')} {(await place.api.get(PODS))['items']}"
                 )
@@ -59,7 +59,7 @@ def test_a_config_map_of_another_owner_stops_an_mpijob_until_it_is_deleted(tell)
             give_up = time.monotonic() + strays.TIMEOUT_S
             while not (notes := [each["note"] for each in await faults_of(place, "pi")]):
                 assert time.monotonic() < give_up
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
             assert notes[0] == (
                 "cannot use an object: ConfigMap default/pi-config exists and does not belong to this job: "
                 "delete it (kubectl delete configmaps -n default pi-config), or give the job another name"

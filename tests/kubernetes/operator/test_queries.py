@@ -159,7 +159,7 @@ async def available(api: Api) -> None:
         found = (await api.get(f"{API_SERVICES}/{API_SERVICE}")).get("status", {}).get("conditions", [])
         if any(each["type"] == "Available" and each["status"] == "True" for each in found):
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
 
 
 async def submit(place: OperatorPlace, team: str, name: str, behaviour: Behaviour, gpus: int = 1) -> None:
@@ -239,11 +239,12 @@ def test_the_command_line_shows_a_tenant_the_own_jobs_and_refuses_others(tell):
         assert (await ann.done("queue", "-n", "team-a", "-o", "name")).split() == ["team-a/big", "team-a/wide"]
         assert "Running" in await ann.done("status", "-n", "team-a", "big")
         assert (await bob.done("queue", "-n", "team-b", "-o", "name")).split() == ["team-b/mine"]
-        shown = [await bob.done(*words) for words in (("nodes",), ("why", "-n", "team-b", "mine"), ("share",))]
+        verbs = (("nodes",), ("why", "-n", "team-b", "mine"), ("share",))
+        shown = await asyncio.gather(*(bob.done(*words) for words in verbs))
         assert "team-a" not in "".join(shown)
         rows = json.loads(await bob.done("nodes", "-o", "json"))
         assert [(row["used"]["gpu"], [job["id"] for job in row["jobs"]]) for row in rows] == [(2, [OTHER])] * 2
-        for words in (
+        refused_verbs = (
             ("queue", "-n", "team-a"),
             ("history", "-n", "team-a"),
             ("why", "-n", "team-a"),
@@ -252,8 +253,10 @@ def test_the_command_line_shows_a_tenant_the_own_jobs_and_refuses_others(tell):
             ("logs", "-n", "team-a", "big"),
             ("top", "-n", "team-a"),
             ("snapshot",),
+        )
+        for words, ran in zip(
+            refused_verbs, await asyncio.gather(*(bob(*each) for each in refused_verbs)), strict=True
         ):
-            ran = await bob(*words)
             assert (ran.code, ran.out) == (77, ""), (words, ran)
             assert 'User "bob" cannot' in ran.err
 

@@ -29,7 +29,7 @@ def test_an_elastic_job_has_an_autoscaler_and_is_deleted_after_its_time_to_live(
         await place.api.post(jobs, {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", **named("e"), "spec": spec})
         assert (await until_found(place, f"{AUTOSCALERS}/e"))["spec"]["maxReplicas"] == 2
         while await found(place, f"{jobs}/e"):  # noqa: ASYNC110 - polled
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
         await place.api.delete(f"{AUTOSCALERS}/e")
 
     tell(story)
@@ -46,7 +46,7 @@ def test_a_trainjob_and_a_reservation_have_a_status(tell) -> None:
         await place.api.post(RESERVATIONS, {**kind, **named("r"), "spec": window})
         for path in (f"{TRAINJOBS}/t", f"{RESERVATIONS}/r"):
             while not (await place.api.get(path)).get("status"):  # noqa: ASYNC110 - polled
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
             await place.api.delete(path)
 
     tell(story)
@@ -68,5 +68,5 @@ async def found(place: OperatorPlace, path: str) -> dict[str, Any]:
 
 async def until_found(place: OperatorPlace, path: str) -> dict[str, Any]:
     while not (there := await found(place, path)):  # noqa: ASYNC110 - polled
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
     return there

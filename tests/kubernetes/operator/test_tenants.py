@@ -54,7 +54,7 @@ class Tenants:
                     if each["type"] == "Accepted":
                         assert each["status"] == "False"
                         return each["reason"], each["message"]
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
 
     async def running(self, job_id: str) -> dict[str, Any]:
         return await self.place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] == "Running")

@@ -22,7 +22,7 @@ async def pods_of(place: OperatorPlace, job: str, count: int) -> list[dict]:
             listed = await place.api.get(namespaced(PODS), labelSelector=f"windlass.dev/job-name={job}")
             if len(listed["items"]) == count:
                 return listed["items"]
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
 
 
 async def change(place: OperatorPlace, job: str, patch: dict) -> None:

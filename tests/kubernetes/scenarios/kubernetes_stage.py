@@ -62,6 +62,8 @@ NAMESPACE = "default"
 JOBS = f"{OURS}/trainingjobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 MINE = f"{OURS}/namespaces/{NAMESPACE}/trainingjobs"
+SCRIPTED = ("trainingjobs", "queues", "schedulingpolicies")
+"""Watched kinds of which scripts have objects, besides those of every cluster."""
 _END = re.compile(r"\S+ on \S+ (?:exited with code (\d+)(?: \(SIG\w+\))?|[^:;()]*\(exit code (\d+)\))")
 
 
@@ -108,7 +110,8 @@ class KubernetesStage(Stage):
         )
         self.backend.monitor.lookups.see_guard(AdmissionGuard(since=0))
         known = asyncio.Event()
-        self.watching = asyncio.create_task(watch_all(self.backend, await served_kinds(self.connection), known.set))
+        kinds = [kind for kind in await served_kinds(self.connection) if kind.plural in SCRIPTED]
+        self.watching = asyncio.create_task(watch_all(self.backend, kinds, known.set))
         await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
         return Controller(self.backend.recover(), self.backend.finished)
 
@@ -293,7 +296,7 @@ class KubernetesStage(Stage):
                     self.received += await self.backend.wait(self.now)
                     if await so():
                         return
-                    await asyncio.sleep(0.005)
+                    await asyncio.sleep(0.02)
         except TimeoutError:
             raise AssertionError(f"not reached: {what}; received {self.received}") from None
 
