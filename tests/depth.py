@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-PERCENT = int(os.environ.get("WINDLASS_DEPTH", "40"))
-"""40 in `make test`, 1000 in `make soak`."""
+PERCENT = int(os.environ.get("WINDLASS_DEPTH", "25"))
+"""25 in `make test`, 1000 in `make soak`."""
 FEWEST = 10
 
 

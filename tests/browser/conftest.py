@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -30,23 +31,49 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture
-def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Returns a function that opens a file; an error or a network request of the page fails the test at its end."""
-    contexts: list[Any] = []
-    trouble: list[str] = []
+class Pages:
+    """Opens pages in contexts of their own, and keeps the errors and network requests of all of them."""
 
-    def open_page(url: str, *, width: int = 1280, dark: bool = False) -> Any:
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._contexts: list[Any] = []
+        self.trouble: list[str] = []
+
+    def open(self, url: str, *, width: int = 1280, dark: bool = False) -> Any:
         scheme = "dark" if dark else "light"
-        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("console", lambda message: trouble.append(message.text))
-        page.on("request", lambda request: None if request.url == url else trouble.append(request.url))
+        context = self._browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self._contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        page.on("console", lambda message: self.trouble.append(message.text))
+        page.on("request", lambda request: None if request.url == url else self.trouble.append(request.url))
         page.goto(url)
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not trouble
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Returns a function that opens a file; an error or a network request of the page fails the test at its end."""
+    pages = Pages(browser)
+    yield pages.open
+    pages.close()
+    assert not pages.trouble
+
+
+@pytest.fixture(scope="module")
+def _kept(browser: Any) -> Iterator[tuple[Pages, Callable[..., Any]]]:
+    pages = Pages(browser)
+    yield pages, cache(pages.open)
+    pages.close()
+
+
+@pytest.fixture
+def shared(_kept: tuple[Pages, Callable[..., Any]]) -> Iterator[Callable[..., Any]]:
+    """Returns a function like `opened`, for tests that change nothing: the same arguments give the same page."""
+    pages, open_once = _kept
+    yield open_once
+    assert not pages.trouble

@@ -31,8 +31,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(build(experiment, runs), tmp_path_factory.mktemp("report")).as_uri()
 
 
-def test_the_page_draws_every_chart_and_the_gantt_chart(url: str, opened: Callable[..., Any]):
-    page = opened(url)
+def test_the_page_draws_every_chart_and_the_gantt_chart(url: str, shared: Callable[..., Any]):
+    page = shared(url, width=1280, dark=False)
     assert page.title().startswith("drawn on 6 nodes with 8 GPUs each")
     assert page.locator("figure canvas").count() == 6
     assert page.get_by_role("heading", name="Who ran where").is_visible()
@@ -42,8 +42,8 @@ def test_the_page_draws_every_chart_and_the_gantt_chart(url: str, opened: Callab
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_fits_any_width(url: str, opened: Callable[..., Any], width: int, dark: bool):
-    page = opened(url, width=width, dark=dark)
+def test_the_page_fits_any_width(url: str, shared: Callable[..., Any], width: int, dark: bool):
+    page = shared(url, width=width, dark=dark)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for figure in page.locator("figure").all():
         box = figure.bounding_box()
@@ -125,9 +125,9 @@ def test_all_controls_have_a_name_and_can_be_reached_by_keyboard(url: str, opene
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_has_enough_contrast(url: str, opened: Callable[..., Any], dark: bool):
+def test_text_has_enough_contrast(url: str, shared: Callable[..., Any], dark: bool):
     """WCAG 2 AA: 4.5 to 1 for text, 3 to 1 for lines."""
-    page = opened(url, dark=dark)
+    page = shared(url, width=1280, dark=dark)
     for ink, ground, least in (
         *((ink, ground, 4.5) for ink in ("--ink", "--quiet", "--accent") for ground in ("--ground", "--card")),
         ("--best", "--card", 4.5),
