@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Mapping
@@ -27,10 +28,15 @@ def identify_holder(environment: Mapping[str, str] = os.environ, *, job: str = "
 
 
 def _job_id(environment: Mapping[str, str]) -> str:
-    """Return the id of the job, made unique by the uid of its object or the daemon's state folder; "" without any."""
+    """Return the id of the job; "" without any.
+
+    It is made unique by the uid of its object, the daemon's state folder, or the secret of the gang, which agents make
+    for a run on one node: an id that a person chooses may be submitted twice.
+    """
     run = environment.get(_RUN_ID, "")
     job = environment.get(wire.JOB_ID) or ("" if run in _NO_RUN_ID else run)
     if uid := environment.get(wire.JOB_UID):
         return f"{job}@{uid}"
-    folder = environment.get(wire.STATE_ID)
-    return f"{job}@{folder}" if job and folder else job
+    secret = environment.get(wire.GANG_SECRET, "")
+    lineage = environment.get(wire.STATE_ID) or (hashlib.sha256(secret.encode()).hexdigest()[:8] if secret else "")
+    return f"{job}@{lineage}" if job and lineage else job

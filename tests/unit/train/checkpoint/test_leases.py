@@ -106,6 +106,17 @@ def test_the_job_and_its_generation_are_those_of_the_variables():
     assert str(identify_holder({})).startswith(f"process {os.getpid()} on "), "an id of chance is not shown"
 
 
+def test_a_run_that_was_submitted_twice_does_not_depose_itself_by_a_higher_generation():
+    """Two agents have the same --rdzv-id; the second gang has failed once before it came to its checkpoints."""
+    variables = [{"TORCHELASTIC_RUN_ID": "run", wire.GANG_SECRET: secret * 32} for secret in "ab"]
+    first = replace(identify_holder({**variables[0], wire.GENERATION: "1"}), process=holder().process)
+    second = identify_holder({**variables[1], wire.GENERATION: "2"})
+    assert judge_lease(LeaseRecord(first), second, ProcessLife.UNKNOWN, RENEWED) is Verdict.HELD
+    later = identify_holder({**variables[0], wire.GENERATION: "2"})
+    assert judge_lease(LeaseRecord(first), later, ProcessLife.UNKNOWN, RENEWED) is Verdict.FREE
+    assert str(second).startswith("job run, generation 2, ")
+
+
 def test_a_process_of_this_machine_is_known_to_live_or_not():
     me = identify_process()
     child = os.fork()
