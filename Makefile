@@ -50,6 +50,7 @@ soak: .venv/.installed-dev
 	@$(if $(SOAK),,WINDLASS_MALFORMED=10000 $(BIN)/python -m pytest tests/kubernetes/faults/test_malformed_objects.py)
 	@$(if $(SOAK),,WINDLASS_FOREIGN_OBJECTS=10070 $(BIN)/python -m pytest tests/kubernetes/external/test_foreign_objects.py)
 	@$(if $(SOAK),,WINDLASS_LEADER_KILLS=50 $(BIN)/python -m pytest tests/kubernetes/faults/test_leader_killed.py)
+	@$(if $(SOAK),,WINDLASS_CHECKPOINT_KILLS=50 $(BIN)/python -m pytest tests/train/checkpoint/test_faults.py)
 
 # For every night; FIRST moves on to other seeds, RESULTS is the file of the results.
 soak-simulator: .venv/.installed-dev
