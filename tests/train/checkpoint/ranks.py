@@ -10,11 +10,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import torch._dynamo  # DTensors import it at their first use, which takes seconds on each rank
 import torch.distributed as dist
 
 TIMEOUT_S = 120.0
@@ -32,6 +32,7 @@ class Rank(NamedTuple):
 
 def start(folder: Path, count: int, work: Callable[..., Any], *given: Any) -> list[Rank]:
     """Fork `count` ranks that call `work(rank, *given)` in one process group."""
+    import_module("torch._dynamo")  # DTensors import it at their first use: once here, not on each rank
     folder.mkdir(parents=True)
     sys.stdout.flush()
     return [_forked(folder, rank, count, work, given) for rank in range(count)]
