@@ -116,6 +116,9 @@ async def _lists(api: Api) -> list[str]:
 
 
 def growth(values: Sequence[float]) -> float:
-    """Median of the last third of some values, minus the median of the first third."""
+    """Median of the last third of some values, minus the median of the third before it.
+
+    In the first third, pools of connections and the allocator's arenas reach their size.
+    """
     third = max(1, len(values) // 3)
-    return statistics.median(values[-third:]) - statistics.median(values[:third])
+    return statistics.median(values[-third:]) - statistics.median(values[-2 * third : -third])
