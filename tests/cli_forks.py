@@ -28,6 +28,7 @@ _IMPORTED = (
     "windlass.server.daemon",
     "windlass.server.embedded_controller",
     "windlass.server.local_server",
+    "windlass.cli.kubernetes.client",
 )
 """Modules that most verbs import when they run, besides the modules of all verbs."""
 _MAX_REQUEST_BYTES = 1 << 20

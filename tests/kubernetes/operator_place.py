@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 from backend_host import Behaviour
-from controlplane.api import Api
+from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.tidy import clear
@@ -139,6 +139,17 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
                     await cancel_task(task)
                 await world.close()
                 await clear(api, JOBS, PYTORCHJOBS, "/api/v1/services")
+
+
+async def created(api: Api, path: str, body: object) -> bool:
+    """Creates an object, unless an earlier test has left it. Returns whether it is new."""
+    try:
+        await api.post(path, body)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        return False
+    return True
 
 
 def _now() -> int:

@@ -1,8 +1,9 @@
-"""Runs the program `windlass` in a process of its own against a cluster of the tests."""
+"""Runs `windlass` in a process, forked or started, against a cluster of the tests."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import cli_forks
 import strays
 
 WINDLASS = Path(sys.executable).with_name("windlass")
@@ -25,13 +27,20 @@ class Ran(NamedTuple):
 
 @dataclass
 class Terminal:
-    """`windlass(words)` waits for the end; `began(words)` yields the process. The current folder is `folder`."""
+    """`windlass(words)` waits for the end; `began(words)` yields the process. The current folder is `folder`.
+
+    A verb without input is forked from a process that has imported it, others are started.
+    """
 
     kubeconfig: Path
     folder: Path
     operator: str = ""
 
     async def __call__(self, *words: str, given: bytes = b"") -> Ran:
+        if not given:
+            wait = functools.partial(cli_forks.run, words, self._environment(), self.folder, strays.TIMEOUT_S * 2)
+            ran = await asyncio.to_thread(wait)
+            return Ran(ran.returncode, ran.stdout, ran.stderr)
         async with self.began(*words) as process:
             out, err = await asyncio.wait_for(process.communicate(given), strays.TIMEOUT_S * 2)
         assert process.returncode is not None

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from kubernetes_host import cancel_task
 from operator_account import operator_access
-from operator_place import OperatorPlace, leading
+from operator_place import OperatorPlace, created, leading
 
 import strays
 from windlass.backends.kubernetes.client.connection import Connection
@@ -141,16 +141,6 @@ async def prepare(api: Api, port: int) -> None:
         "service": {"name": SERVICE, "namespace": "default", "port": port},
     }
     await created(api, API_SERVICES, {"metadata": {"name": API_SERVICE}, "spec": spec})
-
-
-async def created(api: Api, path: str, body: dict[str, Any]) -> bool:
-    try:
-        await api.post(path, body)
-    except ApiError as error:
-        if error.status != 409:
-            raise
-        return False
-    return True
 
 
 async def available(api: Api) -> None:

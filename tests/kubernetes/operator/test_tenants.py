@@ -16,7 +16,7 @@ from controlplane import kubeconfig
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane, add_default_account
 from controlplane.tidy import clear
-from operator_place import OperatorPlace, leading
+from operator_place import OperatorPlace, created, leading
 
 import strays
 from windlass.backends.kubernetes.client.resources import path
@@ -87,8 +87,8 @@ async def tenants(plane: ControlPlane, folder: Path) -> AsyncIterator[Tenants]:
         made: list[str] = []
         try:
             for where, body in objects():
-                await place.api.post(where, body)
-                made.append(f"{where}/{body['metadata']['name']}")
+                if await created(place.api, where, body):
+                    made.append(f"{where}/{body['metadata']['name']}")
             for namespace in ("red", "blue"):
                 await add_default_account(place.api, namespace)
             await until_guarded(place.api, guarded=True)
