@@ -19,9 +19,8 @@ from pathlib import Path
 
 from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.ledger import Ledger
-from windlass.core.model.devices import MILLI
 from windlass.core.model.gang import Demand, PendingGang, milli_gpus_of, shape_of, start_gang
-from windlass.core.model.node import Node
+from windlass.core.model.node import MILLI, Node
 from windlass.core.model.policy import Policy
 from windlass.core.placement.scores.registry import SCORES
 

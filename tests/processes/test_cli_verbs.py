@@ -365,3 +365,4 @@ def test_a_run_without_a_daemon_loads_no_search_that_it_does_not_need(state: Pat
         "windlass.core.placement.scores.fragmentation_score",
     }
     assert loaded_by(state, ["run", "--", "true"], {"torch", "rich", "yaml", "starlette", *searches}) == set()
+    assert loaded_by(state, ["history"], {"torch", "rich", "yaml", "starlette", "numpy"}) == set(), "from the records"

@@ -15,9 +15,8 @@ from windlass.core.model.job import Match, Toleration, TopologyRequest
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.plan import Plan
 from windlass.core.model.policy import Policy
-from windlass.core.model.queue import Queue
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUsage
 from windlass.core.queues.orders.registry import ORDERS
 from windlass.jobs.cluster.snapshot_file import (
     SnapshotRecord,

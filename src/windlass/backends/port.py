@@ -22,9 +22,8 @@ from windlass.core.lifecycle.events import Event
 from windlass.core.model.job import Job
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
-from windlass.core.model.queue import Queue
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import JobState
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from windlass.backends.port import Changes, Transition
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
-from windlass.core.model.snapshot import PastUsage
+from windlass.core.model.queue import PastUsage
 from windlass.core.model.status import JobState
 
 

@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.devices import WHOLE, is_hidden
+from windlass.core.model.devices import is_hidden
 from windlass.core.model.elastic_size import merged_placement
 from windlass.core.model.gang import Demand, PendingGang, demands_as_placed, start_gang, total_of
 from windlass.core.model.plan import Plan
+from windlass.core.model.resources import WHOLE
 from windlass.core.model.snapshot import NodeTable, Snapshot
 from windlass.core.model.status import HOLDING, JobState, Phase, Placement
 from windlass.core.nodes.allocation import allocate_grant, compute_grant

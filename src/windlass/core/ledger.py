@@ -13,9 +13,9 @@ from dataclasses import replace
 from windlass.core.model.gang import Demand, PendingGang, RunningGang
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
-from windlass.core.model.queue import Queue
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import Amounts, Grant, NodeTable, PastUsage, Snapshot
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.nodes.exclusive_requests import ExclusiveRequests
 from windlass.core.nodes.node_grants import NodeGrants
 from windlass.core.nodes.node_table import build_table, update_table

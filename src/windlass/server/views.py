@@ -10,15 +10,14 @@ import msgspec
 
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
-from windlass.core.model.devices import MILLI, WHOLE
 from windlass.core.model.elastic_size import job_at_maximum, job_in_size
 from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import Job, total_request
-from windlass.core.model.node import Node
+from windlass.core.model.node import MILLI, Node
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.resources import GPU, GPU_MILLI, WHOLE
 from windlass.core.model.status import JobState, Phase
 from windlass.jobs.secret_values import hide_secrets
 

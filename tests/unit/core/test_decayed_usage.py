@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.model.snapshot import PastUsage
+from windlass.core.model.queue import PastUsage
 from windlass.core.queues.decayed_usage import SCALE, advance_usage, average_usage, decay_factor
 
 HOUR = 3_600_000

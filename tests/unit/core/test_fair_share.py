@@ -3,8 +3,7 @@
 from gangs import demand, ledger_of, nodes, waiting
 
 from windlass.core.model.node import Node, Topology
-from windlass.core.model.queue import Queue
-from windlass.core.model.snapshot import PastUsage
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.nodes.node_table import build_table
 from windlass.core.queues.decayed_usage import SCALE
 from windlass.core.queues.fair_share import Shares, can_reclaim, can_reclaim_all, total_capacity

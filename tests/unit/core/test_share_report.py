@@ -1,7 +1,6 @@
 from gangs import demand, ledger_of, nodes, running, waiting
 
-from windlass.core.model.queue import Queue
-from windlass.core.model.snapshot import PastUsage
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.queues.decayed_usage import SCALE
 from windlass.core.queues.share_report import Claim, queue_shares, water_fill
 

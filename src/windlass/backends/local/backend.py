@@ -29,9 +29,9 @@ from windlass.backends.local.supervisor_start import SupervisorLink, start_super
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.lifecycle.events import Cancel
+from windlass.core.model.queue import PastUsage
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import TERMINAL, JobState
 
 _PAST_USAGE = "past usage"

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from windlass.backends.simulator.errors import RowError, TraceError
 from windlass.backends.simulator.traces import cells as c
 from windlass.backends.simulator.traces.file import Lines, csv_rows
-from windlass.core.model.devices import MILLI
 from windlass.core.model.job import DEFAULT_QUEUE
-from windlass.core.model.node import Node, Topology
+from windlass.core.model.node import MILLI, Node, Topology
 from windlass.core.model.queue import Queue
 from windlass.core.model.resources import CPU, GPU, GPU_TYPE, MEMORY
 from windlass.jobs.cluster.cluster_file import Cluster, load_cluster

@@ -15,13 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.mig import MASKS, PREFIX, Geometry, geometry_of
-from windlass.core.model.node import Node
-from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE
+from windlass.core.model.node import MIG, MILLI, Node
+from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE, WHOLE
 
-WHOLE = 1000
-"""Thousandths of one GPU."""
-MILLI = "milli"
-MIG = "mig"
 _MARK = "gpu#"
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from windlass.core.model.resources import Resources
 
+MILLI = "milli"
+MIG = "mig"
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:
@@ -49,4 +52,4 @@ class Node:
     exclusive_in_use: tuple[str, ...] = ()
     """Names of the exclusive resources that foreign pods hold here; the node has one of every other."""
     sharing: str = ""
-    """Sharing of its GPUs: "" (none), "milli" (in thousandths) or "mig" (in profiles)."""
+    """Sharing of its GPUs: "" (none), MILLI (in thousandths) or MIG (in profiles)."""

@@ -46,3 +46,13 @@ class Queue:
     """Conditions on the labels of namespaces whose jobs may use it, all of which must hold; only Kubernetes has
     namespaces. None: only namespaces that name it in their label; the default queue is open to all then.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class PastUsage:
+    """Decayed average usage of a queue: past usage counts half after each half-life."""
+
+    at: int
+    """Time, in ms, up to which it is computed."""
+    amounts: Mapping[str, int]
+    """In 2^-40 of the resource's unit (`core.queues.decayed_usage.SCALE`)."""

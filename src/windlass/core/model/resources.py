@@ -17,6 +17,8 @@ MEMORY = "memory"
 GPU = "gpu"
 GPU_MILLI = "gpu-milli"
 """A part of one GPU, in thousandths."""
+WHOLE = 1000
+"""Thousandths of one GPU."""
 GPU_TYPE = "gpu-type"
 """The node label that names the model of its GPUs."""
 GPU_KIND = "windlass.dev/gpu"

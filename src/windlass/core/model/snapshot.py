@@ -15,7 +15,7 @@ from windlass.core.model.devices import Devices
 from windlass.core.model.gang import EquivalenceClass, PendingGang, RunningGang
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
-from windlass.core.model.queue import Queue
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.model.reservation import Reservation
 
 Amounts = NDArray[np.int64]
@@ -71,16 +71,6 @@ class UserUsage:
 
     jobs: int
     amounts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class PastUsage:
-    """Decayed average usage of a queue: past usage counts half after each half-life."""
-
-    at: int
-    """Time, in ms, up to which it is computed."""
-    amounts: Mapping[str, int]
-    """In 2^-40 of the resource's unit (`core.queues.decayed_usage.SCALE`)."""
 
 
 @dataclass(frozen=True, eq=False)

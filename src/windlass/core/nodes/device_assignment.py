@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TypeAlias
 
-from windlass.core.model.devices import WHOLE, Devices
+from windlass.core.model.devices import Devices
 from windlass.core.model.gang import Demand
 from windlass.core.model.mig import PREFIX, Geometry, gpu_and_start, instance_number
-from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.resources import GPU, GPU_MILLI, WHOLE
 from windlass.core.model.snapshot import NodeTable
 
 Numbers: TypeAlias = tuple[int, ...]

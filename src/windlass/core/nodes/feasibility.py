@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.devices import WHOLE, Devices
+from windlass.core.model.devices import Devices
 from windlass.core.model.gang import Demand
 from windlass.core.model.reasons import CauseCount
-from windlass.core.model.resources import GPU_MILLI, MAX_AMOUNT, is_exclusive
+from windlass.core.model.resources import GPU_MILLI, MAX_AMOUNT, WHOLE, is_exclusive
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.node_filters import (
     PASSES,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from windlass.core.model.devices import WHOLE
 from windlass.core.model.gang import Demand
 from windlass.core.model.mig import GEOMETRIES, PREFIX
-from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE
+from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE, WHOLE
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes import affinity
 from windlass.core.nodes.device_assignment import asks_for_gpus, gpu_part_of

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.devices import MILLI, Devices, derive_resources, device_layout, full_devices, names_of_shared
-from windlass.core.model.node import Node, Topology
+from windlass.core.model.devices import Devices, derive_resources, device_layout, full_devices, names_of_shared
+from windlass.core.model.node import MILLI, Node, Topology
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY, is_device, is_exclusive
 from windlass.core.model.snapshot import Amounts, NodeTable
 

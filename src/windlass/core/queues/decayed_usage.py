@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import isqrt
 
-from windlass.core.model.snapshot import PastUsage
+from windlass.core.model.queue import PastUsage
 
 SCALE = 1 << 40
 """`PastUsage.amounts` count 2^-40 of a resource's unit: 1 ms of one GPU is visible in a half-life of years."""

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from windlass.core.model.queue import PastUsage
 from windlass.core.model.resources import is_shared_out
-from windlass.core.model.snapshot import NodeTable, PastUsage
+from windlass.core.model.snapshot import NodeTable
 from windlass.core.queues.decayed_usage import SCALE
 from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges
 from windlass.core.queues.quota import increase_along

@@ -19,9 +19,9 @@ from windlass.core.model.gang import PendingGang, RunningGang, shape_of
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.plan import Plan, Preemption, Resize
 from windlass.core.model.policy import Policy
-from windlass.core.model.queue import Queue
+from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUsage, Snapshot
+from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
 from windlass.jobs.errors import input_error
 from windlass.jobs.syntax.text import read_bytes

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from windlass.backends.kubernetes.status.queue_usage import FIELD, QueueUsageWriter, read_past_usage
-from windlass.core.model.snapshot import PastUsage
+from windlass.core.model.queue import PastUsage
 
 
 class Patches:

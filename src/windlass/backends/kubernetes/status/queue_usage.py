@@ -11,8 +11,8 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.cluster.cluster_state import QUEUES, Manifests
+from windlass.core.model.queue import PastUsage
 from windlass.core.model.resources import MAX_AMOUNT
-from windlass.core.model.snapshot import PastUsage
 from windlass.jobs.kubernetes.bounded_integers import MAX_TIME_MS, require_integer
 
 FIELD = "pastUse"

@@ -16,9 +16,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.devices import WHOLE
 from windlass.core.model.gang import Demand
-from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.resources import GPU, GPU_MILLI, WHOLE
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.feasibility import Counts, Eligibility, eligibility
 from windlass.core.nodes.node_filters import Mask

@@ -7,10 +7,9 @@ from math import exp
 
 import numpy as np
 
-from windlass.core.model.devices import WHOLE
 from windlass.core.model.gang import Demand
 from windlass.core.model.policy import Policy
-from windlass.core.model.resources import CPU, GPU, GPU_MILLI
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, WHOLE
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.device_assignment import Choose, tightest_gpu
 from windlass.core.nodes.feasibility import Counts, Eligibility

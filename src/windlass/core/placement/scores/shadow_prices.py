@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from windlass.core.model.devices import WHOLE
+from windlass.core.model.resources import WHOLE
 from windlass.core.nodes.feasibility import Counts
 
 Row: TypeAlias = list[Fraction]
