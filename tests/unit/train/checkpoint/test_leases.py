@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -329,6 +331,24 @@ def test_a_reader_that_comes_between_the_look_and_the_removal_is_seen(place, mon
 
     monkeypatch.setattr(type(place), "create", create)
     assert remover.remove(folder) is Verdict.UNDECIDED
+    assert names(place) == [f"reading-{folder}-1"]
+
+
+def test_a_reader_is_seen_although_another_file_vanishes_while_the_leases_are_listed(place, monkeypatch):
+    """As the file beside a lease that is being renewed, which is renamed four times a minute."""
+    folder, really = save(place), os.scandir
+    place.write(reader_file(folder, "1"), RECORD.to_json())
+    renewed = Path(place.location) / CONTROL / "lease-00000001.tmp"
+
+    def list_files(path):
+        renewed.write_bytes(b"")
+        with really(path) as entries:
+            found = list(entries)
+        renewed.unlink(missing_ok=True)
+        return nullcontext(found)
+
+    monkeypatch.setattr(os, "scandir", list_files)
+    assert CheckpointRemover(place).remove(folder) is Verdict.UNDECIDED
     assert names(place) == [f"reading-{folder}-1"]
 
 

@@ -36,9 +36,13 @@ class FolderStorage:
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the bytes of each file in a folder."""
+        found: dict[str, int] = {}
         with self._errors(f"listing {folder}"), _missing_is_empty(), os.scandir(self.path / folder) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        return {}
+            for entry in entries:
+                with _missing_is_empty():  # another process may rename or remove one file meanwhile
+                    if entry.is_file():
+                        found[entry.name] = entry.stat().st_size
+        return found
 
     def read(self, name: str) -> bytes | None:
         """Return a small file, or None."""
