@@ -62,7 +62,7 @@ def run_demo(folder: Path) -> float:
 
     explain("2. A queue. One job holds one of the four slots, and a second job needs all four at once.")
     show("windlass submit --name notebook -G 1 -- sleep 600")
-    train = f"python examples/digits/train.py --checkpoint-dir {folder}/checkpoints"
+    train = f"python examples/digits/train.py --epochs 8 --checkpoint-dir {folder}/checkpoints"
     show(f"windlass submit --name digits -N 2 -G 2 -- {train}")
     show("windlass queue")
     explain("Three slots are free, but no rank of the job has started: a gang starts whole or not at all.")

@@ -59,8 +59,9 @@ def test_the_environment_of_a_client_is_never_listed_and_leaves_with_its_job(sta
         assert OWN.encode() not in on_disk(state)
         assert MARKER not in printed(state, "json")
     assert MARKER.encode() not in on_disk(state)
-    assert MARKER not in printed(state, "json"), "the records, without a daemon"
-    assert OWN not in printed(state, "json")
+    records = printed(state, "json")
+    assert MARKER not in records
+    assert OWN not in records
 
 
 def test_a_run_in_the_foreground_leaves_nothing_of_its_environment(state: Path):
