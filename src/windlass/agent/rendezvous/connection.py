@@ -65,8 +65,11 @@ class AgentConnection:
 
     @property
     def peer_address(self) -> str:
-        """Address of the other side."""
-        return str(self._link.getpeername()[0])
+        """Address of the other side; "" if it has reset the connection."""
+        try:
+            return str(self._link.getpeername()[0])
+        except OSError:
+            return ""
 
     def send(self, message: Message) -> None:
         """Sends a message now, or as soon as the other side takes it."""
