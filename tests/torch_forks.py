@@ -7,6 +7,7 @@ for Python, with which an agent starts its fork server (PYTHON_EXEC). The worker
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import os
@@ -57,7 +58,8 @@ class ForkedProcess:
     def kill(self) -> None:
         """Kills the process, unless it has ended."""
         if self.is_alive():
-            os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def start_call(function: Callable[..., object], *given: object, file: int) -> ForkedProcess:
