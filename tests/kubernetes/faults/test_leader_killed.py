@@ -76,4 +76,4 @@ def test_a_leader_whose_watches_hung_continues_the_jobs(plane: ControlPlane, pla
             assert await all_run_again()
             assert not any("no longer the leader" in text for text in second.messages)
 
-    play(plane, scenario, nodes=6)
+    play(plane, scenario, nodes=6, lease=4.0)  # a machine with much load may renew a shorter one too late
