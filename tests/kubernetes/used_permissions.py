@@ -59,8 +59,15 @@ Right = tuple[str, str, str]
 
 
 def refused_calls(calls: Iterable[Call]) -> list[str]:
-    """Calls of the operator that none of its roles allows."""
-    return sorted({_text(_right(call)) for call in calls if _is_operators(call) and not call.granted})
+    """Calls of the operator that were refused and that none of its roles allows.
+
+    A refusal of what a role allows says nothing: an API server that has just started refuses everything until it has
+    read the roles.
+    """
+    own, everywhere = own_permissions(OPERATOR), {right for each in CLUSTER for right in _rights(each)}
+    refused = (each for each in calls if _is_operators(each) and not each.granted)
+    missing = (each for each in refused if not (_right(each) in everywhere or any(_allows(one, each) for one in own)))
+    return sorted({_text(_right(each)) for each in missing})
 
 
 def unused_rights(calls: Iterable[Call]) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import yaml
 FOLDER_VARIABLE = "WINDLASS_TEST_CALLS"
 """Environment variable: the folder into which the processes of a test session write the calls of their servers."""
 _LOG = "audit"
-Span = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,10 +44,10 @@ def flags(folder: Path, users: Sequence[str]) -> dict[str, Path]:
     return {"audit_policy_file": file, "audit_log_path": folder / f"{_LOG}.log"}
 
 
-def keep_calls(folder: Path, starts: Sequence[Span] = ()) -> None:
+def keep_calls(folder: Path) -> None:
     """Writes the calls that a server has recorded where the session's report finds them."""
     session = os.environ.get(FOLDER_VARIABLE)
-    calls = recorded_calls(folder.glob(f"{_LOG}*.log"), starts) if session else set()
+    calls = recorded_calls(folder.glob(f"{_LOG}*.log")) if session else set()
     if session and calls:
         Path(session, f"{uuid.uuid4().hex}.json").write_bytes(orjson.dumps([astuple(each) for each in sorted(calls)]))
 
@@ -59,22 +57,13 @@ def kept_calls(session: Path) -> set[Call]:
     return {Call(*each) for file in session.glob("*.json") for each in orjson.loads(file.read_bytes())}
 
 
-def recorded_calls(logs: Iterable[Path], starts: Sequence[Span] = ()) -> set[Call]:
-    """The distinct calls in audit logs; requests for paths that are no resources are left out.
-
-    So are refusals during a start: a server that does not know the roles yet refuses everything.
-    """
-    events = (each for each in _events(logs) if "objectRef" in each)
-    return {_call(each) for each in events if not (_is_refused(each) and _is_within(each, starts))}
+def recorded_calls(logs: Iterable[Path]) -> set[Call]:
+    """The distinct calls in audit logs; requests for paths that are no resources are left out."""
+    return {_call(each) for each in _events(logs) if "objectRef" in each}
 
 
 def _is_refused(event: dict[str, Any]) -> bool:
     return event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
-
-
-def _is_within(event: dict[str, Any], spans: Sequence[Span]) -> bool:
-    received = datetime.fromisoformat(event["requestReceivedTimestamp"])
-    return any(began <= received <= ended for began, ended in spans)
 
 
 def _events(logs: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,6 @@ class ControlPlane:
     scheduler: Server | None = None
     took: dict[str, float] = field(default_factory=dict)
     """Seconds until each server was ready."""
-    restarts: list[audit_log.Span] = field(default_factory=list)
-    """Beginning of each restart, and when all was ready again."""
 
     def api(self) -> Api:
         """A client with all rights: `async with plane.api() as api`."""
@@ -105,13 +102,11 @@ class ControlPlane:
 
     async def restart(self, *servers: Server) -> None:
         """SIGKILL, then the same again on the same port and data, and wait until all is ready."""
-        began = datetime.now(UTC)
         for server in servers:
             server.kill()
         for server in servers:
             server.start()
         await self.ready()
-        self.restarts.append((began, datetime.now(UTC)))
 
     @asynccontextmanager
     async def kept_running(self) -> AsyncIterator[None]:
@@ -150,7 +145,7 @@ class ControlPlane:
         for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:
                 server.kill()  # its data are not needed any more
-        audit_log.keep_calls(self.folder, self.restarts)
+        audit_log.keep_calls(self.folder)
         shutil.rmtree(self.folder)
 
 

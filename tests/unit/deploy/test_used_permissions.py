@@ -49,6 +49,11 @@ def test_a_refused_call_is_named_and_uses_nothing():
     assert refused_calls({*ALL, refused}) == ["get leases of coordination.k8s.io"]
 
 
+def test_a_refusal_of_what_a_role_allows_is_not_named():
+    refused = {replace(each, granted=False) for each in ALL}
+    assert refused_calls(refused) == []
+
+
 def test_calls_of_other_users_and_clients_are_not_compared():
     refused = replace(call(*LEASE), granted=False)
     assert refused_calls({replace(refused, agent="kubectl"), replace(refused, user="ann")}) == []
