@@ -199,10 +199,9 @@ class _FaultedRun:
             case Kind.KILL_AGENT | Kind.TERM_AGENT:
                 return self._end_agent(signal.SIGTERM if fault.kind is Kind.TERM_AGENT else signal.SIGKILL)
             case Kind.TORN:
-                self._damage(rng, torn=True)
-                return self._end_agent(signal.SIGKILL)
+                return self._tear(rng)
             case Kind.FLIP:
-                self._damage(rng, torn=False)
+                self._flip(rng)
             case Kind.FULL:
                 return self._fill()
             case _:
@@ -220,14 +219,26 @@ class _FaultedRun:
         self.agent.end()
         return started_at
 
-    def _damage(self, rng: random.Random, *, torn: bool) -> None:
-        """Damage the next checkpoint as soon as it exists; the previous one stays intact."""
+    def _tear(self, rng: random.Random) -> float:
+        """End the run after its next checkpoint, and truncate the newest one. Returns the time of the end.
+
+        Truncated before the end, it might not be the newest one any more when the run resumes.
+        """
+        before = self.storage.committed()
+        self._wait_until(lambda: any(step not in before for step in self.storage.committed()))
+        started_at = self._end_agent(signal.SIGKILL)
+        step = self.storage.committed()[0]
+        self.damaged[step] = damage_file(self.storage, step, torn=True, rng=rng)
+        return started_at
+
+    def _flip(self, rng: random.Random) -> None:
+        """Change a bit of the next checkpoint as soon as it exists; the previous one stays intact."""
         before = self.storage.committed()
 
         def damaged() -> bool:
             fresh = [step for step in self.storage.committed() if step not in before]
             with contextlib.suppress(FileNotFoundError):  # removed already, if saves are faster than this
-                self.damaged |= {step: damage_file(self.storage, step, torn=torn, rng=rng) for step in fresh[:1]}
+                self.damaged |= {step: damage_file(self.storage, step, torn=False, rng=rng) for step in fresh[:1]}
                 return bool(fresh)
             return False
 

@@ -64,7 +64,7 @@ def draw_faults(kinds: Iterable[Kind], seed: int) -> list[Fault]:
 
 def required_steps(faults: Sequence[Fault]) -> int:
     """Returns the number of steps of a run with these faults, with a margin for late faults and after the last one."""
-    return faults[-1].step + 2 * _GAP + 2 * len(faults)
+    return faults[-1].step + 2 * _GAP + 10 * len(faults)
 
 
 def _order_cost(order: Sequence[Kind]) -> int:
