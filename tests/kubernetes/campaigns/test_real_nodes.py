@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from controlplane.api import Api
+from controlplane.api import Api, ApiError
 from controlplane.real_nodes import RealCluster, RealNode
 from controlplane.tidy import clear
 from e2e.operators import beside
@@ -98,7 +98,7 @@ async def run_schedule(api: Api, real: RealCluster, seed: int) -> list[str]:
     async def create(number: int, arrival: Arrival) -> None:
         await asyncio.sleep(arrival.at)
         for each in load.gang(f"s{seed}-{number}-{arrival.load.replace('_', '-')}", arrival):
-            await api.post(load.path(each), for_containers(each))
+            await post(api, load.path(each), for_containers(each))
 
     async def inflict(at: float, name: str, length: float) -> None:
         await asyncio.sleep(at)
@@ -117,6 +117,20 @@ async def run_schedule(api: Api, real: RealCluster, seed: int) -> list[str]:
                 group.create_task(inflict(*fault))
         await until_settled(observer, SETTLED_WITHIN_S)
     return [str(each) for each in judge.close()]
+
+
+async def post(api: Api, path: str, manifest: load.Manifest) -> None:
+    """Creates an object; mutating admission policies refuse kinds with 503 until they know their schemas."""
+    async with asyncio.timeout(WINDOW_S):
+        while True:
+            try:
+                await api.post(path, manifest)
+            except ApiError as refused:
+                if refused.status != 503:
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                return
 
 
 def for_containers(manifest: load.Manifest) -> load.Manifest:
