@@ -84,7 +84,17 @@ def test_an_external_gang_has_no_more_grace_than_the_policy_permits(seconds: int
     asyncio.run(story())
 
 
-def test_a_pod_that_its_user_deletes_with_a_longer_grace_is_deleted_again_when_its_job_is_stopped() -> None:
+@pytest.mark.parametrize(
+    ("at", "grace"),
+    [
+        pytest.param("2094-01-01T00:00:00Z", LONGEST, id="deleted by its user with a longer grace"),
+        # the API server was killed between the two writes of an earlier leader's request
+        pytest.param("2026-01-01T00:00:00Z", 0, id="marked and not removed"),
+    ],
+)
+def test_a_pod_whose_deletion_does_not_end_in_time_is_deleted_again_when_its_job_is_stopped(
+    at: str, grace: int
+) -> None:
     async def story() -> None:
         cluster = Cluster("n1", api=Removals())
         await cluster.lead()
@@ -92,8 +102,7 @@ def test_a_pod_that_its_user_deletes_with_a_longer_grace_is_deleted_again_when_i
         await cluster.run()
         started(cluster, "digits-worker-0")
         await cluster.run(2)
-        leaving = {"deletionTimestamp": "2094-01-01T00:00:00Z", "deletionGracePeriodSeconds": LONGEST}
-        started(cluster, "digits-worker-0", **leaving)
+        started(cluster, "digits-worker-0", deletionTimestamp=at, deletionGracePeriodSeconds=grace)
         await cluster.run(2)
         await preempt(cluster, "ml/digits")
         assert cluster.api.graces == {"digits-worker-0": [cluster.controller.states["ml/digits"].job.grace // 1000]}
@@ -111,24 +120,6 @@ def test_a_shorter_grace_is_left_as_it_is() -> None:
 
     assert [limited_grace(pod(each), 30) for each in (None, 0, 30, 31)] == [None, None, None, 30]
     assert [is_leaving_within(pod(30, each), 30) for each in (None, 0, 30, 31)] == [False, False, True, False]
-
-
-def test_a_pod_that_was_marked_and_not_removed_is_deleted_by_the_next_leader() -> None:
-    async def story() -> None:
-        cluster = Cluster("n1", api=Removals())
-        await cluster.lead()
-        cluster.put_job(nodes=1, gpus=1)
-        await cluster.run()
-        started(cluster, "digits-worker-0")
-        await cluster.run(2)
-        # the API server was killed between the two writes of an earlier request
-        started(cluster, "digits-worker-0", deletionTimestamp="2026-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
-        await cluster.run(2)
-        await preempt(cluster, "ml/digits")
-        assert cluster.api.graces == {"digits-worker-0": [cluster.controller.states["ml/digits"].job.grace // 1000]}
-        await cluster.backend.close()
-
-    asyncio.run(story())
 
 
 class GuardedByBudget(Removals):
