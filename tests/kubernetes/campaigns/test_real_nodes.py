@@ -18,7 +18,7 @@ from controlplane.api import Api, ApiError
 from controlplane.real_nodes import RealCluster, RealNode
 from controlplane.tidy import clear
 from e2e.operators import beside
-from e2e.user import IMAGE
+from e2e.user import IMAGE, NEW_KIND
 
 from . import load
 from .campaign import until_settled
@@ -120,13 +120,13 @@ async def run_schedule(api: Api, real: RealCluster, seed: int) -> list[str]:
 
 
 async def post(api: Api, path: str, manifest: load.Manifest) -> None:
-    """Creates an object; mutating admission policies refuse kinds with 503 until they know their schemas."""
+    """Creates an object as soon as the API server knows its kind."""
     async with asyncio.timeout(WINDOW_S):
         while True:
             try:
                 await api.post(path, manifest)
             except ApiError as refused:
-                if refused.status != 503:
+                if NEW_KIND not in str(refused):
                     raise
                 await asyncio.sleep(0.2)
             else:
