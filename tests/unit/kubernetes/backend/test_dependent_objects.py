@@ -66,7 +66,7 @@ class ObjectApi(RecordedApi):
         self.objects[key] = await super().create(resource, body)
         return self.objects[key]
 
-    async def get(self, resource: Any, _namespace: str, name: str) -> dict[str, Any]:
+    async def get(self, resource: Any, _namespace: str, name: str, **_: Any) -> dict[str, Any]:
         return self.objects[resource.kind, name]
 
     async def patch(self, _resource: Any, _namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.resources import Resource
@@ -191,13 +191,8 @@ class DependentObjects:
     async def _there(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the present object of this name, or None."""
         about = manifest["metadata"]
-        try:
-            async with self.at_once:
-                return await self.connection.get(resource, about["namespace"], about["name"])
-        except ApiError as error:
-            if not error.is_missing:
-                raise
-            return None
+        async with self.at_once:
+            return await find_object(self.connection, resource, about["namespace"], about["name"])
 
     async def _change(self, manifest: Mapping[str, Any], uid: str) -> bool:
         """Writes the data of a config map; returns False if this one does not exist any more."""

@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.connection import Connection, find_object
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
@@ -94,7 +94,7 @@ class PodBinding:
                 except ApiError as error:
                     if not error.is_exists:
                         raise
-                    there = await self._there(namespace, member.name)
+                    there = await find_object(self.connection, PODS, namespace, member.name)
                     if there is None:
                         continue
                     made = pod_of(there)
@@ -166,15 +166,6 @@ class PodBinding:
         except ApiError as error:
             if not (error.is_missing or error.is_conflict):
                 raise
-
-    async def _there(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Returns the present pod of this name, or None."""
-        try:
-            return await self.connection.get(PODS, namespace, name)
-        except ApiError as error:
-            if not error.is_missing:
-                raise
-            return None
 
 
 def pod_of(manifest: Mapping[str, Any]) -> Pod:
