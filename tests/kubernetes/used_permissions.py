@@ -18,9 +18,13 @@ from controlplane.fixtures import OPERATORS
 from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, Permission, own_permissions
 from windlass.jobs.kubernetes.operator_names import OPERATOR
 
+Right = tuple[str, str, str]
+"""Verb, API group, resource."""
 CLIENT = "windlass"
 """Name of the operator's client. Tests that ask with its account for what is refused have another."""
 CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)
+BASIC_USER: tuple[Right, ...] = (("create", "authorization.k8s.io", "selfsubjectaccessreviews"),)
+"""Calls that Kubernetes' own role `system:basic-user` allows everyone."""
 NEVER_CALLED = ("/finalizers", "/exec")
 """Subresources whose permissions are checked while another object is created: to block the deletion of its owner, and
 to grant a role. The API servers of tests refuse both without them."""
@@ -54,8 +58,6 @@ UNREACHED = frozenset(
 ON_KUBERNETES = ("tests/kubernetes/", "tests/contract/")
 CAMPAIGNS = "tests/kubernetes/campaigns/"
 """Tests of which some only run in `make soak`."""
-Right = tuple[str, str, str]
-"""Verb, API group, resource."""
 
 
 def refused_calls(calls: Iterable[Call]) -> list[str]:
@@ -64,7 +66,8 @@ def refused_calls(calls: Iterable[Call]) -> list[str]:
     A refusal of what a role allows says nothing: an API server that has just started refuses everything until it has
     read the roles.
     """
-    own, everywhere = own_permissions(OPERATOR), {right for each in CLUSTER for right in _rights(each)}
+    own = own_permissions(OPERATOR)
+    everywhere = {*BASIC_USER, *(right for each in CLUSTER for right in _rights(each))}
     refused = (each for each in calls if _is_operators(each) and not each.granted)
     missing = (each for each in refused if not (_right(each) in everywhere or any(_allows(one, each) for one in own)))
     return sorted({_text(_right(each)) for each in missing})
@@ -141,8 +144,10 @@ class SessionReport:
         if self.lines and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Prints the differences below everything else: they are then the reason of the exit code."""
         if self.lines:
+            terminalreporter = config.pluginmanager.getplugin("terminalreporter")
             terminalreporter.section("permissions of the operator (src/windlass/deploy/permissions.py)", red=True)
             for line in self.lines:
                 terminalreporter.write_line(line)

@@ -27,6 +27,7 @@ from windlass.backends.local.supervisor import process_cleanup
 from windlass.backends.local.supervisor.gangs import RankProcess, SupervisedGang
 from windlass.backends.local.supervisor.log_files import LogLimits
 from windlass.backends.local.supervisor.supervisor import Supervisor
+from windlass.backends.local.supervisor_client import SupervisorClient
 from windlass.cli.job_follower import JobFollower
 from windlass.cli.verbs import run as verb
 from windlass.core.model.status import JobState
@@ -114,10 +115,28 @@ def follow_later(follow: Callable[..., int], machine: Machine, state: Path) -> C
     return wait_and_follow
 
 
+def wait_for_supervisor(submit: Callable[..., Any], greeting: Callable[..., None]) -> tuple[Callable[..., Any], ...]:
+    """Submits a job when the supervisor has greeted: whether a launch finds it ready does not depend on the moment."""
+    is_ready = threading.Event()
+
+    def greet(client: SupervisorClient, *message: object) -> None:
+        greeting(client, *message)
+        is_ready.set()
+
+    def wait_and_submit(follower: JobFollower, *submissions: Any) -> Any:
+        assert is_ready.wait(30)
+        return submit(follower, *submissions)
+
+    return wait_and_submit, greet
+
+
 def main(which: str, state: str, *hand_overs: str) -> None:
     machine, codes = Machine(which), []
     supervisor_start._spawn = machine.spawn_watchdog
     process_cleanup.kill_descendants = lambda: None
+    JobFollower.submit, SupervisorClient._handle_hello = wait_for_supervisor(
+        JobFollower.submit, SupervisorClient._handle_hello
+    )
     JobFollower.follow = follow_later(JobFollower.follow, machine, Path(state))
     verb.Interrupts = lambda: Interrupts(count=0, names=[])
     os.fork, os.waitpid = machine.fork, machine.waitpid

@@ -54,6 +54,11 @@ def test_a_refusal_of_what_a_role_allows_is_not_named():
     assert refused_calls(refused) == []
 
 
+def test_a_refusal_of_what_kubernetes_allows_everyone_is_not_named():
+    review = call("create", "authorization.k8s.io", "selfsubjectaccessreviews", namespace="")
+    assert refused_calls({replace(review, granted=False)}) == []
+
+
 def test_calls_of_other_users_and_clients_are_not_compared():
     refused = replace(call(*LEASE), granted=False)
     assert refused_calls({replace(refused, agent="kubectl"), replace(refused, user="ann")}) == []
