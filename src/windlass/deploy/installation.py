@@ -10,6 +10,7 @@ from windlass.deploy.crds import DEFAULT, crds
 from windlass.deploy.job_policies import job_policies, user_policies
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
+from windlass.deploy.pod_policy import pod_policies
 from windlass.deploy.roles import mpijob_v1_roles, operator_roles, user_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
@@ -39,4 +40,4 @@ def permission_objects(setup: Setup) -> list[Manifest]:
 
 def policy_objects(setup: Setup) -> list[Manifest]:
     """Admission policies."""
-    return [*job_policies(), *admission_objects(setup.namespace, setup.managed_namespaces)]
+    return [*job_policies(), *pod_policies(), *admission_objects(setup.namespace, setup.managed_namespaces)]

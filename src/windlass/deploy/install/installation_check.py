@@ -28,8 +28,10 @@ from windlass.deploy.crds import definitions
 from windlass.deploy.install.findings import Finding, failure, ok, warning
 from windlass.deploy.install.permission_check import check_permissions
 from windlass.deploy.install.readiness import NO_REASON, condition_of, describe_pods, is_ready
+from windlass.deploy.install.resources import resource_of
 from windlass.deploy.labels import VERSION, is_ours
-from windlass.jobs.kubernetes.job_admission import POLICY
+from windlass.deploy.pod_policy import POD_POLICY, pod_policies
+from windlass.jobs.kubernetes.job_admission import POLICY, is_same_spec
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import NAMESPACE, OPERATOR
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
@@ -140,7 +142,12 @@ async def _admission(connection: Connection, _namespace: str) -> list[Finding]:
     if guard.since is None:
         message = f"the ValidatingAdmissionPolicy {POLICY} {guard.fault}: all jobs of a namespace count as one user's"
         return [warning("admission", message, "windlass operator install")]
-    return [ok("admission", f"the ValidatingAdmissionPolicy {POLICY} guards the users of jobs")]
+    for expected in pod_policies():
+        found = await find_object(connection, resource_of(expected), None, POD_POLICY)
+        if not is_same_spec((found or {}).get("spec") or {}, expected["spec"]):
+            message = f"the {expected['kind']} {POD_POLICY} is missing or differs: pods of others may name any queue"
+            return [warning("admission", f"{message} that is open to their namespace", "windlass operator install")]
+    return [ok("admission", f"the policies {POLICY} and {POD_POLICY} guard the users of jobs, and the use of queues")]
 
 
 async def _deployment(connection: Connection, namespace: str) -> list[Finding]:

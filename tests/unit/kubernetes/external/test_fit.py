@@ -9,7 +9,7 @@ from external_pods import pod
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, requests_of
 from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects
-from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_terms_in, volumes_of
+from windlass.backends.kubernetes.external.cluster_fit import fitted_job, node_terms_in, queue_denial, volumes_of
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang
 from windlass.backends.kubernetes.external.late_pods import find_slot
 from windlass.core.model.job import Match
@@ -25,16 +25,33 @@ AROUND = NamespaceLookups({"windlass.dev/queue": "research"}, {"urgent": URGENT}
 MAKE = Match("windlass.dev/gpu", "In", ("nvidia.com/gpu",))
 
 
-def job(*pods, group=None, around=AROUND):
+def gang_of(*pods, group=None, around=AROUND):
     spec = {"spec": {"minMember": len(pods), **(group or {})}}
     [gang] = assemble_gangs(MEMBER, pods, spec, requests_of, (), node_terms_in(around)).gangs
-    return fitted_job(gang, around)
+    return gang
+
+
+def job(*pods, group=None, around=AROUND):
+    return fitted_job(gang_of(*pods, group=group, around=around), around)
+
+
+def denial(*pods, group=None):
+    return queue_denial(gang_of(*pods, group=group), AROUND)
 
 
 def test_the_queue_comes_from_the_group_a_pod_or_the_namespace():
     assert job(pod("a", labels=GROUP)).queue == "research"
-    assert job(pod("a", labels=GROUP), group={"queue": "vip"}).queue == "vip"
+    assert job(pod("a", labels=GROUP), group={"queue": "default"}).queue == "default"
     assert job(pod("a", labels={**GROUP, "windlass.dev/queue": "default"})).queue == "default"
+
+
+def test_a_queue_that_needs_the_verb_use_counts_only_where_every_pod_names_it():
+    named, unnamed = (pod("a", labels={**GROUP, "windlass.dev/queue": "vip"}), pod("b", labels=GROUP))
+    assert (job(named, group={"queue": "vip"}).queue, denial(named, group={"queue": "vip"})) == ("vip", "")
+    for pods, group in (([unnamed], {"queue": "vip"}), ([named, unnamed], None)):
+        assert job(*pods, group=group).queue == "research"
+        assert "not every pod of the gang names the queue vip by the label" in denial(*pods, group=group)
+    assert denial(unnamed, group={"queue": "research"}) == denial(unnamed) == ""
 
 
 def test_the_priority_is_that_of_the_groups_class_or_the_lowest_of_its_pods():

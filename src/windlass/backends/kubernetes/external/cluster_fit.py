@@ -10,10 +10,11 @@ from windlass.backends.kubernetes.cluster.admission_guard import namespace_user
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, priority_of, with_level_name
 from windlass.backends.kubernetes.cluster.queue_access import is_reserved_class
 from windlass.backends.kubernetes.cluster.volumes import VolumeConstraints, intersect_terms, volume_constraints
-from windlass.core.model.job import Job, Match
+from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
 from windlass.jobs.kubernetes.external.gang_assembly import AssembledGang
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms
+from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError
 from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
@@ -21,10 +22,10 @@ from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 def fitted_job(gang: AssembledGang[Pod], around: NamespaceLookups) -> Job:
     """Returns the gang's job for the controller. No failure is retried: the owner of the pods creates the next ones.
 
-    It is in another queue than it names if that is closed to its namespace (`queue_denial`).
+    It is in another queue than it names if it may not be in that one (`queue_denial`).
     """
     job, namespace = with_level_name(gang.job, around.levels), gang.pods[0].metadata.namespace
-    queue, _ = around.queues_of(namespace).allowed_queue(gang.queue)
+    queue, _ = around.queues_of(namespace).allowed_queue("" if _labels_denial(gang, around) else gang.queue)
     return replace(
         job,
         queue=queue,
@@ -52,7 +53,19 @@ def _priority(gang: AssembledGang[Pod], around: NamespaceLookups, queue: str) ->
 
 def queue_denial(gang: AssembledGang[Pod], around: NamespaceLookups) -> str:
     """Returns why the gang may not be in the queue that it names; "" if it may."""
-    return around.queues_of(gang.pods[0].metadata.namespace).allowed_queue(gang.queue)[1]
+    denial = around.queues_of(gang.pods[0].metadata.namespace).allowed_queue(gang.queue)[1]
+    return denial or _labels_denial(gang, around)
+
+
+def _labels_denial(gang: AssembledGang[Pod], around: NamespaceLookups) -> str:
+    """Returns why a queue does not count that needs the verb `use`; "" if it does.
+
+    Admission asks for the verb pod by pod. It cannot refuse a PodGroup, which may be that of another scheduler.
+    """
+    own = around.queues_of(gang.pods[0].metadata.namespace).own
+    if gang.is_queue_of_pods or gang.queue in ("", DEFAULT_QUEUE, own):
+        return ""
+    return f"not every pod of the gang names the queue {gang.queue} by the label {QUEUE}: give it to all of them"
 
 
 def node_terms_in(around: NamespaceLookups) -> Callable[[Pod], Terms]:

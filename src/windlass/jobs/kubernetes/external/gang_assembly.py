@@ -39,6 +39,8 @@ class AssembledGang(Generic[P]):
     """Name of the priority class in its PodGroup; the backend resolves it."""
     queue: str = ""
     """The queue that its pods or its PodGroup name; the backend decides whether it may use that."""
+    is_queue_of_pods: bool = True
+    """Whether every pod names that queue. Admission checks the right to use a queue on pods only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ def gang_of(
         start_timeout=None,  # the owner of slow pods replaces them
         topology=needed.topology,
     )
-    return AssembledGang(name, job, ordered, needed.priority_class, queue)
+    is_queue_of_pods = all(pod.metadata.labels.get(QUEUE, "") == queue for pod in pods)
+    return AssembledGang(name, job, ordered, needed.priority_class, queue, is_queue_of_pods)
 
 
 def _grace(pod: Pod) -> int:
