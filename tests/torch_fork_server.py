@@ -182,7 +182,6 @@ if __name__ == "__main__":
     gc.disable()  # while modules are imported, collections find little and take half of the time
     for module in _PRELOAD:
         import_module(module)
-    sys.modules["torch"].set_num_threads(1)
     gc.freeze()  # a full collection of all that torch has imported takes 0.3 s
     gc.enable()
     _serve(sys.argv[1])()

@@ -50,6 +50,26 @@ if __name__ == "__main__":
         loader = DataLoader(data, 4, num_workers=1, collate_fn=double, multiprocessing_context=context)
         print(context, sum(loader))
 """
+COMPUTES_IN_THREADS = """
+import threading, torch
+
+tensors = [torch.ones(100_000) for _ in range(8)]
+barrier = threading.Barrier(len(tensors))
+
+def add(tensor):
+    barrier.wait()
+    try:
+        tensor.add_(1)
+    except RuntimeError as error:
+        print("failed:", error)
+
+threads = [threading.Thread(target=add, args=(tensor,)) for tensor in tensors]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("threads", torch.get_num_threads())
+"""
 SAYS_ITS_ENVIRONMENT = """
 import json, os, sys
 with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as file:
@@ -110,3 +130,12 @@ def test_a_script_sees_what_it_sees_under_torchrun(warm, tmp_path, mark):
         names = theirs.keys() - base.keys() - OWN
         assert names <= ours.keys()
         assert {name: ours[name] for name in names - DIFFERENT} == {name: theirs[name] for name in names - DIFFERENT}
+
+
+def test_threads_of_a_rank_compute_at_once_where_a_preloaded_module_has_set_their_number(start, tmp_path):
+    (tmp_path / "sets_threads.py").write_text("import torch\ntorch.set_num_threads(3)\n")
+    own = {"WINDLASS_PRELOAD": "sets_threads", "PYTHONPATH": str(tmp_path), "PYTHON_EXEC": torch_forks.python()}
+    agent = start("--nproc-per-node=6", "SCRIPT", script=COMPUTES_IN_THREADS, **own)
+    assert agent.ends() == 0
+    assert agent.output.count("threads 3") == 6
+    assert "failed:" not in agent.output

@@ -26,6 +26,7 @@ from typing import Any, Callable
 
 from windlass import wire
 from windlass.agent.fork_server import child, frames, orphans, prctl
+from windlass.agent.fork_server.thread_pool import ThreadPool
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that a terminal or a user may send to all processes: only the agent decides which of them end."""
@@ -45,10 +46,12 @@ def main(root: str, descriptor: int) -> None:
         signal.signal(signum, signal.SIG_IGN)
     prctl.adopt_orphans()
     gc.disable()  # while torch is imported, collections find little and take a quarter of the time
-    frames.send(link, {"event": "ready", **_preload()})
+    thread_pool = ThreadPool()
+    frames.send(link, {"event": "ready", **_preload(thread_pool)})
     gc.freeze()  # the collector skips all objects so far, so their pages stay shared
     gc.enable()
     child_main = _ForkServer(link).serve()
+    thread_pool.renew()
     child_main()
 
 
@@ -62,13 +65,14 @@ def _hide_agent(root: str) -> None:
         del sys.modules[name]
 
 
-def _preload() -> dict[str, str]:
-    with _no_cuda_driver():
+def _preload(thread_pool: ThreadPool) -> dict[str, str]:
+    with _no_cuda_driver(), contextlib.ExitStack() as watches:
         try:
             torch = importlib.import_module("torch")
             importlib.import_module("torch.distributed")
         except ImportError as error:
             return {"torch": "", "reason": str(error)}
+        watches.enter_context(thread_pool.watch(torch))
         for name in os.environ.get(wire.PRELOAD, _DEFAULT_PRELOAD).split(","):
             if name.strip():
                 try:
