@@ -47,7 +47,9 @@ class RendezvousOptions(NamedTuple):
     join_timeout: float = 600.0
     last_call: float = 3.0
     interval: float = 1.0
-    attempts: int = 3
+    """Seconds between two heartbeats of an agent."""
+    attempts: int = 15
+    """Heartbeats in a row without an answer after which an agent is lost; 15 s with the default, as with torchrun."""
     secret: bytes = b""
     """Secret by which the agents of the run prove themselves to each other; empty: they do not."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import Any, Callable
 
 from windlass.agent.event_loop import READ, WRITE, EventLoop
@@ -42,7 +41,8 @@ class AgentConnection:
         self._unsigned: list[bytes] = []
         """Messages that wait for the other side's challenge."""
         self._open = True
-        self.last_received = time.monotonic()
+        self._unanswered = 0
+        """Heartbeats sent since the last data from the other side."""
         link.setblocking(False)
         loop.watch(link, self._on_event, READ)
         if authentication is not None:
@@ -80,6 +80,19 @@ class AgentConnection:
             self._send_line(self._authentication.sign(body))
         else:
             self._unsigned.append(body)
+
+    def beat(self, heartbeat: Message | None, attempts: int) -> None:
+        """Sends a heartbeat, or loses the connection after `attempts` of them in a row without an answer.
+
+        Counts heartbeats, not seconds: while this agent is paused it reads no answer either. None is counted and not
+        sent, for another side that takes no heartbeats yet.
+        """
+        if self._unanswered >= attempts:
+            self.lose()
+            return
+        self._unanswered += 1
+        if heartbeat is not None:
+            self.send(heartbeat)
 
     def close(self) -> None:
         """Closes the connection without a call of `on_lost`."""
@@ -130,7 +143,7 @@ class AgentConnection:
         if not data or len(self._unread) > (_MAX_BYTES if self.is_peer_proven else _MAX_UNPROVEN_BYTES):
             self.lose()
         elif self.is_peer_proven:
-            self.last_received = time.monotonic()
+            self._unanswered = 0
 
     def _take_line(self, line: bytes) -> bool:
         """Takes one line. Returns False if it is no message of a peer that has proved the secret, and no challenge."""

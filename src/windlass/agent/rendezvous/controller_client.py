@@ -29,8 +29,8 @@ from windlass.agent.rendezvous.state_machine import EndRun
 from windlass.agent.rendezvous.tls_link import TlsHandshake, TlsLink, trust_only
 
 _BEAT_INTERVAL_S = 2.0
-_SILENCE_LIMIT_S = 10.0
-"""Time without a message after which the connection is taken for dead."""
+_BEAT_ATTEMPTS = 5
+"""Heartbeats in a row without an answer after which the connection is taken for dead."""
 _RECONNECT_MIN_S, _RECONNECT_MAX_S = 0.2, 5.0
 """Delay between two attempts to connect; it doubles."""
 _AWAY_LIMIT_S = 120.0
@@ -147,11 +147,9 @@ class ControllerClient:
     def _beat(self) -> None:
         self._loop.after(_BEAT_INTERVAL_S, self._beat)
         now = time.monotonic()
-        if self._connection is not None and now - self._connection.last_received > _SILENCE_LIMIT_S:
-            self._connection.lose()
-        elif self._welcome:
-            self._send(self._beat_message(now))
-        else:
+        if self._connection is not None:
+            self._connection.beat(self._beat_message(now) if self._welcome else None, _BEAT_ATTEMPTS)
+        if not self._welcome:
             self._give_up_if_stuck(now - self._away_since)
 
     def _beat_message(self, now: float) -> Message:

@@ -116,13 +116,10 @@ class MultiNode:
 
     def _send_heartbeats(self) -> None:
         self._loop.after(self._rendezvous.interval, self._send_heartbeats)
-        limit = time.monotonic() - self._rendezvous.interval * self._rendezvous.attempts
         slowest = list(self._ranks.slowest_rank(time.monotonic()))
         heartbeat: dict[str, Any] = {"type": "beat", "generation": self._ranks.generation, "behind": slowest}
         for connection in self._connections():
-            connection.send(heartbeat)
-            if connection.last_received < limit:
-                connection.lose()
+            connection.beat(heartbeat, self._rendezvous.attempts)
 
 
 def _resolve_address(host: str) -> str:
