@@ -18,6 +18,8 @@ GANG = "campaign.example/gang"
 """Annotation of a pod without an owner: name of its gang."""
 GENERATION = "windlass.dev/generation"
 GPU = "nvidia.com/gpu"
+_LOST = ("Unknown", "ContainerStatusUnknown")
+"""Reasons of a container that containerd (on its start) or the kubelet gives for an end that it did not see."""
 ENDED = ("Succeeded", "Failed")
 _END_OF_CONDITION = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
@@ -65,6 +67,10 @@ class Pod:
     size: int
     ends: str
     is_owned: bool
+    is_lost: bool
+    """The end of one of its containers was not seen on its node."""
+    why: str
+    """Reason of the pod, and exit code, reason and message of each of its containers that has ended."""
 
     @property
     def holds_devices(self) -> bool:
@@ -73,7 +79,8 @@ class Pod:
     def __str__(self) -> str:
         generation = f" of generation {self.generation}" if self.generation else ""
         deleted = ", deleted" if self.deleted else ""
-        return f"pod {self.name}{generation} on {self.node or 'no node'}: {self.phase}{deleted}, version {self.version}"
+        phase = f"{self.phase}{self.why and f' ({self.why})'}{deleted}"
+        return f"pod {self.name}{generation} on {self.node or 'no node'}: {phase}, version {self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +274,25 @@ def _pod(manifest: Manifest) -> Pod:
         size=int(annotations.get(SIZE, 0)),
         ends="" if owner else annotations.get(ENDS, ""),
         is_owned=bool(owner),
+        is_lost=any(end.get("reason") in _LOST for _, end in _container_ends(status)),
+        why="; ".join([*_reason(status), *(f"{name} {_in_words(end)}" for name, end in _container_ends(status))]),
     )
+
+
+def _container_ends(status: Manifest) -> Iterator[tuple[str, Manifest]]:
+    for each in status.get("containerStatuses") or ():
+        end = (each.get("state") or {}).get("terminated") or (each.get("lastState") or {}).get("terminated")
+        if end:
+            yield each["name"], end
+
+
+def _reason(status: Manifest) -> Iterator[str]:
+    if status.get("reason"):
+        yield f"{status['reason']}: {status.get('message', '')}"
+
+
+def _in_words(end: Manifest) -> str:
+    return " ".join([str(end["exitCode"]), *(end[key] for key in ("reason", "message") if end.get(key))])
 
 
 def _owner(about: Manifest) -> str:

@@ -63,8 +63,13 @@ def changed_end(_view: ClusterView, changes: Sequence[Change]) -> Iterator[Findi
 
 
 def wrong_end(_view: ClusterView, changes: Sequence[Change]) -> Iterator[Finding]:
-    """A job, or a pod without an owner, ends otherwise than its program."""
+    """A job, or a pod without an owner, ends otherwise than its program.
+
+    Nothing creates a pod without an owner again whose end its node did not see.
+    """
     for _, after in changes:
+        if isinstance(after, Pod) and after.is_lost:
+            continue
         end = after.end if isinstance(after, Job) else after.phase if isinstance(after, Pod) else ""
         if isinstance(after, Job | Pod) and end in ENDED and after.ends and end != after.ends:
             yield after.name, f"it has {end}, and its program ends as {after.ends}"

@@ -129,6 +129,16 @@ def test_a_pod_that_ends_otherwise_than_its_program_is_reported() -> None:
     assert history.rules() == {"wrong_end"}
 
 
+def test_a_pod_without_an_owner_may_fail_when_its_node_did_not_see_its_end() -> None:
+    history = History()
+    lost = group_pod("group-0", "n1", "Failed")
+    ends = {"terminated": {"exitCode": 255, "reason": "Unknown"}}
+    lost["status"]["containerStatuses"] = [{"name": "main", "state": ends}]
+    history.seen(lost)
+    assert history.rules() == set()
+    assert "pod group-0 on n1: Failed (main 255 Unknown), version" in str(history.judge.view.pods.popitem()[1])
+
+
 def test_a_job_that_disappears_is_reported() -> None:
     history = History()
     running(history)

@@ -134,7 +134,11 @@ async def post(api: Api, path: str, manifest: load.Manifest) -> None:
 
 
 def for_containers(manifest: load.Manifest) -> load.Manifest:
-    """The manifest with programs that a container can run."""
+    """The manifest with programs that a container can run.
+
+    containerd reports code 255 for a container that ended while it was down. Under Never, the default of JAXJob and
+    TFJob, that ends the job; under ExitCode it does not.
+    """
 
     def real(value: object) -> object:
         if isinstance(value, dict):
@@ -145,4 +149,7 @@ def for_containers(manifest: load.Manifest) -> load.Manifest:
 
     changed = real(manifest)
     assert isinstance(changed, dict)
+    for field in ("jaxReplicaSpecs", "tfReplicaSpecs"):
+        for replicas in changed["spec"].get(field, {}).values():
+            replicas["restartPolicy"] = "ExitCode"
     return changed

@@ -208,13 +208,25 @@ def test_clean_pod_policy_takes_pending_pods_for_running_ones(policy, gone):
 WAITS_FOR_IMAGE = [{"name": "pytorch", "state": {"waiting": {"reason": "InvalidImageName"}}}]
 
 
+def waiting_for_the_master(name, **state):
+    """A pod whose init container has not resolved the master's name: an ended pod has none."""
+    statuses = [{"name": "init-pytorch", "state": state}] if state else []
+    status = {"phase": "Pending", "initContainerStatuses": statuses}
+    return {**pod(name, "Pending"), "spec": {"nodeName": "n1", "initContainers": [{"name": "init-pytorch"}]}} | {
+        "status": status
+    }
+
+
 @pytest.mark.parametrize(
     "worker",
     [
         {**pod(NAMES[1], "Pending"), "spec": {}},
         {**pod(NAMES[1], "Pending"), "status": {"phase": "Pending", "containerStatuses": WAITS_FOR_IMAGE}},
+        waiting_for_the_master(NAMES[1]),
+        waiting_for_the_master(NAMES[1], running={}),
+        waiting_for_the_master(NAMES[1], terminated={"exitCode": 1}),
     ],
-    ids=["without a node", "without an image"],
+    ids=["without a node", "without an image", "not started", "without a master", "tried in vain"],
 )
 def test_a_pod_that_will_never_run_does_not_keep_a_job_from_its_end(worker):
     stage = Stage(pytorch(cleanPodPolicy="None"))
@@ -227,6 +239,25 @@ def test_a_pod_that_will_never_run_does_not_keep_a_job_from_its_end(worker):
     stage.put(pod(NAMES[2], "Succeeded"))
     stage.turn()
     assert stage.state.status.phase is Phase.SUCCEEDED
+
+
+def test_a_pod_that_has_found_its_master_is_left_to_end():
+    stage = Stage(pytorch(cleanPodPolicy="None"))
+    found = waiting_for_the_master(NAMES[1], terminated={"exitCode": 0})
+    for each in (pod(NAMES[0], "Succeeded"), found, pod(NAMES[2], "Running")):
+        stage.put(each)
+    stage.turn()
+    assert stage.executor.deleted == []
+
+
+def test_a_pod_that_waits_for_a_running_master_is_left_to_end():
+    stage = Stage(pytorch(cleanPodPolicy="None", policy="Never"))
+    waiting = waiting_for_the_master(NAMES[1], running={})
+    for each in (pod(NAMES[0], "Running"), waiting, pod(NAMES[2], "Failed", code=1)):
+        stage.put(each)
+    stage.turn()
+    assert stage.run.stopping
+    assert stage.executor.deleted == []
 
 
 def test_all_pods_of_an_ended_job_are_deleted_once_its_object_is():

@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.pod_ends import Stage
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED, classify_exit
 from windlass.core.model.job import RestartPolicy
-from windlass.wire import USER
+from windlass.wire import LOST, USER
 
 START = "2026-01-01T00:00:00Z"
 AT = 1_767_225_600_000
@@ -126,6 +126,38 @@ def test_a_program_that_could_not_be_started_has_not_run() -> None:
     assert not seen.ran
     assert seen.exit is not None
     assert seen.exit.detail == 'digits-worker-0 on n1 cannot start: exec: "/no/such": no such file'
+
+
+LOST_ENDS = [(255, "Unknown", ""), (137, "ContainerStatusUnknown", "The container could not be located")]
+
+
+@pytest.mark.parametrize(("code", "reason", "message"), LOST_ENDS)
+def test_an_end_that_the_container_runtime_lost_is_no_exit_of_the_program(code: int, reason: str, message: str) -> None:
+    """Neither the lists of the job nor a policy that restarts after no exit apply to it."""
+    seen = pod_ends.observe(pod(phase="Failed", containerStatuses=terminated(code, reason, message)), AT, PATIENCE)
+    assert seen.exit is not None
+    assert seen.ran
+    assert (seen.exit.code, seen.exit.lost) == (None, True)
+    policy = RestartPolicy(restarts_after_exit=False, fatal_exit_codes=(code,))
+    assert classify_exit(seen.exit, policy) == LOST
+    because = f": {message}" if message else ""
+    assert seen.exit.detail == f"digits-worker-0 on n1: the end of container main was not observed ({reason}){because}"
+
+
+def test_a_lost_end_has_no_time_and_so_precedes_those_of_its_peers() -> None:
+    """containerd writes the time at which it started again."""
+    done = ended_at("proxy", 0, 1, "Completed")
+    failed = pod(phase="Failed", containerStatuses=[done, ended_at("main", 255, 12, "Unknown")])
+    assert pod_ends.observe(failed, AT, PATIENCE).at is None
+
+
+def test_an_exit_precedes_the_lost_end_of_another_container() -> None:
+    failed = pod(
+        phase="Failed", containerStatuses=[ended_at("proxy", 255, 12, "Unknown"), ended_at("main", 1, 1, "Error")]
+    )
+    seen = pod_ends.observe(failed, AT, PATIENCE)
+    assert seen.exit is not None
+    assert (seen.exit.code, seen.at) == (1, AT + 1_000)
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Terminated"])

@@ -169,7 +169,8 @@ class RunControl:
         run.cleaned_up_as = is_left
         living = {number: pod for number, pod in pods.items() if number in run.tracker.alive}
         if is_left:
-            living = {number: pod for number, pod in living.items() if self.parts.gang_pods.will_never_run(pod)}
+            never = partial(self.parts.gang_pods.will_never_run, gang, run)
+            living = {number: pod for number, pod in living.items() if never(pod)}
         self.executor.deletion.delete(
             (pod for pod in living.values() if not is_leaving_within(pod, run.grace)), run.grace
         )

@@ -66,10 +66,16 @@ class GangPods:
             if pod_ends.due(pod, self.image_pull_timeout) is not None:
                 self._report(gang, run, number, pod)
 
-    def will_never_run(self, pod: Pod) -> bool:
-        """Tells whether a pod of a gang that is being stopped has not run and will not: no more pods are bound then."""
+    def will_never_run(self, gang: Gang, run: Run, pod: Pod) -> bool:
+        """Tells whether a pod of a gang that is being stopped has not run and will not.
+
+        No more pods are bound then, and the name of a master that has ended does not resolve any more.
+        """
         seen = self._observe(pod)
-        return not seen.ran and (not pod.spec.node_name or seen.exit is not None)
+        if seen.ran or not pod.spec.node_name or seen.exit is not None:
+            return not seen.ran
+        living = (run.slots[number].role for number in run.tracker.alive if number < len(run.slots))
+        return pod_ends.waits_for_master(pod) and not any(role in gang.job.success.roles for role in living)
 
     def _put(self, gang: Gang, run: Run, pod: Pod) -> None:
         """Records a pod of this generation as it is now."""

@@ -14,11 +14,19 @@ from enum import Enum
 from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED
+from windlass.jobs.kubernetes.kinds.pytorchjob import WAITER
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 from windlass.wire import classify_end
 
 _NEVER_RAN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
 """Reasons of a terminated container whose program did not begin."""
+_LOST = ("Unknown", "ContainerStatusUnknown")
+"""Reasons of a terminated container whose end was not observed. Its exit code (255, 137) and time are made up.
+
+containerd reports the first for a task that ended while containerd was down, whatever its exit code: it takes the shim
+for a leaked one (core/runtime/v2/shim_load.go) and the task for a deleted one (internal/cri/server/restart.go). The
+kubelet reports the second for a container that the runtime does not know any more (pkg/kubelet/kubelet_pods.go).
+"""
 _HOPELESS = (
     "ErrImageNeverPull",
     "InvalidImageName",
@@ -81,6 +89,13 @@ def due(pod: Pod, image_pull_timeout: int) -> int | None:
     )
 
 
+def waits_for_master(pod: Pod) -> bool:
+    """Tells whether the pod has an init container that waits for the master's name, and it has not succeeded."""
+    ended = (each.state.terminated for each in pod.status.init_container_statuses if each.name == WAITER)
+    has_found = any(end is not None and end.exit_code == 0 for end in ended)
+    return not has_found and any(each.name == WAITER for each in pod.spec.init_containers)
+
+
 def was_turned_away(pod: Pod) -> bool:
     """Tells whether the kubelet has rejected the pod: it would reject another pod like it too."""
     return pod.status.reason.startswith(_REFUSED_BY_KUBELET)
@@ -122,6 +137,9 @@ def _exit(pod: Pod, status: ContainerStatus) -> Exit:
     end, name = status.state.terminated, _pod_on_node(pod)
     assert end is not None  # noqa: S101 - see _end
     code = end.exit_code
+    if end.reason in _LOST:
+        lost = f"the end of container {status.name} was not observed ({end.reason})"
+        return Exit(lost=True, detail=f"{name}: {lost}{_after_colon(end.message)}")
     if end.reason in _NEVER_RAN:
         return Exit(code=_CANNOT_START, detail=f"{name} cannot start{_after_colon(end.message or end.reason)}")
     if end.reason == _OUT_OF_MEMORY:
@@ -191,10 +209,13 @@ def _first_failed(pod: Pod) -> ContainerStatus | None:
 
 
 def _finished(pod: Pod) -> int | None:
-    """Returns when the first failed container of a pod ended, else the last container, in ms since the epoch."""
-    ends = [end for end in _terminated(pod) if end.finished_at]
-    failed = [_time(end.finished_at) for end in ends if end.exit_code]
-    return min(failed) if failed else max((_time(end.finished_at) for end in ends), default=None)
+    """Returns when the first failed container of a pod ended, else the last container, in ms since the epoch.
+
+    None if that end was not observed.
+    """
+    if (bad := _first_failed(pod)) is not None and (end := bad.state.terminated) is not None:
+        return _time(end.finished_at) if end.finished_at and end.reason not in _LOST else None
+    return max((_time(end.finished_at) for end in _terminated(pod) if end.finished_at), default=None)
 
 
 def _time(written: str | None) -> int:

@@ -32,6 +32,8 @@ from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
 from windlass.launch.replica_names import replica_name
 
 MASTER, WORKER = "Master", "Worker"
+WAITER = "init-pytorch"
+"""Name of the init container in which a worker waits until the master's name resolves."""
 PORT = Port("pytorch", "pytorchjob-port", 23456)
 TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single_types=(MASTER,))
 PROCS = ("auto", "cpu", "gpu", "xpu")
@@ -102,14 +104,14 @@ def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, g
 
 
 def _waiter(job: str, settings: Settings) -> Manifest:
-    """Returns the init container in which a worker waits until the master's name resolves."""
+    """Returns the init container of a worker of a job with a master."""
     master = replica_name(job, MASTER, 0)
     script = (
         f"err=1;for i in $(seq {settings.waiter_tries}); do if nslookup {master}; then err=0 && break; fi;"
         "echo waiting for master; sleep 2; done; exit $err"
     )
     return {
-        "name": "init-pytorch",
+        "name": WAITER,
         "image": settings.waiter_image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}, "requests": {"cpu": "50m", "memory": "10Mi"}},
