@@ -75,6 +75,7 @@ def _forked(folder: Path, rank: int, count: int, work: Callable[..., Any], given
     if pid := os.fork():
         return Rank(pid, result_file)
     code = 1
+    torch.set_num_threads(1)  # renews the thread pool, which two threads must not do at once
     gc.freeze()  # a full collection of all that torch has imported takes 0.3 s
     try:
         store = dist.FileStore(str(folder / "store"), count)

@@ -7,13 +7,16 @@ import random
 import signal
 import subprocess
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import ranks
 import torch
 import training
+from torch.distributed import distributed_c10d
 
+from windlass.train.checkpoint.rank_group import run_on_all
 from windlass.train.checkpoint.store import lease
 from windlass.train.checkpoint.store.inventory import CheckpointStatus, list_checkpoints
 from windlass.train.checkpoint.store.layout import CONTROL, MANIFEST, folder_of
@@ -136,6 +139,16 @@ def test_a_run_without_a_loaded_checkpoint_does_not_overwrite_another_run(tmp_pa
 
 def _save_without_loading(_rank, place):
     training.CheckpointSaver(open_storage(place), training.new_rank_group(), after=None)
+
+
+def test_a_save_that_is_slow_on_one_rank_outlasts_the_timeout_of_torch(tmp_path):
+    assert ranks.run(tmp_path / "ranks", 2, _wait_for_the_slow_rank) == [[0, 1], [0, 1]]
+
+
+def _wait_for_the_slow_rank(rank):
+    distributed_c10d.default_pg_timeout = timedelta(seconds=1)
+    everybody = training.new_rank_group()
+    return run_on_all(everybody, lambda: time.sleep(2 * rank) or rank)
 
 
 def test_buffers_that_differ_by_rank_are_saved_from_the_first_rank(tmp_path):

@@ -9,10 +9,17 @@ from datetime import timedelta
 from typing import NamedTuple, TypeVar, cast
 
 import torch.distributed as dist
+import torch.distributed.distributed_c10d
 from torch.distributed.checkpoint.api import CheckpointException
 
 from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError
 
+_SLOWEST_WORK = timedelta(days=1)
+"""Timeout of a collective in which the other ranks wait for the slowest: an upload of a large model may take hours.
+
+A rank that is killed closes its connections, which ends the wait at once. One that is silent is found by its agent, and
+without an agent by the collectives of the steps.
+"""
 T = TypeVar("T")
 
 
@@ -37,11 +44,14 @@ class RankGroup:
         return self.rank == 0
 
 
-def new_rank_group(timeout: timedelta | None = None) -> RankGroup:
+def new_rank_group() -> RankGroup:
     """Create a gloo group of all ranks of this job. A collective: all ranks call it in the same order."""
     if not dist.is_initialized():
         return RankGroup(None, 0, 1)
-    return RankGroup(dist.new_group(backend="gloo", timeout=timeout), dist.get_rank(), dist.get_world_size())
+    group = dist.new_group(backend="gloo")  # with torch's timeout, for ranks that do not come
+    assert isinstance(group, dist.ProcessGroup)  # noqa: S101 - this rank is in it
+    torch.distributed.distributed_c10d._set_pg_timeout(_SLOWEST_WORK, group)  # noqa: SLF001 - has no public name
+    return RankGroup(group, dist.get_rank(), dist.get_world_size())
 
 
 def run_on_all(ranks: RankGroup, work: Callable[[], T]) -> list[T]:
