@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +17,8 @@ from backend_host import Behaviour
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
+from controlplane.fake_pod import Script
+from controlplane.fake_status import Pod
 from controlplane.tidy import clear
 from kubernetes_host import JOBS, NAMESPACE, cancel_task, create_definitions, namespaced, script_of
 from operator_account import operator_access
@@ -95,8 +97,19 @@ class OperatorPlace:
 
 
 @asynccontextmanager
-async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPlace]:
-    """An operator on two nodes of two devices each, with its history in a file of this folder."""
+async def leading(
+    plane: ControlPlane,
+    folder: Path,
+    *,
+    gpus: int = 2,
+    script_of: Callable[[Pod], Script] = script_of,
+    prepare: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
+    paths: Sequence[str] = (JOBS, PYTORCHJOBS),
+) -> AsyncIterator[OperatorPlace]:
+    """An operator on two nodes of two devices each, with its history in a file of this folder.
+
+    `prepare` is called before the operator starts. `paths`: of the objects that are removed at the end.
+    """
     troubles: list[str] = []
     metrics = OperatorMetrics()
     access = operator_access(plane)
@@ -107,7 +120,9 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
         await create_definitions(api)
-        await kubelets.add_nodes(["n1", "n2"], gpus=2)
+        await kubelets.add_nodes(["n1", "n2"], gpus=gpus)
+        if prepare is not None:
+            await prepare(api, kubelets)
         calls = listen("127.0.0.1", 0)
         agents = calls.getsockname()[1]
         certificate, key = make_certificate([wire.CONTROLLER_NAME], datetime.now(UTC))
@@ -138,7 +153,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
                 for task in reversed(tasks):
                     await cancel_task(task)
                 await world.close()
-                await clear(api, JOBS, PYTORCHJOBS, "/api/v1/services")
+                await clear(api, *paths, "/api/v1/services")
 
 
 async def created(api: Api, path: str, body: object) -> bool:

@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.job_admission import resource_rule
 from windlass.jobs.kubernetes.labels import MANAGED, SYSTEM_NAMESPACES
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import OPERATOR
-from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
+from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME, SCHEDULER
 
 WRITES = f"{OPERATOR}-writes"
 RECORD = f"{NAME}-audit"
@@ -67,6 +67,10 @@ def _bounds_variables(namespace: str, managed_namespaces: str) -> list[dict[str,
             "scheduler",
             "(request.operation == 'CREATE' ? object : oldObject).spec.?schedulerName.orValue('')",
         ),
+        _variable(
+            "isTakenOver",
+            f"request.operation == 'DELETE' && oldObject.metadata.?labels[?'{JOB_NAME}'].hasValue()",
+        ),
         _variable("isPod", "request.resource.resource == 'pods' && variables.subresource in ['', 'status']"),
         _variable("isOwnSecret", f"request.resource.resource == 'secrets' && variables.name.startsWith('{NAME}-')"),
         _variable(
@@ -87,8 +91,11 @@ def _bounds() -> list[Manifest]:
             f"{what} + ', its own, but its keys and the labels of its pods'",
         ),
         (
-            f"variables.own || !variables.isPod || variables.scheduler == '{SCHEDULER}'",
-            f"'the operator may not write pods of another scheduler than {SCHEDULER}'",
+            f"variables.own || !variables.isPod || variables.scheduler == '{SCHEDULER}' || variables.isTakenOver",
+            (
+                f"'the operator may not write pods of another scheduler than {SCHEDULER}, and may delete only those of "
+                f"jobs that it has taken over (label {JOB_NAME})'"
+            ),
         ),
     ]
     return [

@@ -47,6 +47,7 @@ ALLOWED = (
     ("POST", f"{SPACES}/{NAMESPACE}/secrets", {"metadata": {"name": "windlass-operator-tls"}}),
     ("PATCH", f"{SPACES}/{NAMESPACE}/pods/leader", LEADS),
     ("DELETE", f"{SPACES}/default/pods/placed", None),
+    ("DELETE", f"{SPACES}/default/pods/taken-over", None),
     ("GET", "/apis/kubeflow.org/v1/pytorchjobs", None),
 )
 REFUSED = (
@@ -67,6 +68,7 @@ DENIED = (
     # by the admission policy
     ("POST", f"{SPACES}/default/pods", {**POD, "spec": SPEC}),
     ("DELETE", f"{SPACES}/default/pods/foreign", None),
+    ("PATCH", f"{SPACES}/default/pods/taken-over/status", {"status": {"message": "hello"}}),
     ("PATCH", f"{SPACES}/default/pods/foreign/status", {"status": {"message": "hello"}}),
     *(
         ("POST", f"{SPACES}/{where}/{what}", body)
@@ -107,7 +109,7 @@ def plane(with_kinds):
 
 
 async def prepare(admin):
-    """A namespace that is not managed, pods of the operator's namespace, and pods of two schedulers."""
+    """A namespace that is not managed, pods of the operator's namespace, of two schedulers, and of Kubeflow's."""
     labels = {"windlass.dev/managed": "false"}
     await admin.post(SPACES, {"metadata": {"name": "closed", "labels": labels}})
     for each in ("closed", NAMESPACE):
@@ -116,8 +118,13 @@ async def prepare(admin):
     safe = deployment["spec"]["template"]["spec"]
     for name, labels in (("leader", {"app.kubernetes.io/name": "windlass"}), ("database", {})):
         await admin.post(f"{SPACES}/{NAMESPACE}/pods", {"metadata": {"name": name, "labels": labels}, "spec": safe})
-    for name, scheduler in (("placed", "windlass"), ("foreign", "another")):
-        pod = {"metadata": {"name": name}, "spec": {**SPEC, "schedulerName": scheduler}}
+    of_kubeflow = {"training.kubeflow.org/job-name": "digits"}
+    for name, scheduler, labels in (
+        ("placed", "windlass", {}),
+        ("foreign", "another", {}),
+        ("taken-over", "default-scheduler", of_kubeflow),
+    ):
+        pod = {"metadata": {"name": name, "labels": labels}, "spec": {**SPEC, "schedulerName": scheduler}}
         await admin.post(f"{SPACES}/default/pods", pod)
 
 

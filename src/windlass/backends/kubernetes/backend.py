@@ -35,6 +35,7 @@ from windlass.backends.kubernetes.jobs.job_reader import JobReader, is_kept
 from windlass.backends.kubernetes.jobs.job_reports import JobReports
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
+from windlass.backends.kubernetes.jobs.job_takeover import JobTakeover
 from windlass.backends.kubernetes.jobs.run_control import BackendParts, ChangedGangs, RunControl
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
@@ -179,6 +180,9 @@ class KubernetesBackend:
         self.gangs.recover()
         for pod in self.pods.all():
             self.recount(pod)
+        delete = self._executor.deletion.delete
+        self.job_reader.left_by_others = JobTakeover(self._gang_pods, self.monitor, delete, self.now).status_of
+        states += self.job_reader.begin(self._resume)
         return Recovery(self.cluster.changed(), tuple(states), read_past_usage(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
@@ -330,11 +334,16 @@ class KubernetesBackend:
         self.job_specs.resolve_again(changed)
         self.external.resolve_again(changed)
 
+    def _resume(self, gang: Gang) -> None:
+        """Takes over the run of a gang, and accounts for its pods."""
+        self.gangs.adopt(gang)
+        key = gang.reference.owner_key
+        for pod in (*self.pods.owned(key), *self.launchers.pods(key)):
+            self.recount(pod)
+
     def _adopt(self, gang: Gang) -> None:
         """Recovers a gang whose object became readable, or ours, during this term."""
-        self.gangs.adopt(gang)
-        for pod in self.pods.owned(gang.reference.owner_key):
-            self.recount(pod)
+        self._resume(gang)
         if is_kept(gang.state):
             self.inbox.put(JobRecovered(gang.state))
 

@@ -88,7 +88,7 @@ class Status:
     message: str = ""
     generation: int = 0
     """Number of starts of the gang, from 1. Every process of a generation carries it; two generations never run
-    together.
+    together. A gang that runs in generation 0 was started by another program, from which it was taken over.
     """
     user_failures: int = 0
     infrastructure_failures: int = 0

@@ -46,7 +46,7 @@ def list_members(backend: KubernetesBackend, state: JobState, *, ended: bool = F
 def _of_gang(backend: KubernetesBackend, gang: Gang) -> Iterator[Place]:
     key = gang.reference.owner_key
     for pod in (*backend.pods.owned(key), *backend.launchers.pods(key)):
-        if generation_of(pod):
+        if generation_of(pod) or not gang.status.generation:
             labels = pod.metadata.labels
             yield pod, next((labels[name] for name in _ROLES if name in labels), ""), _index(labels)
 

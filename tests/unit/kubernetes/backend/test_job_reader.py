@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import BackendEvent, JobArrived, JobChanged, JobEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
-from windlass.core.model.status import Phase, Placement, Status
+from windlass.core.model.status import JobState, Phase, Placement, Status
 from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
@@ -53,6 +53,9 @@ class ReaderCase:
     def resolve_names(self, parsed: ParsedJob) -> ResolvedJob:
         roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
         return ResolvedJob(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
+
+    def recover(self) -> list[JobState]:
+        return [*self.reader.recover(), *self.reader.begin(self.adopted.append)]
 
     def take_events(self) -> list[BackendEvent]:
         events, self.events[:] = list(self.events), []
@@ -86,7 +89,7 @@ def test_an_object_becomes_a_job_once_a_controller_leads() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, training())
     assert case.take_events() == []
-    assert case.reader.recover() == []
+    assert case.recover() == []
     (arrived,) = case.take_events()
     assert isinstance(arrived, JobArrived)
     assert (arrived.job_id, arrived.number, arrived.job.members) == ("ml/digits", 1, 2)
@@ -96,7 +99,7 @@ def test_a_follower_reads_the_states_that_the_leader_writes() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, training())
     case.reader.update(TRAINING, with_state(training(version=2), Status(phase=Phase.QUEUED, queued_at=7)))
-    (state,) = case.reader.recover()
+    (state,) = case.recover()
     assert (state.number, state.status.queued_at) == (5, 7)
     case.reader.update(TRAINING, training("other", "u2"))
     (arrived,) = case.take_events()
@@ -107,7 +110,7 @@ def test_a_follower_reads_the_states_that_the_leader_writes() -> None:
 def test_a_job_that_has_ended_is_not_started_again() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.SUCCEEDED, finished_at=9)))
-    assert case.reader.recover() == []
+    assert case.recover() == []
     assert case.take_events() == []
     gang = case.store.get("ml/digits")
     assert gang is not None
@@ -116,7 +119,7 @@ def test_a_job_that_has_ended_is_not_started_again() -> None:
 
 def test_a_job_whose_kind_is_served_only_since_the_term_began_is_taken_over_with_its_state() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, with_state(training(), RUNNING))
     (gang,) = case.adopted
     assert (gang.state.status, case.take_events()) == (RUNNING, [])
@@ -141,7 +144,7 @@ def test_a_state_that_another_writer_puts_into_the_object_of_a_job_changes_nothi
     replaced: list[Gang] = []
     case.reader.on_foreign_state = replaced.append
     case.reader.update(TRAINING, with_state(training(), RUNNING))
-    case.reader.recover()
+    case.recover()
     (gang,) = case.store
     case.reader.update(TRAINING, {**training(version=2), "status": {stored_state.FIELD: foreign}})
     assert replaced == [gang]
@@ -156,7 +159,7 @@ RUNNING = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Pla
 def test_a_running_gang_survives_an_invalid_edit_and_the_next_leader() -> None:
     first = ReaderCase()
     first.reader.update(TRAINING, with_state(training(env={"A": "1"}), RUNNING))
-    first.reader.recover()
+    first.recover()
     invalid = with_state(training(version=2, generation=2, nodes=-1), RUNNING)
     first.reader.update(TRAINING, invalid)
     (gang,) = first.store
@@ -165,7 +168,7 @@ def test_a_running_gang_survives_an_invalid_edit_and_the_next_leader() -> None:
     second = ReaderCase()
     shown = {**invalid, "status": {**invalid["status"], readable_spec.FIELD: text}}
     second.reader.update(TRAINING, shown)
-    (state,) = second.reader.recover()
+    (state,) = second.recover()
     assert (state.status, state.job.members) == (RUNNING, 2)
     (gang,) = second.store
     assert gang.parsed.manifest["spec"]["env"] == {"A": "1"}
@@ -178,7 +181,7 @@ def test_a_running_gang_survives_an_invalid_edit_and_the_next_leader() -> None:
 def test_a_repaired_spec_is_applied_and_the_stored_one_is_removed() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(), RUNNING))
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, with_state(training(version=2, generation=2, nodes=-1), RUNNING))
     (gang,) = case.store
     text = status_of(gang, gang.status, 0)[readable_spec.FIELD]
@@ -197,14 +200,14 @@ def test_a_follower_keeps_the_spec_that_it_has_read_before_an_invalid_edit() -> 
     case.reader.update(TRAINING, with_state(training(), RUNNING))
     case.reader.update(TRAINING, with_state(training(version=2, generation=2, nodes=-1), RUNNING))
     case.reader.update(TRAINING, with_state(training(version=3, generation=2, nodes=-1), RUNNING))
-    (state,) = case.reader.recover()
+    (state,) = case.recover()
     assert state.job.members == 2
 
 
 def test_a_gang_that_no_leader_can_read_is_adopted_once_its_spec_is_repaired() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(nodes=-1), RUNNING))
-    assert case.reader.recover() == []
+    assert case.recover() == []
     case.reader.update(TRAINING, training("other", "u2"))
     (arrived,) = case.take_events()
     assert isinstance(arrived, JobArrived)
@@ -219,7 +222,7 @@ def test_a_gang_that_no_leader_can_read_is_adopted_once_its_spec_is_repaired() -
 def test_a_job_that_was_put_aside_continues_with_its_own_state_whatever_was_written_meanwhile(foreign: Any) -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(nodes=-1), RUNNING))
-    case.reader.recover()
+    case.recover()
     written = {"status": {stored_state.FIELD: foreign}}
     case.reader.update(TRAINING, {**training(version=2, generation=1, nodes=-1), **written})
     case.reader.update(TRAINING, {**training(version=3, generation=2), **written})
@@ -232,7 +235,7 @@ def test_a_job_with_a_state_stays_ours_although_another_operator_was_installed()
     case = ReaderCase()
     case.reader.leave_kinds(["PyTorchJob"])
     case.reader.update(PYTORCH, with_state(pytorch_job(version=1), RUNNING))
-    (state,) = case.reader.recover()
+    (state,) = case.recover()
     assert state.status == RUNNING
     case.reader.leave_kinds([])
     assert case.adopted == []
@@ -243,7 +246,7 @@ def test_a_job_of_another_manager_is_adopted_once_it_names_none() -> None:
     others = with_state(pytorch_job(version=1), RUNNING)
     others["spec"]["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
     case.reader.update(PYTORCH, others)
-    assert case.reader.recover() == []
+    assert case.recover() == []
     case.reader.update(PYTORCH, with_state(pytorch_job(version=2), RUNNING))
     (gang,) = case.adopted
     assert gang.state.status == RUNNING
@@ -262,7 +265,7 @@ def test_the_refusal_of_a_repaired_spec_is_not_written_any_more(leads: bool) -> 
     case = ReaderCase()
     case.reader.update(TRAINING, with_state(training(), RUNNING))
     if leads:
-        case.reader.recover()
+        case.recover()
     case.reader.update(TRAINING, with_state(training(version=2, generation=2, nodes=-1), RUNNING))
     (refusal,) = case.refused
     assert refusal.stands()
@@ -274,7 +277,7 @@ def test_names_in_a_job_may_refer_to_objects_listed_after_it() -> None:
     case = ReaderCase(trouble="there is no claim data")
     case.reader.update(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
     case.trouble, case.to_choose = "", ("data",)
-    case.reader.recover()
+    case.recover()
     gang = case.store.get("ml/digits")
     assert gang is not None
     assert gang.fit.to_choose == ("data",)
@@ -282,7 +285,7 @@ def test_names_in_a_job_may_refer_to_objects_listed_after_it() -> None:
 
 def test_a_fault_is_reported_once_for_each_version_of_the_spec() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     invalid = training(nodes=-1)
     case.reader.update(TRAINING, invalid)
     case.reader.update(TRAINING, {**invalid, "metadata": {**invalid["metadata"], "resourceVersion": "2"}})
@@ -295,7 +298,7 @@ def test_a_fault_is_reported_once_for_each_version_of_the_spec() -> None:
 
 def test_an_unreadable_state_starts_no_job() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, {**training(), "status": {stored_state.FIELD: {"state": "?"}}})
     assert case.take_events() == []
     assert "was not written by Windlass" in case.refused[0].message
@@ -304,7 +307,7 @@ def test_an_unreadable_state_starts_no_job() -> None:
 
 def test_a_job_that_needs_a_missing_object_arrives_when_the_object_exists() -> None:
     case = ReaderCase(trouble="there is no PersistentVolumeClaim data")
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     assert case.take_events() == []
     (refusal,) = case.refused
@@ -326,7 +329,7 @@ def test_a_job_that_needs_a_missing_object_arrives_when_the_object_exists() -> N
 
 def test_a_job_that_needs_a_missing_object_can_be_cancelled() -> None:
     case = ReaderCase(trouble="there is no PersistentVolumeClaim data")
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     ended = training(version=2)
     ended["metadata"]["annotations"] = {CANCEL: "ada"}
@@ -339,7 +342,7 @@ def test_a_job_that_needs_a_missing_object_can_be_cancelled() -> None:
 
 def test_suspending_and_resuming_are_events_and_a_new_size_is_a_change() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     gang = case.store.get("ml/digits")
     assert gang is not None
@@ -355,7 +358,7 @@ def test_suspending_and_resuming_are_events_and_a_new_size_is_a_change() -> None
 
 def test_a_running_gang_takes_a_new_spec_after_it_has_stopped() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     gang = case.store.get("ml/digits")
     assert gang is not None
@@ -376,13 +379,13 @@ def test_a_new_leader_keeps_the_size_with_which_a_gang_runs() -> None:
     case = ReaderCase()
     running = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Placement({"worker": ("a", "b")}))
     case.reader.update(TRAINING, with_state(training(nodes=4), running))
-    (state,) = case.reader.recover()
+    (state,) = case.recover()
     assert state.job.members == 2
 
 
 def test_the_next_start_is_near_the_volume_that_the_first_start_provisioned() -> None:
     case = ReaderCase(to_choose=("data",))
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     gang = case.store.get("ml/digits")
     assert gang is not None
@@ -401,7 +404,7 @@ def test_the_next_start_is_near_the_volume_that_the_first_start_provisioned() ->
 
 def test_a_deleted_object_cancels_its_job_and_its_successor_waits_for_the_end() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     gang = case.store.get("ml/digits")
     assert gang is not None
@@ -417,7 +420,7 @@ def test_a_deleted_object_cancels_its_job_and_its_successor_waits_for_the_end() 
 
 def test_an_annotation_cancels_a_job_in_the_name_of_its_user() -> None:
     case = ReaderCase()
-    case.reader.recover()
+    case.recover()
     case.reader.update(TRAINING, training())
     case.take_events()
     cancelled = training(version=2)
@@ -430,7 +433,7 @@ def test_an_annotation_cancels_a_job_in_the_name_of_its_user() -> None:
 def test_jobs_of_another_operator_are_ignored_until_it_leaves() -> None:
     case = ReaderCase()
     case.reader.leave_kinds(["PyTorchJob"])
-    case.reader.recover()
+    case.recover()
     template = {"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}
     metadata = {"name": "mnist", "namespace": "ml", "uid": "p1", "resourceVersion": "1", "generation": 1}
     spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}}
@@ -446,7 +449,7 @@ def test_jobs_of_another_operator_are_ignored_until_it_leaves() -> None:
 def test_a_label_of_the_namespace_changes_waiting_jobs_at_once() -> None:
     case = ReaderCase()
     case.reader.update(TRAINING, training())
-    case.reader.recover()
+    case.recover()
     (gang,) = case.store
     commit(gang, Status(phase=Phase.QUEUED))
     case.take_events()
@@ -465,7 +468,7 @@ def test_a_label_of_the_namespace_changes_waiting_jobs_at_once() -> None:
 def test_a_label_of_a_job_takes_effect_at_once() -> None:
     case = ReaderCase()
     case.reader.update(PYTORCH, pytorch_job(version=1))
-    case.reader.recover()
+    case.recover()
     (gang,) = case.store
     commit(gang, Status(phase=Phase.QUEUED))
     case.take_events()

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.job import Job, RestartScope
-from windlass.core.model.status import JobState, Status
+from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
 from windlass.jobs.kubernetes.status.status_times import milliseconds
@@ -82,7 +82,7 @@ class DependentState:
 
     made: dict[tuple[str, str], MadeObject] = field(default_factory=dict)
     """By kind and name."""
-    made_for: tuple[int, int] = (0, 0)
+    made_for: tuple[int, int] = (-1, 0)
     """Generation, and revision of the set of running pods (`RunPods`), for which they were last created."""
 
 
@@ -196,6 +196,14 @@ class Gang:
             return False
         found = (self.parsed.manifest.get("status") or {}).get(FIELD)
         return found != self.version.committed and not self.takes_known_state()
+
+    @property
+    def has_unwritten_state(self) -> bool:
+        """Whether its state follows from another operator's status and is yet to be written.
+
+        That of an ended job never is: its object says everything.
+        """
+        return self.stored is not None and self.stored.revision == 0 and self.stored.status.phase not in TERMINAL
 
     def takes_known_state(self) -> bool:
         """Takes the state in the known object if this controller has written it; returns False if another writer has.

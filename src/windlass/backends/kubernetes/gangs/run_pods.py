@@ -144,5 +144,5 @@ def _restarts(pod: Pod | None) -> int:
 
 
 def generation_of(pod: Pod) -> int:
-    """Returns the generation of a pod; 0 if it has none."""
+    """Returns the generation of a pod; 0 if it has none: another operator has created it."""
     return parse_integer(pod.metadata.labels.get(GENERATION), 0, MAX_COUNT) or 0

@@ -36,7 +36,10 @@ ANNOTATION = "windlass.dev/state"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """State of a job as it was last committed. `revision` counts commits."""
+    """State of a job as it was last committed.
+
+    `revision` counts commits; 0: the state follows from the status of another operator, and is in no object yet.
+    """
 
     number: int
     revision: int
@@ -46,7 +49,8 @@ class Stored:
 
     def followed_by(self, status: Status) -> Stored:
         """Returns the next state to commit."""
-        same = all(getattr(self.status, each) == getattr(status, each) for each in PLACEMENTS)
+        is_written = self.revision > 0 or self.status.placement is None
+        same = is_written and all(getattr(self.status, each) == getattr(status, each) for each in PLACEMENTS)
         placed = self.revision if self.placed is None else self.placed
         return Stored(self.number, self.revision + 1, status, placed if same else None)
 

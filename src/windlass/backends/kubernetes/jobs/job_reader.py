@@ -4,6 +4,9 @@ An object becomes a job when it is read without a fault (`job_reports` tells its
 faulty continues with its last readable spec (`gangs.readable_spec`). Of two objects with one name, one after the other,
 the second is read only after nothing of the first is left. A follower keeps the stored states up to date; it reports
 nothing until it leads (`recover`).
+
+A job without a state of ours whose status another operator has written is no new job: it continues as that operator has
+left it (`job_takeover`).
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from windlass.backends.kubernetes.gangs.stored_state import TRAINING, Stored
 from windlass.backends.kubernetes.jobs.job_reports import JobReports, has_cancel_annotation
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
-from windlass.core.model.status import TERMINAL, JobState
+from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR, is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.foreign_status import ContradictoryStatusError, has_ended
 
 Manifest = Mapping[str, Any]
 _NOT_KNOWN = object()
@@ -60,10 +64,13 @@ class JobReader:
         """By uid: states of objects that are no jobs at present: faulty ones, and those left to other operators."""
         self.on_foreign_state: Callable[[Gang], None] = lambda _gang: None
         """Called with a gang of which another writer has changed the state in the object."""
+        self.left_by_others: Callable[[Gang], Status | None] = lambda _gang: None
+        """Returns the status of a job that another operator has run; None: it is new. Raises ContradictoryStatusError.
+        """
         self._leads = False
 
     def recover(self) -> list[JobState]:
-        """Returns the committed states of jobs that run or have time to live; reports jobs without a state as new."""
+        """Returns the committed states of jobs that run or have time to live. `begin` follows it."""
         self._leads = True
         for gang in self._store:
             self._specs.resolve(gang)  # the objects that its names refer to may have been listed after it
@@ -71,11 +78,24 @@ class JobReader:
         known = [gang for gang in gangs if gang.stored is not None]
         numbers = [gang.number for gang in known] + [stored.number for stored in self._states_aside.values()]
         self._store.resume_numbering(numbers)
-        for gang in sorted((g for g in gangs if g.stored is None), key=_creation_order):
-            self._reports.report_arrival(gang)
         for gang in known:
             self._reports.report_missed_requests(gang)
         return [gang.state for gang in known if is_kept(gang.state)]
+
+    def begin(self, resume: Callable[[Gang], None]) -> list[JobState]:
+        """Reports jobs without a state as new, except for those that another operator has run: returns their states.
+
+        `resume` is called with each of these, once all that is known of the cluster counts.
+        """
+        taken: list[Gang] = []
+        for gang in sorted((gang for gang in self._store if gang.stored is None), key=_creation_order):
+            if self._take_over(gang):
+                resume(gang)
+                self._reports.report_missed_requests(gang)
+                taken.append(gang)
+            elif gang in self._store:
+                self._reports.report_arrival(gang)
+        return [gang.state for gang in taken if is_kept(gang.state)]
 
     def update(self, resource: Resource, manifest: Manifest) -> None:
         """Reads an object as it is now."""
@@ -136,6 +156,8 @@ class JobReader:
         if isinstance(found, Fault):
             last_readable = readable_spec.stored_text(manifest) or (_readable_text(before) if before else "")
             parsed = readable_spec.read(manifest, last_readable, self._settings) if stored else None
+            if stored is None and has_ended(manifest):
+                return  # by another operator, whose rules have accepted the spec
             self._reports.report_fault(reference, manifest, f"{found}{_CONTINUES if parsed else ''}")
         if parsed is None or self._is_foreign(reference.resource, parsed, stored):
             self._put_aside(reference, manifest, stored, foreign=parsed is not None)
@@ -164,11 +186,30 @@ class JobReader:
         if not self._leads:  # `recover` resolves it: a follower reads a job again at each of its writes
             return
         self._specs.resolve(gang)
-        if gang.stored is None:
-            self._reports.report_arrival(gang)
-        else:
+        if gang.stored is not None or self._take_over(gang):
             self._adopt(gang)
             self._reports.report_missed_requests(gang)
+        elif gang in self._store:
+            self._reports.report_arrival(gang)
+
+    def _take_over(self, gang: Gang) -> bool:
+        """Gives a job that another operator has run the state in which that operator has left it.
+
+        Returns whether it has run. A job whose status contradicts itself leaves the store, and its owner learns why.
+        """
+        try:
+            status = self.left_by_others(gang)
+        except ContradictoryStatusError as error:
+            self._store.discard(gang)
+            self._reports.report_fault(gang.reference, gang.parsed.manifest, str(error))
+            return False
+        if status is None:
+            return False
+        gang.number = self._store.allocate_number()
+        gang.stored = Stored(gang.number, 0, status)
+        gang.notes.needs_write = gang.has_unwritten_state
+        self._specs.resolve(gang)
+        return True
 
     def _is_foreign(self, resource: Resource, parsed: ParsedJob, stored: Stored | None) -> bool:
         """Tells whether another operator handles a job. A job with a state is ours, whatever was installed since."""

@@ -81,7 +81,10 @@ class JobReports:
             self.report_suspension(gang, requested)
 
     def report_fault(self, reference: ObjectReference, manifest: Manifest, message: str) -> None:
-        """Reports a fault of an object to its owner, once for each generation of the object."""
+        """Reports a fault of an object to its owner, once for each generation of the object.
+
+        The state of a job that another operator has run stays as it is.
+        """
         generation = manifest["metadata"].get("generation") or 0
         if self._faulty.get(reference.uid) != generation:
             self._faulty[reference.uid] = generation

@@ -28,6 +28,9 @@ class JobStore:
     def __iter__(self) -> Iterator[Gang]:
         return iter(self._gangs.values())
 
+    def __contains__(self, gang: Gang) -> bool:
+        return self._gangs.get(gang.id) is gang
+
     def get(self, job_id: str) -> Gang | None:
         """Returns the gang of this id, ended or not."""
         return self._gangs.get(job_id)

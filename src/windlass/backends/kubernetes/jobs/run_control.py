@@ -23,6 +23,7 @@ from windlass.core.lifecycle.events import ContainersRestarted, Exit
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.status import Target
 from windlass.core.placement.replacement import find_replaced_member
+from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods
 
 
@@ -202,7 +203,8 @@ class RunControl:
 
 
 def _to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
-    """Yields members that a launcher's Job has created, and their slots."""
+    """Yields members that a launcher's Job has created for our scheduler, and their slots."""
     for number, pod in pods.items():
-        if number < len(run.slots) and not pod.spec.node_name and not gang.is_member(pod.metadata.name):
+        waits = pod.spec.scheduler_name == SCHEDULER and not pod.spec.node_name
+        if number < len(run.slots) and waits and not gang.is_member(pod.metadata.name):
             yield pod, run.slots[number]

@@ -207,8 +207,11 @@ class DependentObjects:
         return True
 
     async def _is_of_generation(self, there: dict[str, Any], manifest: Mapping[str, Any]) -> bool:
-        """Tells whether a launcher's Job is that of this generation; deletes one of an earlier generation."""
-        if there["metadata"].get("labels", {}).get(GENERATION) == manifest["metadata"]["labels"][GENERATION]:
+        """Tells whether a launcher's Job is that of this generation; deletes one of an earlier generation.
+
+        One without a generation was created by another operator: generation 0.
+        """
+        if there["metadata"].get("labels", {}).get(GENERATION, "0") == manifest["metadata"]["labels"][GENERATION]:
             self.see_job(there)
             return True
         await self.end_job(there["metadata"])

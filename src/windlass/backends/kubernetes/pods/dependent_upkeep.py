@@ -103,5 +103,5 @@ class DependentUpkeep:
         failed = gang.dependents.made_for
         await asyncio.sleep(_RETRY_S)
         if gang.dependents.made_for == failed:
-            gang.dependents.made_for = (0, 0)  # the next look creates them again
+            gang.dependents.made_for = (-1, 0)  # the next look creates them again
             self._mark(gang)

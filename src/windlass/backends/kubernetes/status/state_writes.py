@@ -32,8 +32,8 @@ async def write_state(connection: Connection, gang: Gang, state: JobState, field
     Raises ApiError, Unreachable.
     """
     async with gang.version.write_lock:
-        is_known = gang.takes_known_state()
-        if gang.version.gone or (is_known and gang.stored is not None and gang.stored.status == state.status):
+        is_written = gang.takes_known_state() and not gang.has_unwritten_state
+        if gang.version.gone or (is_written and gang.stored is not None and gang.stored.status == state.status):
             return False
         return await _write(connection, gang, state, fields)
 
@@ -48,7 +48,7 @@ async def write_status(connection: Connection, gang: Gang, fields_of: Callable[[
         if gang.version.gone:
             return
         fields = fields_of()
-        if not gang.takes_known_state():
+        if gang.has_unwritten_state or not gang.takes_known_state():
             await _write(connection, gang, gang.state, fields)
             return
         reference, about = gang.reference, {"resourceVersion": str(gang.version.known), "uid": gang.reference.uid}

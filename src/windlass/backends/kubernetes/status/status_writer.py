@@ -95,6 +95,7 @@ class StatusWriter:
             not gang.notes.needs_write
             or gang.stored is None
             or gang.reference.uid in self._under_way
+            or _is_as_left(gang)
             or not _is_writable(gang)
         ):
             return
@@ -113,7 +114,7 @@ class StatusWriter:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_news(self, gang: Gang) -> bool:
-        if gang.has_foreign_state:
+        if gang.has_foreign_state or gang.has_unwritten_state:
             return True
         before = gang.parsed.manifest.get("status") or {}
         return any(before.get(name) != value for name, value in status_of(gang, gang.status, self._now()).items())
@@ -132,6 +133,11 @@ class StatusWriter:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause)
             gang.notes.needs_write = False
+
+
+def _is_as_left(gang: Gang) -> bool:
+    """Tells whether another operator has ended the job: its status stays as that operator has written it."""
+    return gang.stored is not None and gang.stored.revision == 0 and gang.stored.status.phase in TERMINAL
 
 
 def _is_writable(gang: Gang) -> bool:

@@ -16,6 +16,8 @@ CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "S
 QUEUED, ADMITTED = "Queued", "Admitted"
 """Conditions without a counterpart in the training operator."""
 SUCCEEDED, FAILED = "Succeeded", "Failed"
+COMPLETE = "Complete"
+"""The success of a TrainJob."""
 ENDS = (SUCCEEDED, FAILED)
 _EXCLUDED = {RUNNING: RESTARTING, RESTARTING: RUNNING}
 

@@ -20,8 +20,7 @@ from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, m
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 Status = Mapping[str, Any]
-_COMPLETE = "Complete"
-_ENDS = (*job_conditions.ENDS, _COMPLETE)
+_ENDS = (*job_conditions.ENDS, job_conditions.COMPLETE)
 _COUNTED = ("replicaStatuses", "jobsStatus")
 """Fields with numbers of pods."""
 
@@ -243,7 +242,7 @@ def _merged_train_conditions(
     parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
 ) -> list[Condition]:
     """Conditions of a TrainJob: suspended, pending, ended. An end is never changed."""
-    if job_conditions.is_true(before, _COMPLETE) or job_conditions.is_true(before, job_conditions.FAILED):
+    if job_conditions.is_true(before, job_conditions.COMPLETE) or job_conditions.is_true(before, job_conditions.FAILED):
         return list(before)
     new = {each["type"]: each for each in _train_conditions(parsed, life, before, waits, reason)}
     kept = [new.pop(each["type"], each) for each in before]
@@ -262,7 +261,9 @@ def _train_conditions(
     elif job_conditions.is_true(before, QUEUED):
         yield _train_condition(QUEUED, False, life.reason or str(life.phase), life.message)
     if life.phase is Phase.SUCCEEDED:
-        yield _train_condition(_COMPLETE, True, "AllJobsCompleted", f"TrainJob {parsed.name} is successfully completed")
+        yield _train_condition(
+            job_conditions.COMPLETE, True, "AllJobsCompleted", f"TrainJob {parsed.name} is successfully completed"
+        )
     if life.phase is Phase.FAILED:
         yield _train_condition(job_conditions.FAILED, True, life.reason or "FailedJobs", life.message)
 

@@ -1,0 +1,133 @@
+"""A cluster whose jobs Kubeflow's operators have run is taken over: every kind, in every state."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import kubeflow_jobs
+import pytest
+from controlplane.api import Api
+from controlplane.cluster import ControlPlane
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.fake_pod import annotated
+from kubeflow_jobs import KINDS, RUNS, STATES, V2, LeftJob
+from operator_place import OperatorPlace, leading
+
+import strays
+
+PODS = "/api/v1/namespaces/default/pods"
+PATHS = tuple({kind.path for kind in KINDS.values()} | {"/apis/batch/v1/jobs"})
+pytestmark = pytest.mark.apiserver
+
+
+class LeftCluster:
+    """Jobs of every kind in every state, the pods that they had, and their statuses, before the takeover."""
+
+    def __init__(self) -> None:
+        self.jobs = [
+            LeftJob(kind, state, f"{name.lower()}-{state}") for name, kind in KINDS.items() for state in STATES
+        ]
+        self.uids: dict[str, set[str]] = {}
+
+    async def create(self, api: Api, kubelets: FakeKubelets) -> None:
+        """Creates everything. A job that restarts has lost its last pod; pods of a created one have no nodes yet."""
+        for job in self.jobs:
+            count = sum(job.kind.roles.values())
+            placed = ["n1", "n2", "n1"][: count - (job.state == "restarting")]
+            pods = await kubeflow_jobs.leave(api, job, [""] * count if job.state == "created" else placed)
+            self.uids[job.name] = {pod["metadata"]["uid"] for pod in pods}
+            if job.state in RUNS:
+                for pod in pods:
+                    await kubelets.running("default", pod["metadata"]["name"])
+
+    def of(self, *states: str) -> list[LeftJob]:
+        return [job for job in self.jobs if job.state in states]
+
+
+async def pods_by_job(api: Api) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pod in (await api.get(PODS))["items"]:
+        found.setdefault(pod["metadata"]["labels"]["training.kubeflow.org/job-name"], []).append(pod)
+    return found
+
+
+def missing(pods: list[dict[str, Any]], job: LeftJob) -> str:
+    """A description of the pods of a job that do not run.
+
+    No Job controller creates a pod for a launcher's new Job, and no garbage collection deletes that of the old one.
+    """
+    running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+    lacks_launcher = job.kind.version == V2 and job.state == "created"
+    wanted = sum(job.kind.roles.values()) - lacks_launcher
+    return (
+        ""
+        if len(running) == wanted == len(pods) - lacks_launcher
+        else f"{job.name}: {len(running)} of {len(pods)}, not {wanted}"
+    )
+
+
+async def until_all_run(api: Api, jobs: list[LeftJob]) -> dict[str, list[dict[str, Any]]]:
+    """The pods by job, once all of these jobs run."""
+    waiting = [""]
+    try:
+        async with asyncio.timeout(strays.TIMEOUT_S * 2):
+            while waiting:
+                await asyncio.sleep(0.1)
+                pods = await pods_by_job(api)
+                waiting = [text for job in jobs if (text := missing(pods.get(job.name, []), job))]
+    except TimeoutError:
+        raise AssertionError(waiting) from None
+    return pods
+
+
+def test_jobs_of_every_kind_go_on_as_kubeflow_has_left_them(apiserver: ControlPlane, tmp_path: Path) -> None:
+    left = LeftCluster()
+
+    async def scenario() -> None:
+        async with leading(
+            apiserver, tmp_path, gpus=64, script_of=annotated, prepare=left.create, paths=PATHS
+        ) as place:
+            await check_takeover(place, left)
+
+    asyncio.run(scenario())
+
+
+def true_conditions(status: dict[str, Any]) -> list[str]:
+    return [each["type"] for each in status["conditions"] if each["status"] == "True"]
+
+
+async def until_ended(api: Api, job: LeftJob) -> dict[str, Any]:
+    """The status of a job, once it has a completion time."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while "completionTime" not in (status := (await job.get(api))["status"]):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+    return status
+
+
+async def check_takeover(place: OperatorPlace, left: LeftCluster) -> None:
+    api = place.api
+
+    pods = await until_all_run(api, left.of("created", *RUNS))
+    for job in left.of("running"):
+        assert {pod["metadata"]["uid"] for pod in pods[job.name]} == left.uids[job.name], job.name
+    for job in left.of("restarting"):
+        assert left.uids[job.name] < {pod["metadata"]["uid"] for pod in pods[job.name]}, job.name
+    for job in left.of("succeeded", "failed", "suspended"):
+        assert job.name not in pods
+    for job in left.of("succeeded", "failed"):
+        assert (await job.get(api))["status"] == job.object["status"], job.name
+    await check_ends(place, left)
+
+
+async def check_ends(place: OperatorPlace, left: LeftCluster) -> None:
+    """The end of an adopted pod is judged by the rules of its kind, and its job keeps the time of its start."""
+    deciding = {"PyTorchJob": "master-0", "TFJob": "chief-0", "XGBoostJob": "master-0", "MPIJob": "launcher"}
+    ending = [job for job in left.of("running") if job.kind.name in deciding and job.kind.version != V2]
+    for job in ending:
+        await place.kubelets.end("default", f"{job.name}-{deciding[job.kind.name]}")
+    for job in ending:
+        status = await until_ended(place.api, job)
+        assert true_conditions(status) == ["Created", "Succeeded"], job.name
+        assert status["startTime"] == job.object["status"]["startTime"]
