@@ -1,4 +1,4 @@
-"""Findings of an installation check that depend on the search for other operators."""
+"""Findings of an installation check about other operators and about admission policies."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster import other_operators
 from windlass.deploy.install import installation_check
 from windlass.deploy.install.findings import Severity
+from windlass.deploy.install.resources import resource_of
+from windlass.deploy.job_policies import job_policies
+from windlass.deploy.pod_policy import pod_policies
 
 
 class Api:
@@ -37,3 +42,25 @@ def test_a_search_for_other_operators_that_does_not_end_is_a_warning_with_its_me
         "new jobs of these kinds until its own search ends"
     )
     assert finding.fix == "check again when the API server has less to do"
+
+
+class Objects:
+    """An API server with these objects."""
+
+    def __init__(self, objects: list[dict[str, Any]]) -> None:
+        self.objects = {(resource_of(each), each["metadata"]["name"]): each for each in objects}
+
+    async def get(self, resource: Resource, _namespace: str | None, name: str, **_: object) -> dict[str, Any]:
+        if (resource, name) not in self.objects:
+            raise ApiError(404, "NotFound")
+        return self.objects[resource, name]
+
+
+def test_a_policy_for_pods_that_is_missing_or_differs_is_a_warning() -> None:
+    installed = [*job_policies(), *pod_policies()]
+    other = {**installed[-1], "spec": {"policyName": "windlass-pods", "validationActions": ["Audit"]}}
+    for objects, severity in ((installed, "OK"), (installed[:-1], "WARNING"), ([*installed[:-1], other], "WARNING")):
+        api: Any = Objects(objects)
+        [finding] = asyncio.run(installation_check._admission(api, "windlass"))
+        assert finding.severity is Severity[severity], finding
+        assert "windlass-pods" in finding.message
