@@ -30,31 +30,6 @@ NEVER_CALLED = ("/finalizers", "/exec")
 to grant a role. The API servers of tests refuse both without them."""
 SAME_CODE = {"scheduling.sigs.k8s.io": "scheduling.x-k8s.io"}
 """An API group whose kinds no test installs, and the newer one with the same kinds."""
-UNREACHED = frozenset(
-    {
-        # The leader labels its pod only inside of a pod, and tests on real nodes need root.
-        "patch pods",
-        "patch persistentvolumeclaims",
-        "patch schedulingpolicies/status of windlass.dev",
-        # A conflict of two writers, or an object of the same name, must happen at the right moment.
-        "get trainingjobs of windlass.dev",
-        "get pytorchjobs, tfjobs, jaxjobs, xgboostjobs, paddlejobs, mpijobs of kubeflow.org",
-        "get services",
-        "get trainjobs of trainer.kubeflow.org",
-        "get jobs of batch",
-        "get horizontalpodautoscalers of autoscaling",
-        "get serviceaccounts",
-        "get roles, rolebindings of rbac.authorization.k8s.io",
-        # With `operator run --pod-groups`.
-        "get podgroups of scheduling.x-k8s.io",
-        "create podgroups of scheduling.x-k8s.io",
-        "delete services",
-        "delete trainjobs of trainer.kubeflow.org",
-        "create jobs of batch",
-        "delete jobs of batch",
-    }
-)
-"""Permissions that tests need not use, because it is rare or because of where they run. Others may not be added."""
 ON_KUBERNETES = ("tests/kubernetes/", "tests/contract/")
 CAMPAIGNS = "tests/kubernetes/campaigns/"
 """Tests of which some only run in `make soak`."""
@@ -140,7 +115,7 @@ class SessionReport:
         calls = kept_calls(self.folder)
         self.lines = [f"not granted: {each}" for each in refused_calls(calls)]
         if calls and _runs_everything(session.config) and not self.not_run:
-            self.lines += [f"never used: {each}" for each in unused_rights(calls) if each not in UNREACHED]
+            self.lines += [f"never used: {each}" for each in unused_rights(calls)]
         if self.lines and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -11,6 +11,7 @@ from operator_place import PYTORCHJOBS, OperatorPlace
 
 TRAINJOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs"
 AUTOSCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+POLICIES = "/apis/windlass.dev/v1alpha1/schedulingpolicies"
 RESERVATIONS = "/apis/windlass.dev/v1alpha1/reservations"
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 
@@ -35,7 +36,7 @@ def test_an_elastic_job_has_an_autoscaler_and_is_deleted_after_its_time_to_live(
     tell(story)
 
 
-def test_a_trainjob_and_a_reservation_have_a_status(tell) -> None:
+def test_a_trainjob_a_reservation_and_a_policy_have_a_status(tell) -> None:
     async def story(place: OperatorPlace) -> None:
         trainer = {"image": "i", "command": [Behaviour.SUCCEED.value]}
         spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
@@ -44,7 +45,11 @@ def test_a_trainjob_and_a_reservation_have_a_status(tell) -> None:
         window = {"nodes": ["nowhere"], "start": "2030-01-01T00:00:00Z", "end": "2030-01-02T00:00:00Z"}
         kind = {"apiVersion": "windlass.dev/v1alpha1", "kind": "Reservation"}
         await place.api.post(RESERVATIONS, {**kind, **named("r"), "spec": window})
-        for path in (f"{TRAINJOBS}/t", f"{RESERVATIONS}/r"):
+        kind = {"apiVersion": "windlass.dev/v1alpha1", "kind": "SchedulingPolicy"}
+        await place.api.post(
+            POLICIES, {**kind, **named("default"), "spec": {"order": "fifo", "starvation_guard": "1h"}}
+        )
+        for path in (f"{TRAINJOBS}/t", f"{RESERVATIONS}/r", f"{POLICIES}/default"):
             while not (await place.api.get(path)).get("status"):  # noqa: ASYNC110 - polled
                 await asyncio.sleep(0.1)
             await place.api.delete(path)
