@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from windlass.train.errors import TrainError
-from windlass.train.telemetry import trackers
+from windlass.train.telemetry import tracker_queue, trackers
 from windlass.train.telemetry.tracker_queue import TrackerQueue
 from windlass.train.telemetry.trackers import TrackerSpec, parse_trackers, run_name
 
@@ -86,20 +86,90 @@ def test_a_hanging_tracker_blocks_no_step_and_lost_reports_are_counted(capsys):
     assert "reports were not sent: wandb was too slow" in capsys.readouterr().err
 
 
-def test_a_failing_tracker_is_reported_once_and_others_continue(capsys):
-    made = {}
+@pytest.fixture
+def quick(monkeypatch):
+    """Repeats failed calls without a delay worth mentioning."""
+    monkeypatch.setattr(tracker_queue, "_FIRST_DELAY_S", 1e-6)
+    monkeypatch.setattr(tracker_queue, "_MAX_DELAY_S", 1e-6)
 
-    class Failing(Listening):
-        def log(self, *_):
+
+class Failing(Listening):
+    """Fails as often as `failures` says, or always for one step."""
+
+    def __init__(self, failures=0, poison=-1, reached=None):
+        super().__init__(None, "a")
+        self.failures, self.poison, self.reached = failures, poison, reached
+
+    def log(self, values, step):
+        if self.failures > 0 or step == self.poison:
+            self.failures -= 1
             raise OSError("no route to host")
+        super().log(values, step)
+        if self.reached and step == 2:
+            self.reached.set()
 
-    def opened(wanted, name):
-        made[wanted.name] = (Failing if wanted.name == "mlflow" else Listening)(wanted, name)
-        return made[wanted.name]
 
-    tracking = TrackerQueue([TrackerSpec("mlflow"), TrackerSpec(HERE)], "a", opened)
+def log_three(tracking):
     for step in range(3):
         tracking.log({"loss": 1.0}, step)
+
+
+def test_a_tracker_that_fails_for_a_while_receives_all_reports_in_order_and_is_reported_once(quick, capsys):
+    reached = threading.Event()
+    tracker = Failing(failures=4, reached=reached)
+    tracking = TrackerQueue([TrackerSpec("mlflow")], "a", lambda *_: tracker)
+    log_three(tracking)
+    assert reached.wait(60)
     tracking.close(60)
+    assert [step for step, _ in tracker.heard] == [0, 1, 2]
+    assert tracker.closed
+    assert capsys.readouterr().err == "windlass: mlflow: OSError: no route to host; retrying, training continues\n"
+
+
+def test_a_tracker_that_cannot_be_opened_is_opened_later(quick, capsys):
+    reached, attempts = threading.Event(), []
+    tracker = Failing(reached=reached)
+
+    def opened(*_):
+        attempts.append(1)
+        if len(attempts) < 30:
+            raise ConnectionError("refused")
+        return tracker
+
+    tracking = TrackerQueue([TrackerSpec("wandb")], "a", opened)
+    log_three(tracking)
+    assert reached.wait(60)
+    tracking.close(60)
+    assert len(tracker.heard) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_report_that_is_always_refused_does_not_stop_those_behind_it(quick, capsys):
+    reached = threading.Event()
+    tracker = Failing(poison=1, reached=reached)
+    tracking = TrackerQueue([TrackerSpec("mlflow")], "a", lambda *_: tracker)
+    log_three(tracking)
+    assert reached.wait(60)
+    tracking.close(60)
+    assert [step for step, _ in tracker.heard] == [0, 2]
+    assert "1 reports were not sent: mlflow has failed: OSError: no route to host" in capsys.readouterr().err
+
+
+def test_trackers_that_fail_or_hang_do_not_disturb_another(capsys):
+    may_go_on = threading.Event()
+
+    class Hanging(Listening):
+        def log(self, *_):
+            may_go_on.wait()
+
+    made = {"mlflow": Failing(failures=99), "wandb": Hanging(None, "a"), HERE: Listening(None, "a")}
+    tracking = TrackerQueue([TrackerSpec(name) for name in made], "a", lambda spec, _: made[spec.name])
+    log_three(tracking)
+    tracking.close(1)
+    may_go_on.set()
     assert len(made[HERE].heard) == 3
-    assert capsys.readouterr().err == "windlass: mlflow is disabled: OSError: no route to host\n"
+    assert made[HERE].closed
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "windlass: mlflow: OSError: no route to host; retrying, training continues"
+    assert lines[1] == "windlass: 3 reports were not sent: mlflow has failed: OSError: no route to host"
+    assert lines[2].startswith("windlass: 2 reports were not sent: wandb was too slow")

@@ -29,7 +29,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
 
 
 class Tracker(Protocol):
-    """A run of a tracker. Errors that it raises are printed, and training continues."""
+    """A run of a tracker. Calls that raise an error are repeated, and training continues."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Log values by name after step `step`."""
