@@ -98,6 +98,7 @@ JOBS = (
     Permission("watch and delete TrainJobs", trainer.GROUP, ("trainjobs",), ("get", *WATCH, "delete")),
     Permission("write the jobs' state and status", trainer.GROUP, _status("trainjobs"), ("patch",)),
     Permission("own the objects of a job", trainer.GROUP, _finalizers("trainjobs"), ("update",)),
+    Permission("find the runtimes of TrainJobs", trainer.GROUP, ("trainingruntimes", "clustertrainingruntimes"), WATCH),
     Permission("create and delete a job's pods", CORE, ("pods",), ("create", "delete")),
     Permission("create a PodGroup for a gang, if configured", pod_group.GROUP, ("podgroups",), ("get", "create")),
     Permission("record the logs of pods before their deletion", CORE, ("pods/log",), ("get",)),

@@ -8,6 +8,8 @@ from typing import Any
 from external import other_kinds
 from faults import jobs
 
+from windlass.jobs.kubernetes.labels import RUNTIME
+
 from .cluster_view import ENDS, GANG, SIZE
 from .schedule import Arrival
 
@@ -107,7 +109,9 @@ def _train_job(name: str, size: int, work: float) -> list[Manifest]:
         "resourcesPerNode": {"limits": {jobs.GPU: "1"}},
     }
     spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
-    return [_described(_object("trainer.kubeflow.org/v1alpha1", "TrainJob", name, spec), size)]
+    made = _object("trainer.kubeflow.org/v1alpha1", "TrainJob", name, spec)
+    made["metadata"]["annotations"] = {**made["metadata"].get("annotations", {}), RUNTIME: "built-in"}
+    return [_described(made, size)]
 
 
 def _batch_job(name: str, size: int, work: float) -> list[Manifest]:

@@ -9,6 +9,8 @@ from backend_host import Behaviour
 from controlplane.api import ApiError
 from operator_place import PYTORCHJOBS, OperatorPlace
 
+from windlass.jobs.kubernetes.labels import RUNTIME
+
 TRAINJOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs"
 AUTOSCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 POLICIES = "/apis/windlass.dev/v1alpha1/schedulingpolicies"
@@ -41,7 +43,8 @@ def test_a_trainjob_a_reservation_and_a_policy_have_a_status(tell) -> None:
         trainer = {"image": "i", "command": [Behaviour.SUCCEED.value]}
         spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer}
         kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
-        await place.api.post(TRAINJOBS, {**kind, **named("t"), "spec": spec})
+        about = {"metadata": {"name": "t", "annotations": {RUNTIME: "built-in"}}}
+        await place.api.post(TRAINJOBS, {**kind, **about, "spec": spec})
         window = {"nodes": ["nowhere"], "start": "2030-01-01T00:00:00Z", "end": "2030-01-02T00:00:00Z"}
         kind = {"apiVersion": "windlass.dev/v1alpha1", "kind": "Reservation"}
         await place.api.post(RESERVATIONS, {**kind, **named("r"), "spec": window})

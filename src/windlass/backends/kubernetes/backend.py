@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -116,8 +117,7 @@ class KubernetesBackend:
             self.inbox.put,
             lambda gang: self.gangs.see_changed_job(gang),  # noqa: PLW0108 - it is made below
         )
-        self.job_reader = JobReader(self.jobs, self.job_specs, reports, settings.kinds, self._adopt)
-        self.job_reader.on_foreign_state = self._replace_state
+        self.job_reader = self._job_reader(reports)
         self._gang_pods = GangPods(
             self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout
         )
@@ -134,6 +134,13 @@ class KubernetesBackend:
         self.agents.on_invalid_message = lambda _error: self.faults.counts.update(["AgentMessage"])
         # 4. external gangs
         self.external = self._external_gangs()
+
+    def _job_reader(self, reports: JobReports) -> JobReader:
+        kinds = replace(self.settings.kinds, runtimes=self.monitor.lookups.runtime)
+        reader = JobReader(self.jobs, self.job_specs, reports, kinds, self._adopt)
+        reader.on_foreign_state = self._replace_state
+        self.monitor.lookups.on_runtimes = reader.read_waiting
+        return reader
 
     def _job_commits(self) -> JobCommits:
         return JobCommits(

@@ -11,10 +11,16 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import Resource, named
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
 from windlass.backends.kubernetes.external import dialects
-from windlass.jobs.kubernetes.kinds.registry import KINDS
+from windlass.jobs.kubernetes.kinds.registry import KINDS, TRAINER
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME
 
 JOB_KINDS = tuple(named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
-WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
+RUNTIMES = (
+    named(TRAINER, "clustertrainingruntimes", CLUSTER_RUNTIME, namespaced=False),
+    named(TRAINER, "trainingruntimes", RUNTIME),
+)
+"""Runtimes of TrainJobs."""
+WATCHED = (*JOB_KINDS, *RUNTIMES, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
 """Watched kinds that a cluster may lack."""
 
 

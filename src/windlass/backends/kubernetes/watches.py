@@ -21,7 +21,7 @@ from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.backends.kubernetes.external import dialects
-from windlass.backends.kubernetes.served_kinds import WATCHED
+from windlass.backends.kubernetes.served_kinds import RUNTIMES, WATCHED
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 T = TypeVar("T")
@@ -155,6 +155,8 @@ class Watches:
         held = {QUEUES: cluster.queues, POLICIES: cluster.policies, RESERVATIONS: cluster.reservations}
         if kind in held:
             return self.of(kind, orjson.loads, self.declared(held[kind]))
+        if kind in RUNTIMES:
+            return self.of(kind, orjson.loads, partial(self._backend.monitor.lookups.see_runtimes, kind.kind))
         if kind in dialects.OPTIONAL:
             return self.of(kind, dialects.group_object, self.groups(kind))
         return self.of(kind, orjson.loads, jobs(self._backend, kind), self._backend.job_objects[kind])

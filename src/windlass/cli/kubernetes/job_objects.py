@@ -17,8 +17,9 @@ from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import ARRAY, JOB_NAME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.status.conditions import QUEUED, conditions_of
+from windlass.jobs.kubernetes.status.conditions import FAILED, QUEUED, conditions_of, is_true
 from windlass.jobs.kubernetes.status.status_times import milliseconds
+from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 
 Manifest = Mapping[str, Any]
 _UNPLACEABLE = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
@@ -80,8 +81,11 @@ class JobObject:
         parsed = self.parsed()
         created_at = milliseconds(self.created) or 0
         if isinstance(parsed, Fault):
-            broken = Status(Phase.FAILED, "Misconfigured", str(parsed), created_at=created_at, finished_at=created_at)
-            return JobState(self.id, 0, Job(self.name, (Role(command=("",)),)), broken)
+            # only the operator reads the runtimes of a cluster: a job that it has not accepted has its conditions
+            waits = parsed.reason == NOT_FOUND and not is_true(conditions_of(dict(self.manifest)), FAILED)
+            why = _uncommitted_status(self.manifest) if waits else Status(Phase.FAILED, "Misconfigured", str(parsed))
+            found = replace(why, created_at=created_at, finished_at=None if waits else created_at)
+            return JobState(self.id, 0, Job(self.name, (Role(command=("",)),)), found)
         stored_state = _stored(self.manifest)
         status = (
             stored_state.status if stored_state else replace(_uncommitted_status(self.manifest), created_at=created_at)

@@ -180,7 +180,7 @@ def refuse_extra_options(request: SubmitRequest, text: Text) -> None:
 def _as_written(request: SubmitRequest, text: Text, namespace: str) -> SubmitObjects:
     """Returns manifests of jobs, with only the namespace filled in."""
     refuse_extra_options(request, text)
-    warnings = objects_of(text, request.validation).warnings
+    warnings = objects_of(text, request.validation, in_cluster=True).warnings
     manifests = [each for document in compose(text) for each in _items(plain(document))]
     for each in manifests:
         if resource_of(each) is None:

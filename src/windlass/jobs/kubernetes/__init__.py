@@ -13,5 +13,6 @@ Packages and modules, each resting on those below it:
 - `pods`: pods made from templates
 - `parsed_job`: `ParsedJob` (`job`, `run_policy`, `priority_class`, `warnings`), `Member`, `with_sizes(parsed, sizes)`
 - `settings`: `Settings`: images, names, runtimes and PodGroups of an installation
+- `train_runtimes`: the standard runtimes of TrainJobs, and their snapshots
 - `manifest_reader`: `ManifestField`, `Fault(path, message)`; `labels`: names of our labels and annotations
 """

@@ -21,6 +21,8 @@ class Fault:
 
     path: FieldPath
     message: str
+    reason: str = ""
+    """Reason for a condition, as a runtime's fault has it (`train_runtimes`); "" for a fault of the manifest itself."""
 
     def __str__(self) -> str:
         """In one line: "spec.runPolicy.backoffLimit: expects …"."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from windlass.core.model.job import Job, Match
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import RuntimeSnapshot
 
 Selector: TypeAlias = tuple[Match, ...]
 """Conditions on a pod's labels, all of them."""
@@ -84,6 +85,8 @@ class ParsedJob:
     """By role: the pods that its pods may not share a node with (`pods.anti_affinity.anti_affinity_selectors`)."""
     warnings: tuple[str, ...] = ()
     """Warnings for fields without effect, one line each."""
+    runtime: RuntimeSnapshot | None = None
+    """Of a TrainJob: the runtime that it is created from."""
 
     @property
     def spec(self) -> ManifestField:

@@ -29,7 +29,7 @@ class Settings:
     pod_groups: bool = False
     """Each job has a PodGroup of the coscheduling dialect as well, for tools that read it. Costs a write a job."""
     runtimes: Lookup = built_in
-    """Lookup of the runtimes that TrainJobs name; the built-in ones are always known."""
+    """Lookup of the runtimes that TrainJobs name: without a cluster the standard ones."""
     kubectl_image: str = "mpioperator/kubectl-delivery:latest"
     """Image that installs kubectl for the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
     agent_image: str = AGENT_IMAGE

@@ -10,6 +10,7 @@ from windlass.jobs.kubernetes.kinds.run_policy import is_ours
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
 from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import built_in
 from windlass.jobs.syntax.text import Text
 
 DIGITS = yaml.safe_load("""
@@ -224,6 +225,6 @@ def stepped():
     ],
 )
 def test_a_fault_is_one_sentence(manifest, runtime, message):
-    fault = read(manifest, Settings(runtimes=lambda *_: runtime))
+    fault = read(manifest, Settings(runtimes=lambda *named: runtime or built_in(*named)))
     assert isinstance(fault, Fault)
     assert str(fault).startswith(message)

@@ -1,8 +1,8 @@
-"""The objects that names in jobs refer to: namespaces, priority classes, claims, volumes and storage classes."""
+"""The objects that names in jobs refer to: namespaces, priority classes, claims, volumes, storage classes, runtimes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from windlass.backends.kubernetes.cluster.topology_levels import Level
 from windlass.backends.kubernetes.cluster.volumes import StorageClass, StorageObjects, storage_class
 from windlass.core.model.policy import MAX_GRACE_MS
 from windlass.core.model.queue import Queue
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ class ClusterLookups:
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
+        self._runtimes: dict[tuple[str, str, str], Manifest] = {}
+        self.on_runtimes: Callable[[Collection[str]], None] = lambda _names: None
+        """Called after a change of the runtimes of TrainJobs, with their names."""
 
         self.only_labelled = False
         """Whether namespaces without our label are left alone."""
@@ -70,6 +74,10 @@ class ClusterLookups:
         fault = unmanaged(namespace, labels, only_labelled=self.only_labelled)
         levels, queues, grace = self._levels(), self._queues(), self._max_grace()
         return NamespaceLookups(labels, self._priorities, stock, levels, fault, queues, self._guard, grace)
+
+    def runtime(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        """Returns the runtime of TrainJobs with this kind, namespace ("" if it has none) and name; None without one."""
+        return self._runtimes.get((kind, namespace, name))
 
     def has_other_levels(self) -> bool:
         """Tells whether the levels of the network have changed since `take_changed`."""
@@ -128,6 +136,17 @@ class ClusterLookups:
             if change.kind != "deleted":
                 self._classes[name] = storage_class(change.object)
         self._hear()
+
+    def see_runtimes(self, kind: str, changes: Sequence[Change[Manifest]]) -> None:
+        """Handles changes of the runtimes of one kind."""
+        of_kind = [change._replace(object={**change.object, "kind": kind}) for change in changes]
+        apply_changes(self._runtimes, of_kind, _runtime_key)
+        self.on_runtimes({change.object["metadata"]["name"] for change in changes})
+
+
+def _runtime_key(found: Manifest) -> tuple[str, str, str]:
+    about = found["metadata"]
+    return found["kind"], about.get("namespace", ""), about["name"]
 
 
 def _name_of(found: PriorityClass | PersistentVolume) -> str:

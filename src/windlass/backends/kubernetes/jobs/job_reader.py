@@ -30,6 +30,7 @@ from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.foreign_status import ContradictoryStatusError, has_ended
+from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 
 Manifest = Mapping[str, Any]
 _NOT_KNOWN = object()
@@ -60,6 +61,8 @@ class JobReader:
         """Kinds that another operator handles."""
         self._foreign: dict[str, tuple[Resource, Manifest]] = {}
         """By uid: objects that are left to other operators."""
+        self._waiting: dict[str, tuple[Resource, Manifest]] = {}
+        """By uid: TrainJobs whose runtime does not exist yet."""
         self._states_aside: dict[str, Stored] = {}
         """By uid: states of objects that are no jobs at present: faulty ones, and those left to other operators."""
         self.on_foreign_state: Callable[[Gang], None] = lambda _gang: None
@@ -120,6 +123,7 @@ class JobReader:
         uid = key.uid
         self._reports.forget_faults(uid)
         self._foreign.pop(uid, None)
+        self._waiting.pop(uid, None)
         self._states_aside.pop(uid, None)
         gang = self._store.get_owner(key)
         if gang is None:
@@ -145,6 +149,13 @@ class JobReader:
         for resource, manifest in foreign.values():
             self.update(resource, manifest)
 
+    def read_waiting(self, runtimes: Collection[str]) -> None:
+        """Reads again the TrainJobs that wait for a runtime of one of these names."""
+        for uid, (resource, manifest) in list(self._waiting.items()):
+            if (manifest["spec"].get("runtimeRef") or {}).get("name") in runtimes:
+                self._reports.forget_faults(uid)
+                self.update(resource, manifest)
+
     def _add(self, reference: ObjectReference, manifest: Manifest, before: Gang | None = None) -> None:
         """Makes an object a gang. `before`: the gang that a follower had made of an earlier version."""
         stored, unreadable = _state_of(manifest)
@@ -152,13 +163,16 @@ class JobReader:
             stored, unreadable = known, ""  # whatever another writer has put there since
         found = registry.read(manifest, self._settings)
         parsed = found if isinstance(found, ParsedJob) else None
+        self._waiting.pop(reference.uid, None)
         last_readable = ""
         if isinstance(found, Fault):
             last_readable = readable_spec.stored_text(manifest) or (_readable_text(before) if before else "")
             parsed = readable_spec.read(manifest, last_readable, self._settings) if stored else None
             if stored is None and has_ended(manifest):
                 return  # by another operator, whose rules have accepted the spec
-            self._reports.report_fault(reference, manifest, f"{found}{_CONTINUES if parsed else ''}")
+            if found.reason == NOT_FOUND and parsed is None:
+                self._waiting[reference.uid] = reference.resource, manifest
+            self._reports.report_fault(reference, manifest, f"{found}{_CONTINUES if parsed else ''}", found.reason)
         if parsed is None or self._is_foreign(reference.resource, parsed, stored):
             self._put_aside(reference, manifest, stored, foreign=parsed is not None)
         elif unreadable:

@@ -12,12 +12,13 @@ from typing import Any
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import WAITING, Gang
-from windlass.backends.kubernetes.status.refusals import Refusal
+from windlass.backends.kubernetes.status.refusals import INVALID, Refusal
 from windlass.backends.port import BackendEvent, JobArrived, JobEvent
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, Phase, Target
 from windlass.jobs.kubernetes.labels import CANCEL
+from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 
 Manifest = Mapping[str, Any]
 
@@ -36,8 +37,8 @@ class JobReports:
         allocate_number: Callable[[], int],
     ) -> None:
         self._inject, self._refuse, self._allocate_number = inject, refuse, allocate_number
-        self._faulty: dict[str, int] = {}
-        """By uid: the generation of the object for which its fault was reported."""
+        self._faulty: dict[str, tuple[int, bool]] = {}
+        """By uid: the generation of the object for which its fault was reported, and whether the job waits."""
 
     def report_arrival(self, gang: Gang) -> None:
         """Reports a job that is new to the controller; one that must wait for the cluster is reported to its owner."""
@@ -80,22 +81,25 @@ class JobReports:
         elif requested.suspend != is_suspended:
             self.report_suspension(gang, requested)
 
-    def report_fault(self, reference: ObjectReference, manifest: Manifest, message: str) -> None:
+    def report_fault(self, reference: ObjectReference, manifest: Manifest, message: str, reason: str = "") -> None:
         """Reports a fault of an object to its owner, once for each generation of the object.
 
-        The state of a job that another operator has run stays as it is.
+        `reason`: that of a job's runtime. A job waits for one that is missing, unless it is to end. The state of a job
+        that another operator has run stays as it is.
         """
-        generation = manifest["metadata"].get("generation") or 0
-        if self._faulty.get(reference.uid) != generation:
-            self._faulty[reference.uid] = generation
-            never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
-            state = Phase.FAILED.value if never_accepted else ""
+        never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
+        waits = reason == NOT_FOUND and never_accepted and not has_cancel_annotation(manifest)
+        fault = manifest["metadata"].get("generation") or 0, waits
+        if self._faulty.get(reference.uid) != fault:
+            self._faulty[reference.uid] = fault
+            state = (Phase.CREATED if waits else Phase.FAILED).value if never_accepted else ""
             # a follower's refusal waits until it leads
-            stands = partial(self._has_fault, reference.uid, generation)
-            self._refuse(Refusal(reference, manifest, message, state=state, stands=stands))
+            stands = partial(self._has_fault, reference.uid, fault)
+            word, end = WAITING if waits else INVALID, reason if never_accepted and not waits else ""
+            self._refuse(Refusal(reference, manifest, message, word, state, stands, end))
 
-    def _has_fault(self, uid: str, generation: int) -> bool:
-        return self._faulty.get(uid) == generation
+    def _has_fault(self, uid: str, fault: tuple[int, bool]) -> bool:
+        return self._faulty.get(uid) == fault
 
     def forget_faults(self, uid: str) -> None:
         """Forgets the faults of a deleted or repaired object; a refusal that is not written yet is dropped."""

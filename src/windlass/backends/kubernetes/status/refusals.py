@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.gangs.stored_state import STATE
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
-from windlass.jobs.kubernetes.status.conditions import conditions_of
+from windlass.jobs.kubernetes.status.conditions import FAILED, conditions_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
 ACCEPTED = "Accepted"
@@ -37,6 +37,8 @@ class Refusal:
     """The state to write into its status, for a job that was never accepted."""
     stands: Callable[[], bool] = lambda: True
     """Whether the refusal still holds when it is written."""
+    end: str = ""
+    """Reason of a condition `Failed`, for a job that can never run; "" without such a condition."""
 
 
 class Refusals:
@@ -79,7 +81,10 @@ class Refusals:
         condition = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": message}
         if not refusal.message:
             condition = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
-        conditions = merge_conditions(before, [condition], rfc3339(self._now()), updates=True)
+        made = [condition]
+        if refusal.end:
+            made.append({"type": FAILED, "status": "True", "reason": refusal.end, "message": message})
+        conditions = merge_conditions(before, made, rfc3339(self._now()), updates=True)
         status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
         if status.items() <= (refusal.manifest.get("status") or {}).items():
             return

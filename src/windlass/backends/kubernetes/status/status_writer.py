@@ -19,6 +19,7 @@ from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import ACCEPTED, DENIED
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Status, state_name
+from windlass.jobs.kubernetes import train_runtimes
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
@@ -46,6 +47,8 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
         shown[TRAINING] = gang.notes.training
+    if (runtime := gang.parsed.runtime) is not None:
+        shown[train_runtimes.FIELD] = runtime.text
     if gang.last_readable or readable_spec.FIELD in before:
         shown[readable_spec.FIELD] = gang.last_readable or None  # null removes it
     return {name: value for name, value in shown.items() if name != FIELD}

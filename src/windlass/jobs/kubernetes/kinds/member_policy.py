@@ -37,7 +37,8 @@ def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
     """The job with its success policy, and with restarts of single pods unless the gang restarts whole."""
     job = parsed.job
     if parsed.run_policy.gang_restart:
-        return replace(parsed, job=replace(job, success=SuccessPolicy(_required_roles(parsed))))
+        required = job.success.roles or _required_roles(parsed)
+        return replace(parsed, job=replace(job, success=SuccessPolicy(required)))
     limit = parsed.run_policy.backoff_limit if policy.is_limited else None
     by_role = {each.role: each for each in parsed.replicas}
     roles = tuple(_role(role, by_role[role.name], policy) for role in job.roles)

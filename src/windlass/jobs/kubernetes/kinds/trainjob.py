@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from windlass.core.model.job import SuccessPolicy
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upsert
+from windlass.jobs.kubernetes.kinds.trainjob_runtime import snapshot, warnings
+from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.pod_assembly import (
@@ -35,15 +38,17 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _VARIABLES = {"torch": trainer.torch, "jax": trainer.jax, "xgboost": trainer.xgboost}
 """Variables of a trainer's pod, by framework."""
 _SSH, _HOSTS = "mpi-ssh-auth", "mpi-hostfile"
+_VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _BACKOFF_LIMIT = 6
 """Default `backoffLimit` of batch/v1, for a job of the runtime that sets none."""
 
 
 def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     """Reads a TrainJob manifest. Raises ManifestError."""
-    runtime = runtime_of(manifest, settings)
+    found = snapshot(manifest, settings)
+    runtime = runtime_of(manifest, found)
     _refuse_reserved(manifest, runtime)
-    return parsed_job(
+    parsed = parsed_job(
         manifest,
         runtime.replicas,
         _policy(manifest, runtime),
@@ -51,11 +56,18 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
         settings=settings,
         nproc_per_node=_procs(manifest, runtime),
     )
+    targets = runtime.spec["template"]["spec"]["successPolicy"]["targetReplicatedJobs"].text_list()
+    return replace(
+        parsed,
+        job=replace(parsed.job, success=SuccessPolicy(tuple(name.lower() for name in targets))),
+        warnings=(*parsed.warnings, *warnings(found, manifest)),
+        runtime=found,
+    )
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation, in the order of the runtime's jobs."""
-    runtime = replace(runtime_of(ManifestField(parsed.manifest), parsed.settings), replicas=parsed.replicas)
+    runtime = replace(_runtime(parsed), replicas=parsed.replicas)
     nodes = _nodes(parsed, runtime)
     return [
         _member(parsed, runtime, nodes, replicas, index, generation)
@@ -68,29 +80,45 @@ def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
     """The headless service of the pods; for MPI also the Secret of the SSH keys, without data, and the hostfile."""
     if parsed.run_policy.suspend:
         return []
-    runtime = runtime_of(ManifestField(parsed.manifest), parsed.settings)
+    runtime = _runtime(parsed)
     made = [_service(parsed, runtime)]
     if runtime.framework == "mpi":
         made += [_secret(parsed), _hostfile(parsed, runtime)]
     return made
 
 
+def _runtime(parsed: ParsedJob) -> Runtime:
+    """The runtime with which a job was read."""
+    if parsed.runtime is None:
+        raise AssertionError("unreachable: every TrainJob is read with a runtime")
+    return runtime_of(ManifestField(parsed.manifest), parsed.runtime)
+
+
 def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:
     spec, job_set = manifest["spec"], runtime.spec["template"]["spec"]
-    backoff = [job["template"]["spec"]["backoffLimit"].integer() for job in job_set["replicatedJobs"].items()]
+    jobs = [job["template"]["spec"] for job in job_set["replicatedJobs"].items()]
+    backoff = [job["backoffLimit"].integer() for job in jobs]
+    deadlines = [seconds_as_ms(each["activeDeadlineSeconds"]) for each in (spec, *jobs)]
     restarts = job_set["failurePolicy"]["maxRestarts"].integer() or 0
     return RunPolicy(
         clean_pod_policy="None",
         ttl_ms=seconds_as_ms(job_set["ttlSecondsAfterFinished"]),
-        deadline_ms=seconds_as_ms(spec["activeDeadlineSeconds"]),
+        deadline_ms=min((each for each in deadlines if each is not None), default=None),
         backoff_limit=restarts + max(_BACKOFF_LIMIT if limit is None else limit for limit in backoff),
         suspend=spec["suspend"].flag(),
         managed_by=check_manager(spec["managedBy"], (TRAINERS_OWN,)),
-        queue=labelled_queue(manifest),
+        queue=labelled_queue(manifest) or _queue_of(runtime),
         min_available=None,
         priority_class="",
         gang_restart=True,
     )
+
+
+def _queue_of(runtime: Runtime) -> str:
+    """The queue that a runtime names for its jobs: by our label, or by Volcano's annotation under its policy."""
+    about = runtime.spec["template"]["metadata"]
+    volcano = runtime.spec["podGroupPolicy"]["volcano"].value is not None
+    return about["labels"][QUEUE].text() or (about["annotations"][_VOLCANO_QUEUE].text() if volcano else "")
 
 
 def _refuse_reserved(manifest: ManifestField, runtime: Runtime) -> None:
@@ -119,7 +147,11 @@ def _procs(manifest: ManifestField, runtime: Runtime) -> str:
         slots = runtime.ml_policy["numProcPerNode"].integer(1) or 1
         return str(gpus if slots == 1 and gpus > 1 else slots)
     if runtime.framework == "torch":
-        return "auto" if gpus else str(max(1, cpus))
+        named = next((each for each in (asked, runtime.ml_policy["numProcPerNode"]) if each.value is not None), asked)
+        if not isinstance(named.value, str) and (number := named.integer(1, 100_000)) is not None:
+            return str(number)
+        word = named.choice(("auto", "cpu", "gpu"), "auto")
+        return str(max(1, cpus)) if word == "cpu" or (word == "auto" and not gpus) else word
     return "1"
 
 
@@ -161,12 +193,26 @@ def _spec(parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: R
     spec = pod_spec(parsed, replicas)
     if runtime.framework == "mpi":
         spec = _with_mpi(parsed, runtime, spec, launcher=replicas.type == LAUNCHER)
-    every = env_vars({"JOB_COMPLETION_INDEX": str(index)})
+    every, named = env_vars({"JOB_COMPLETION_INDEX": str(index)}), _injected(runtime, replicas)
+    if named and not variables:
+        variables = trainer.torch(nodes, index)
+    own = env_vars(variables)
     containers = [
-        {**each, "env": upsert(each.get("env"), [*(env_vars(variables) if each["name"] == NODE else []), *every])}
+        {**each, "env": upsert(each.get("env"), [*(own if each["name"] in (NODE, *named) else []), *every])}
         for each in spec["containers"]
     ]
-    return {**spec, "containers": containers}
+    if not named:
+        return {**spec, "containers": containers}
+    first = spec.get("initContainers") or []
+    init = [{**each, "env": upsert(each.get("env"), own)} if each["name"] in named else each for each in first]
+    return {**spec, "containers": containers, **({"initContainers": init} if init else {})}
+
+
+def _injected(runtime: Runtime, replicas: Replicas) -> list[str]:
+    """The further containers of a pod that have torchrun's variables (`envInjection`)."""
+    targets = runtime.ml_policy["envInjection"]["targets"].items() if runtime.framework == "torch" else []
+    here = [each for each in targets if each["jobName"].text() == replicas.type]
+    return [name for each in here for name in each["containerNames"].text_list()]
 
 
 def _with_mpi(parsed: ParsedJob, runtime: Runtime, spec: Manifest, *, launcher: bool) -> Manifest:

@@ -5,20 +5,25 @@ Source: kubeflow/trainer v2.3, pkg/runtime/core/trainingruntime.go, pkg/runtime/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, check_template
-from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
+from windlass.jobs.kubernetes.kinds.trainjob_runtime import (
+    FRAMEWORKS,
+    check_fields,
+    refuse_runtime,
+    runtime_spec,
+    with_reason,
+)
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Replicas
 from windlass.jobs.kubernetes.pods.strategic_merge import merge
-from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, STEP, TRAINER, built_in
+from windlass.jobs.kubernetes.train_runtimes import STEP, TRAINER, RuntimeSnapshot
 
 NODE, LAUNCHER = "node", "launcher"
 """Names of a runtime's jobs; the container that trains is called node in either."""
-FRAMEWORKS = ("torch", "jax", "xgboost", "mpi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +38,26 @@ class Runtime:
     replicas: tuple[Replicas, ...]
 
 
-def runtime_of(manifest: ManifestField, settings: Settings) -> Runtime:
-    """Returns the runtime of a manifest, with the job's changes. Raises ManifestError."""
-    # 1. The runtime, of the cluster or of those that are shipped.
-    spec = _found(manifest, settings)
+def runtime_of(manifest: ManifestField, found: RuntimeSnapshot) -> Runtime:
+    """Returns a runtime with the job's changes. Raises ManifestError."""
+    try:
+        return _runtime_of(manifest, runtime_spec(found))
+    except ManifestError as error:
+        raise with_reason(error) from None
+
+
+def _runtime_of(manifest: ManifestField, spec: ManifestField) -> Runtime:
+    # 1. The fields that say how it trains.
+    check_fields(spec)
     ml = spec["mlPolicy"]
     framework = next((name for name in FRAMEWORKS if ml[name].value is not None), "")
-    if ml["flux"].value is not None:
-        _refuse(manifest, "is made for Flux, which is not started here; take one for torch, jax, xgboost or mpi")
     # 2. Its jobs, of which all pods start together.
     jobs = spec["template"]["spec"]["replicatedJobs"].items()
-    steps = [
-        job["name"].text() for job in jobs for other in job["dependsOn"].items() if other["status"].text() != "Ready"
-    ]
-    if steps:
-        _refuse(
-            manifest, f"has steps, of which {steps[0]} waits for another to end; all pods of a job start together here"
-        )
     trains = [job for job in jobs if _step(job) == TRAINER]
+    _check_steps(manifest, jobs)
     if not trains:
-        _refuse(manifest, f"has no job whose template bears the label {STEP}: {TRAINER}")
+        refuse_runtime(f"has no job whose template bears the label {STEP}: {TRAINER}")
+    _check_targets(manifest, jobs)
     # 3. Their pods, with the changes of this job.
     replicas = tuple(_replicas(manifest, job, ml, trains[0]) for job in jobs)
     return Runtime(
@@ -63,21 +68,56 @@ def runtime_of(manifest: ManifestField, settings: Settings) -> Runtime:
     )
 
 
-def _found(manifest: ManifestField, settings: Settings) -> ManifestField:
-    reference = manifest["spec"]["runtimeRef"]
-    name, kind = reference["name"].text(), reference["kind"].choice((CLUSTER_RUNTIME, RUNTIME), CLUSTER_RUNTIME)
-    if not name:
-        reference["name"].refuse("expects the name of a runtime, such as torch-distributed")
-    namespace = (manifest["metadata"]["namespace"].text() or "default") if kind == RUNTIME else ""
-    found = settings.runtimes(kind, namespace, name) or built_in(kind, namespace, name)
-    if found is None:
-        reference["name"].refuse(f"there is no {kind} {name[:60]!r}; kubectl get {kind.lower()}s lists them")
-    return ManifestField(found.get("spec"), reference.path)
+def _check_steps(manifest: ManifestField, jobs: Sequence[ManifestField]) -> None:
+    """Refuses jobs that wait for the end of others, and the initializers, which are such jobs. Raises ManifestError."""
+    steps = [
+        job["name"].text() for job in jobs for other in job["dependsOn"].items() if other["status"].text() != "Ready"
+    ]
+    if steps:
+        refuse_runtime(
+            f"has steps, of which {steps[0]} waits for another to end; all pods of a job start together here"
+        )
+    for name, field in manifest["spec"]["initializer"].fields():
+        if field.value is not None:
+            refuse_runtime(
+                f"has no step for spec.initializer.{name}; leave that out, and load the {name} in the trainer"
+            )
 
 
-def _refuse(manifest: ManifestField, why: str) -> None:
-    """Raises ManifestError with this reason."""
-    manifest["spec"]["runtimeRef"]["name"].refuse(f"the runtime {why}")
+def _check_targets(manifest: ManifestField, jobs: Sequence[ManifestField]) -> None:
+    """Refuses changes of jobs and containers that the runtime does not have. Raises ManifestError."""
+    pods = {job["name"].text(): job["template"]["spec"]["template"]["spec"] for job in jobs}
+    known = {
+        name: {each["name"].text() for part in ("containers", "initContainers") for each in pod[part].items()}
+        for name, pod in pods.items()
+    }
+    for target, changes in _changes(manifest):
+        name = target["name"].text()
+        if name not in known:
+            target["name"].refuse(f"{name[:60]!r} is no job of the runtime, which has {', '.join(known)}")
+        for part in ("containers", "initContainers"):
+            for each in changes["spec"][part].items():
+                if each["name"].text() not in known[name]:
+                    each["name"].refuse(f"is no container of the runtime's job {name}")
+
+
+def _changes(manifest: ManifestField) -> Iterator[tuple[ManifestField, ManifestField]]:
+    """Each change of a pod template in the job, after the job of the runtime that it names, in their order.
+
+    `runtimePatches` are those of the trainer 2.3, `podTemplateOverrides` of 2.1 and 2.2, `podSpecOverrides` of 2.0.
+    """
+    spec = manifest["spec"]
+    for patch in spec["runtimePatches"].items():
+        for job in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"].items():
+            yield job, job["template"]["spec"]["template"]
+    for override in spec["podTemplateOverrides"].items():
+        parts = {part: override[part].mapping() for part in ("metadata", "spec")}
+        for target in override["targetJobs"].items():
+            yield target, ManifestField({part: value for part, value in parts.items() if value}, override.path)
+    for override in spec["podSpecOverrides"].items():
+        changed = {name: value for name, value in override.mapping().items() if name != "targetJobs"}
+        for target in override["targetJobs"].items():
+            yield target, ManifestField({"spec": changed}, override.path)
 
 
 def _step(job: ManifestField) -> str:
@@ -86,8 +126,6 @@ def _step(job: ManifestField) -> str:
 
 def _replicas(manifest: ManifestField, job: ManifestField, ml: ManifestField, trains: ManifestField) -> Replicas:
     name = job["name"].text()
-    if (job["replicas"].integer() or 1) != 1:
-        job["replicas"].refuse("must be 1: a runtime's job is one job")
     template = _merged_over(manifest, name, job["template"]["spec"]["template"])
     as_node = ml["mpi"]["runLauncherAsNode"].flag()
     if name == trains["name"].text() or (as_node and name == NODE):
@@ -113,16 +151,11 @@ def _count(manifest: ManifestField, job: ManifestField, ml: ManifestField, train
 
 
 def _merged_over(manifest: ManifestField, name: str, template: ManifestField) -> Manifest:
-    """The pod template with the patches that name its job, in their order."""
+    """The pod template with the changes that name its job, in their order."""
     whole = template.mapping()
-    for patch in manifest["spec"]["runtimePatches"].items():
-        for job in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"].items():
-            if job["name"].text() == name:
-                whole = merge(whole, job["template"]["spec"]["template"].mapping())
-    for override in manifest["spec"]["podTemplateOverrides"].items():
-        if name in [target["name"].text() for target in override["targetJobs"].items()]:
-            parts = {part: override[part].mapping() for part in ("metadata", "spec")}
-            whole = merge(whole, {part: value for part, value in parts.items() if value})
+    for target, changes in _changes(manifest):
+        if target["name"].text() == name:
+            whole = merge(whole, changes.mapping())
     return whole
 
 

@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import UnknownField, unknown_fields
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, Lookup
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, NOT_FOUND, RUNTIME, Lookup, built_in
 from windlass.jobs.syntax.text import Text
 from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, compose, plain
 
@@ -42,10 +42,11 @@ def holds_manifests(text: Text) -> bool:
     return any(_names(node) & set(_MARKS) for node in compose(text))
 
 
-def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
+def objects_of(text: Text, validate: Validate = Validate.STRICT, *, in_cluster: bool = False) -> Objects:
     """Every object that the manifests become, in their order. Raises InputError with every fault.
 
-    `validate`: treatment of fields that no kind has.
+    `validate`: treatment of fields that no kind has. `in_cluster`: the manifests are for a cluster, in which a runtime
+    may exist that the file lacks; jobs of such a runtime become no objects.
     """
     nodes = list(_manifests(compose(text)))
     manifests = [plain(node) for node in nodes]
@@ -57,7 +58,9 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
         unknown += slips
         parsed = _read(manifest, settings, strict=strict)
         if isinstance(parsed, Fault):
-            if not (strict and any(slip.explains(parsed.path) for slip in slips)):
+            if not (in_cluster and parsed.reason == NOT_FOUND) and not (
+                strict and any(slip.explains(parsed.path) for slip in slips)
+            ):
                 faults.append(text.problem(f"{format_path(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
         elif parsed is None:
             found.objects.append(manifest)
@@ -109,13 +112,13 @@ def _is_runtime(manifest: Any) -> bool:
 
 
 def _runtimes(manifests: Iterable[Any]) -> Lookup:
-    """The runtimes of a file, by kind and name; their namespace is unknown here."""
+    """The runtimes of a file, by kind and name, and the standard ones; their namespace is unknown here."""
     found = {
         (each["kind"], name): each
         for each in manifests
         if _is_runtime(each) and isinstance(about := each.get("metadata"), dict) and (name := about.get("name"))
     }
-    return lambda kind, _namespace, name: found.get((kind, name))
+    return lambda kind, namespace, name: found.get((kind, name)) or built_in(kind, namespace, name)
 
 
 def _names(node: Node) -> set[str]:

@@ -1,0 +1,99 @@
+"""TrainJobs and the runtimes of a real API server, under the operator's own account."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from backend_host import Behaviour
+from controlplane.api import ApiError
+from operator_place import OperatorPlace
+
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, built_in
+
+GROUP = "/apis/trainer.kubeflow.org/v1alpha1"
+TRAINJOBS = f"{GROUP}/namespaces/default/trainjobs"
+RUNTIMES = f"{GROUP}/namespaces/default/trainingruntimes"
+CLUSTER_RUNTIMES = f"{GROUP}/clustertrainingruntimes"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def runtime(name: str, image: str, nodes: int, behaviour: Behaviour = Behaviour.SUCCEED) -> dict[str, Any]:
+    made = copy.deepcopy(built_in(CLUSTER_RUNTIME, "", "torch-distributed"))
+    assert made is not None
+    made["metadata"]["name"] = name
+    made["spec"]["mlPolicy"]["numNodes"] = nodes
+    (job,) = made["spec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    container.update(image=image, command=[behaviour.value])
+    return made
+
+
+def trainjob(name: str, of: str = "torch-distributed", kind: str = CLUSTER_RUNTIME) -> dict[str, Any]:
+    spec = {"runtimeRef": {"name": of, "kind": kind}}
+    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": name}, "spec": spec}
+
+
+async def until(place: OperatorPlace, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The status of a TrainJob, once the condition holds."""
+    while not holds(status := (await place.api.get(f"{TRAINJOBS}/{name}")).get("status") or {}):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    return status
+
+
+def is_true(status: dict[str, Any], condition: str) -> bool:
+    return any((each["type"], each["status"]) == (condition, "True") for each in status.get("conditions", ()))
+
+
+async def images(place: OperatorPlace, name: str) -> list[str]:
+    found = await place.api.get(f"{PODS}?labelSelector=jobset.sigs.k8s.io/jobset-name%3D{name}")
+    return [each["spec"]["containers"][0]["image"] for each in found["items"]]
+
+
+async def clear(place: OperatorPlace) -> None:
+    for kind in (TRAINJOBS, RUNTIMES, CLUSTER_RUNTIMES):
+        for each in (await place.api.get(kind))["items"]:
+            try:
+                await place.api.delete(f"{kind}/{each['metadata']['name']}")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+
+def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -> None:
+    async def story(place: OperatorPlace) -> None:
+        # 1. No runtime: the job waits with the reason, and runs once the edited runtime exists.
+        await place.api.post(TRAINJOBS, trainjob("early"))
+        waiting = await until(place, "early", lambda status: bool(status.get("conditions")))
+        (accepted,) = waiting["conditions"]
+        assert (accepted["type"], accepted["reason"], waiting["state"]) == ("Accepted", "Waiting", "Created")
+        assert "there is no ClusterTrainingRuntime 'torch-distributed'" in accepted["message"]
+        await place.api.post(CLUSTER_RUNTIMES, runtime("torch-distributed", "site:1", 2, Behaviour.RUN))
+        await until(place, "early", lambda status: status.get("state") == "Running")
+        assert await images(place, "early") == ["site:1", "site:1"]
+        # 2. A later change of the runtime concerns new jobs only, and a runtime of the namespace is found.
+        new = runtime("torch-distributed", "site:2", 1)["spec"]
+        await place.api.patch(f"{CLUSTER_RUNTIMES}/torch-distributed", {"spec": new})
+        seen = place.world.monitor.lookups.runtime
+        while (seen(CLUSTER_RUNTIME, "", "torch-distributed") or {}).get("spec") != new:  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)
+        await place.api.post(RUNTIMES, {**runtime("own", "own:1", 3), "kind": "TrainingRuntime"})
+        await place.api.post(TRAINJOBS, trainjob("later"))
+        await place.api.post(TRAINJOBS, trainjob("own", "own", "TrainingRuntime"))
+        for name, image in (("later", ["site:2"]), ("own", ["own:1"] * 3)):
+            await until(place, name, lambda status: is_true(status, "Complete"))
+            assert await images(place, name) == image
+        assert await images(place, "early") == ["site:1", "site:1"]
+        # 3. A runtime that cannot be used fails the job in the words of the trainer.
+        flux = runtime("flux", "flux:1", 1)
+        flux["spec"]["mlPolicy"] = {"numNodes": 1, "flux": {}}
+        await place.api.post(CLUSTER_RUNTIMES, flux)
+        await place.api.post(TRAINJOBS, trainjob("flux", "flux"))
+        status = await until(place, "flux", lambda status: is_true(status, "Failed"))
+        reasons = {each["type"]: each["reason"] for each in status["conditions"]}
+        assert reasons == {"Accepted": "Invalid", "Failed": "TrainingRuntimeNotSupported"}
+        await clear(place)
+
+    tell(story)

@@ -1,0 +1,132 @@
+"""TrainJobs whose runtime is missing wait for it; those whose runtime cannot be used fail."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from windlass.backends.kubernetes.client.object_cache import Change
+from windlass.backends.kubernetes.client.owners import OwnerKey
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
+from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.stored_state import Stored
+from windlass.backends.kubernetes.jobs.job_reader import JobReader
+from windlass.backends.kubernetes.jobs.job_reports import JobReports
+from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
+from windlass.backends.kubernetes.jobs.job_store import JobStore
+from windlass.backends.kubernetes.status.refusals import Refusal
+from windlass.backends.kubernetes.status.status_writer import status_of
+from windlass.backends.port import BackendEvent, JobArrived
+from windlass.core.model.status import JobState, Phase, Placement, Status
+from windlass.jobs.kubernetes.labels import CANCEL
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import FIELD, built_in
+
+TRAINJOB = named("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
+KIND = "ClusterTrainingRuntime"
+
+
+class RuntimeCase:
+    """A reader of jobs that looks runtimes up in a cluster."""
+
+    def __init__(self, *, leads: bool = True) -> None:
+        self.events: list[BackendEvent] = []
+        self.refused: list[Refusal] = []
+        self.lookups = ClusterLookups(lambda: None, tuple, dict)
+        self.store = JobStore()
+        reports = JobReports(self.events.append, self.refused.append, self.store.allocate_number)
+        specs = JobSpecs(
+            self.store, reports, lambda parsed: ResolvedJob(parsed.job), self.events.append, lambda _gang: None
+        )
+        self.reader = JobReader(self.store, specs, reports, Settings(runtimes=self.lookups.runtime), lambda _gang: None)
+        self.lookups.on_runtimes = self.reader.read_waiting
+        if leads:
+            self.lead()
+
+    def lead(self) -> list[JobState]:
+        return [*self.reader.recover(), *self.reader.begin(lambda _gang: None)]
+
+    def see_runtime(self, nodes: int, *, name: str = "torch-distributed", policy: str = "torch") -> None:
+        runtime = copy.deepcopy(built_in(KIND, "", "torch-distributed"))
+        assert runtime is not None
+        runtime["metadata"]["name"] = name
+        runtime["spec"]["mlPolicy"] = {"numNodes": nodes, policy: {}}
+        self.lookups.see_runtimes(KIND, [Change("modified", runtime)])
+
+    @property
+    def sizes(self) -> list[int]:
+        return [event.job.members for event in self.events if isinstance(event, JobArrived)]
+
+
+def trainjob(version: int = 1, **metadata: Any) -> dict[str, Any]:
+    about = {"name": "digits", "namespace": "ml", "uid": "u1", "resourceVersion": str(version), "generation": 1}
+    spec = {"runtimeRef": {"name": "torch-distributed"}}
+    return {"apiVersion": TRAINJOB.api_version, "kind": "TrainJob", "metadata": {**about, **metadata}, "spec": spec}
+
+
+def test_a_job_waits_for_its_runtime_and_arrives_with_it() -> None:
+    case = RuntimeCase()
+    case.reader.update(TRAINJOB, trainjob())
+    (refusal,) = case.refused
+    assert (refusal.reason, refusal.state, refusal.end) == ("Waiting", "Created", "")
+    assert "there is no ClusterTrainingRuntime 'torch-distributed'" in refusal.message
+    case.see_runtime(5, name="another")
+    assert case.sizes == []
+    case.see_runtime(3)
+    assert (case.sizes, refusal.stands()) == ([3], False)
+
+
+def test_a_follower_knows_a_job_whose_runtime_is_listed_after_it() -> None:
+    case = RuntimeCase(leads=False)
+    case.reader.update(TRAINJOB, trainjob())
+    case.see_runtime(2)
+    assert case.sizes == []
+    case.lead()
+    assert case.sizes == [2]
+    assert not any(each.stands() for each in case.refused)
+
+
+def test_a_deleted_job_waits_no_more() -> None:
+    case = RuntimeCase()
+    case.reader.update(TRAINJOB, trainjob())
+    case.reader.delete(OwnerKey("ml", "u1"))
+    case.see_runtime(3)
+    assert case.sizes == []
+
+
+def test_a_job_that_waits_can_be_cancelled() -> None:
+    case = RuntimeCase()
+    case.reader.update(TRAINJOB, trainjob())
+    case.reader.update(TRAINJOB, trainjob(2, annotations={CANCEL: "ada"}))
+    assert [(each.state, each.end) for each in case.refused] == [("Created", ""), ("Failed", "TrainingRuntimeNotFound")]
+
+
+def test_a_job_of_a_runtime_that_cannot_be_used_has_failed() -> None:
+    case = RuntimeCase()
+    case.see_runtime(3, policy="flux")
+    case.reader.update(TRAINJOB, trainjob())
+    (refusal,) = case.refused
+    assert (refusal.reason, refusal.state, refusal.end) == ("Invalid", "Failed", "TrainingRuntimeNotSupported")
+
+
+@pytest.mark.parametrize("found", ["edited", "deleted"])
+def test_a_new_leader_takes_the_runtime_with_which_the_job_arrived(found: str) -> None:
+    first = RuntimeCase()
+    first.see_runtime(3)
+    first.reader.update(TRAINJOB, trainjob())
+    (gang,) = first.store
+    status = Status(phase=Phase.RUNNING, generation=1, is_gone=False, placement=Placement({"node": ("a", "b", "c")}))
+    shown = {FIELD: status_of(gang, status, 0)[FIELD], stored_state.FIELD: stored_state.to_patch(Stored(1, 3, status))}
+    second = RuntimeCase(leads=False)
+    if found == "edited":
+        second.see_runtime(9)
+    second.reader.update(TRAINJOB, {**trainjob(2), "status": shown})
+    (state,) = second.lead()
+    assert state.job.members == 3
+    second.see_runtime(9)
+    (gang,) = second.store
+    assert gang.job.members == 3
