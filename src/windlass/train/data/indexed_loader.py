@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 from windlass.train.data import sample_rng
 from windlass.train.data.batch import Batch
 from windlass.train.data.batch_split import BatchSplit, MicroSlice
+from windlass.train.data.data_facts import refuse_other_data
 from windlass.train.data.sample_order import SampleOrder
 from windlass.train.data.sample_reader import SampleReader
 from windlass.train.errors import TrainError
@@ -80,16 +81,13 @@ class IndexedLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the position; earlier iterators are invalid. Raises TrainError for the state of another dataset."""
-        for name, mine in self._facts().items():
-            if name in state and state[name] != mine:
-                raise TrainError(
-                    f"the checkpoint's data has {name}={state[name]}, and this run has {mine}: "
-                    f"the order of samples would change; keep {name}, or leave the data out of the state to restart it"
-                )
+        refuse_other_data(state, self._facts())
         self.samples = int(state["samples"])
 
     def _facts(self) -> dict[str, int]:
-        return {"seed": self._order.seed, "size": self._order.size, "global_batch": self.global_batch}
+        order = self._order
+        facts = {"seed": order.seed, "size": order.size, "shuffles": order.shuffles}
+        return facts | {"global_batch": self.global_batch}
 
     def _loader(self, micros: tuple[MicroSlice, ...]) -> DataLoader[Any]:
         return DataLoader(

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from windlass.train.data import sample_rng
 from windlass.train.data.batch import Batch
 from windlass.train.data.batch_split import BatchSplit, MicroSlice, dataset_too_small
+from windlass.train.data.data_facts import refuse_other_data
 from windlass.train.data.sample_reader import SampleReader
 from windlass.train.errors import TrainError
 
@@ -56,12 +57,16 @@ class StreamLoader:
         self.samples += self.global_batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position, and the batch size that it is valid for."""
-        return {"samples": self.samples, "global_batch": self.global_batch}
+        """Return the position, and the facts that it is valid for."""
+        return {"samples": self.samples, **self._facts()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the position; earlier iterators are invalid."""
+        """Restore the position; earlier iterators are invalid. Raises TrainError for the state of another dataset."""
+        refuse_other_data(state, self._facts())
         self.samples = int(state["samples"])
+
+    def _facts(self) -> dict[str, int]:
+        return {"seed": self._seed, "size": _skippable_size(self._dataset), "global_batch": self.global_batch}
 
     def _loader(self, micros: tuple[MicroSlice, ...]) -> DataLoader[Any]:
         sliced = _SlicedDataset(self._dataset, self.samples, self.global_batch, micros, self._seed)
@@ -97,10 +102,11 @@ class _SlicedDataset(IterableDataset[list[Any]]):
 
 def _endless_samples(dataset: Iterable[Any], used: int, batch: int, seed: int) -> Iterator[Any]:
     """Yield every sample after the first `used`, epoch after epoch. Raises TrainError for less than a batch."""
-    size = len(dataset) if isinstance(dataset, Sized) and hasattr(dataset, "skip") else 0
+    size = _skippable_size(dataset)
     epochs, rest = divmod(used, size) if size else (0, used)
     position = used - rest
     for epoch in itertools.count(epochs):
+        sample_rng.seed_sample(seed, position)  # the dataset may draw its order in any of these calls
         if hasattr(dataset, "set_epoch"):
             dataset.set_epoch(epoch)
         skipped = rest if size else 0
@@ -112,6 +118,11 @@ def _endless_samples(dataset: Iterable[Any], used: int, batch: int, seed: int) -
         if position - first < batch:
             raise dataset_too_small(position - first, batch)
         rest = 0
+
+
+def _skippable_size(dataset: Iterable[Any]) -> int:
+    """Return the number of samples of an epoch where whole epochs can be skipped, else 0."""
+    return len(dataset) if isinstance(dataset, Sized) and hasattr(dataset, "skip") else 0
 
 
 def _epoch_samples(source: Iterable[Any], seed: int, first: int, skipped: int) -> Iterator[Any]:
