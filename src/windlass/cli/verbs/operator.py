@@ -105,11 +105,14 @@ def install(
 
     async def run_install(connection: Connection) -> None:
         from windlass.deploy.install.installer import apply  # noqa: PLC0415
-        from windlass.deploy.install.readiness import wait_until_ready  # noqa: PLC0415
+        from windlass.deploy.install.readiness import wait_until_admitted, wait_until_ready  # noqa: PLC0415
+        from windlass.deploy.install.resources import job_kinds  # noqa: PLC0415
 
         async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
             print(f"{_change_label(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
         if wait and not dry_run:
+            print("waiting until the API server admits jobs …", file=sys.stderr)
+            await wait_until_admitted(connection, namespace, job_kinds(objects))
             print(f"waiting for {replicas} of {setup.image} …", file=sys.stderr)
             await wait_until_ready(connection, namespace, wait)
 

@@ -1,4 +1,4 @@
-"""Waits until the API serves a kind, and until the operator's replicas are ready."""
+"""Waits until the API serves a kind and admits its objects, and until the operator's replicas are ready."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, PODS
+from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, PODS, Resource, path
 from windlass.deploy.labels import selector_of
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import OPERATOR
@@ -37,6 +38,26 @@ async def wait_until_established(
                     await asyncio.sleep(_POLL_INTERVAL_S)
         except TimeoutError:
             raise InstallError(f"the kind {name} is not served after {within:.0f} s: {reason}") from None
+
+
+async def wait_until_admitted(
+    connection: Connection, namespace: str, kinds: Iterable[Resource], within: float = _SERVED_TIMEOUT_S
+) -> None:
+    """Waits until the API server admits objects of these kinds. Raises InstallError.
+
+    For seconds after a kind is new, an API server with a MutatingAdmissionPolicy answers 503 to its objects: it looks
+    for new schemas every five seconds. An object without a spec is sent as a dry run, and its refusal by the rules of
+    the kind shows as well that admission works.
+    """
+    params, about = {"dryRun": "All"}, {"name": "windlass-install", "namespace": namespace}
+    for kind in kinds:
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": about, "spec": {}}
+        try:
+            await connection.request("POST", path(kind, namespace), body=body, params=params, within=within)
+        except ApiError as error:
+            if error.outcome is not Outcome.REFUSED:
+                text = f"the API server does not admit objects of the kind {kind.kind} after {within:.0f} s: {error}"
+                raise InstallError(text) from None
 
 
 def _missing(definition: Manifest) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from windlass.backends.kubernetes.client.resources import (
     ADMISSION_BINDINGS,
     ADMISSION_POLICIES,
@@ -20,8 +22,10 @@ from windlass.backends.kubernetes.client.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
+    named,
 )
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, definitions
+from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 KINDS = tuple(
@@ -54,6 +58,13 @@ _BY_KIND = {(each.api_version, each.kind): each for each in (*_BUILT_IN, *KINDS)
 def resource_of(manifest: Manifest) -> Resource:
     """The resource of an object of an installation."""
     return _BY_KIND[manifest["apiVersion"], manifest["kind"]]
+
+
+def job_kinds(objects: Iterable[Manifest]) -> list[Resource]:
+    """The kinds of jobs that are defined among the objects of an installation, or in their groups."""
+    groups = {each["spec"]["group"] for each in objects if each["kind"] == DEFINITIONS.kind}
+    found = [named(each.api_version, each.plural, each.name) for each in registry.KINDS]
+    return [each for each in found if each.group in groups]
 
 
 def display_name(manifest: Manifest) -> str:
