@@ -12,7 +12,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +85,19 @@ def render(version: str, types: Mapping[str, Mapping[str, str]]) -> str:
     return f'{{\n  "kubernetes": "{version}",\n  "types": {{\n' + ",\n".join(lines) + "\n  }\n}\n"
 
 
-async def _fetch(plane: cluster.ControlPlane) -> str:
-    async with plane.api() as api:
-        return await fetch_types(api)
+def write(file: Path, fetch: Callable[[Api], Awaitable[str]]) -> None:
+    """Writes what an API server of its own tells to a file."""
 
+    async def connected(plane: cluster.ControlPlane) -> str:
+        async with plane.api() as api:
+            return await fetch(api)
 
-def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="windlass-") as folder,
         contextlib.closing(cluster.start(Path(folder) / "plane", cluster.Settings())) as plane,
     ):
-        FILE.write_text(asyncio.run(_fetch(plane)))
+        file.write_text(asyncio.run(connected(plane)))
 
 
 if __name__ == "__main__":
-    main()
+    write(FILE, fetch_types)

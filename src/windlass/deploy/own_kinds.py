@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresource, Version
+from windlass.deploy.pod_types import nullable_fields, partial_type
 from windlass.deploy.status_schema import status_schema
 from windlass.deploy.structural_schema import Schema, array, closed_object, open_object, rule, text, with_rules
 from windlass.deploy.table_schema import structural_schema
@@ -68,6 +69,7 @@ def _job_spec() -> Schema:
         "x-kubernetes-int-or-string": True,
     }
     properties["elastic"] = _ordered(properties["elastic"])
+    properties["pod"] = _pod(properties["pod"])
     properties["roles"] = _roles(properties["roles"])
     fix = "nodes and elastic are in the roles then"
     rules = (
@@ -87,12 +89,19 @@ def _job_spec() -> Schema:
 def _roles(roles: Schema) -> Schema:
     role = roles["additionalProperties"]
     role["properties"]["elastic"] = _ordered(role["properties"]["elastic"])
+    role["properties"]["pod"] = _pod(role["properties"]["pod"])
     one_size = rule("!has(self.replicas) || !has(self.elastic)", "replicas and elastic say the same thing; keep one")
     one = rule(
         "self.filter(name, has(self[name].elastic)).size() <= 1",
         "only one role may be elastic; give the others replicas",
     )
     return with_rules({**roles, "maxProperties": 100, "additionalProperties": with_rules(role, one_size)}, one)
+
+
+def _pod(field: Schema) -> Schema:
+    """The field of a pod template that is merged over the job's own."""
+    part = nullable_fields(partial_type("PodTemplateSpec"))  # null removes a value
+    return {"description": field["description"], **part}
 
 
 def _ordered(elastic: Schema) -> Schema:

@@ -1,11 +1,15 @@
 """Kinds of the Kubeflow trainer v2: TrainJob, TrainingRuntime, ClusterTrainingRuntime.
 
-Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1. The JobSet in a runtime is passed through unchanged.
+Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1. Objects are open where releases of the trainer and of JobSet
+have added and removed fields; pod templates in them have the fields of Kubernetes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from windlass.deploy.definition import Definition, PrinterColumn, Version
+from windlass.deploy.pod_types import partial_type, whole_type
 from windlass.deploy.structural_schema import (
     Schema,
     array,
@@ -21,6 +25,7 @@ from windlass.deploy.structural_schema import (
     with_rules,
 )
 from windlass.jobs.kubernetes.kinds.run_policy import MULTI_KUEUE, WINDLASS_OPERATOR
+from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
 
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
 CONTROLLER = f"{GROUP}/trainjob-controller"
@@ -48,15 +53,15 @@ def _train_job() -> Definition:
 
 
 def _train_job_spec() -> Schema:
-    """Schema with open objects: releases of the trainer have added and removed fields."""
     known = open_object(
         runtimeRef=_runtime_ref(),
         trainer=_trainer(),
         initializer=open_object(dataset=open_object(), model=open_object()),
         labels=mapping(text()),
         annotations=mapping(text()),
-        podTemplateOverrides=array(open_object()),
-        runtimePatches=array(open_object()),
+        podSpecOverrides=array(_override("PodSpecOverride", "PodSpec")),
+        podTemplateOverrides=array(_override("PodTemplateOverride", "PodTemplateSpec")),
+        runtimePatches=array(open_object(trainingRuntimeSpec=open_object(template=_job_set(partial_type)))),
         activeDeadlineSeconds=integer64(1, "Seconds after which an active job fails."),
         suspend={**boolean("Whether the job is suspended, without pods."), "default": False},
         managedBy=_managed_by(),
@@ -85,11 +90,24 @@ def _trainer() -> Schema:
         image=text(),
         command=array(text()),
         args=array(text()),
-        env=array({**open_object(name=text()), "required": ["name"]}),
+        env=array(whole_type("EnvVar")),
         numNodes=integer(0),
-        resourcesPerNode=open_object(),
+        resourcesPerNode=whole_type("ResourceRequirements"),
         numProcPerNode={"x-kubernetes-int-or-string": True},
     )
+
+
+def _override(name: str, part_of: str) -> Schema:
+    """Schema of a type that is a part of another one, for some of a runtime's jobs."""
+    fields = {field: each for field, each in partial_type(part_of)["properties"].items() if field in JOB_TYPES[name]}
+    return open_object(targetJobs=array(open_object(name=text())), **fields)
+
+
+def _job_set(fields_of: Callable[[str], Schema]) -> Schema:
+    """Template of a JobSet. `fields_of`: schema of a type of Kubernetes, whole or in parts."""
+    job = open_object(name=text(), replicas=integer(0), template=fields_of("JobTemplateSpec"))
+    spec = open_object(replicatedJobs=array(job))
+    return open_object("Template of the job's JobSet.", metadata=fields_of("ObjectMeta"), spec=spec)
 
 
 def _managed_by() -> Schema:
@@ -125,7 +143,7 @@ def _runtime(kind: str, plural: str, short: str, *, namespaced: bool) -> Definit
     spec = open_object(
         mlPolicy=open_object(numNodes=integer(0), torch=torch, mpi=open_object()),
         podGroupPolicy=open_object(),
-        template=open_object("Template of the job's JobSet.", metadata=open_object(), spec=open_object()),
+        template=_job_set(whole_type),
     )
     version = Version(VERSION, "Template from which jobs are created.", spec, None, (_AGE,), needs_spec=False)
     return Definition(GROUP, kind, plural, (short,), (version,), namespaced=namespaced)

@@ -41,14 +41,6 @@ def test_a_sample_is_accepted_and_stored_whole(run_on_api, manifest):
     assert within(kept, manifest)
 
 
-def test_a_template_keeps_unknown_fields(run_on_api):
-    job = sample("PyTorchJob", "digits")
-    kept = run_on_api(lambda api: api.post(place(job), job, **STRICT))
-    assert kept["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["aFieldOfALaterKubernetes"] == {
-        "kept": True
-    }
-
-
 def test_a_mistyped_field_is_reported(run_on_api):
     job = sample("PyTorchJob", "digits")
     job["spec"]["runPolicy"]["backofLimit"] = 3

@@ -1,3 +1,6 @@
+import base64
+import gzip
+import json
 import re
 
 import yaml
@@ -114,3 +117,11 @@ def test_no_definition_contains_text_that_helm_would_expand():
 def definition_lines():
     paths = {f"templates/{group}.yaml" for group in (*DEFAULT, POD_GROUPS)}
     return [line for path, text in chart_files() if path in paths for line in text.splitlines()]
+
+
+def test_a_release_fits_in_its_secret():
+    """Helm keeps the chart and the rendered objects, compressed, in a Secret, which holds 1 MiB."""
+    files = dict(chart_files())
+    chart = [{"name": path, "data": base64.b64encode(text.encode()).decode()} for path, text in files.items()]
+    release = json.dumps({"chart": {"templates": chart}, "manifest": "".join(files.values())})
+    assert len(base64.b64encode(gzip.compress(release.encode()))) < 2**20

@@ -62,14 +62,44 @@ def test_schemas_are_structural(name, version):
         assert "(?=" not in schema.get("pattern", ""), "the API server's expressions do not look ahead"
 
 
-def test_a_pod_template_keeps_all_fields():
-    crd = next(each for each in ALL if each["metadata"]["name"] == "pytorchjobs.kubeflow.org")
-    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    replica = spec["properties"]["pytorchReplicaSpecs"]["additionalProperties"]
-    template = replica["properties"]["template"]
-    for schema in schemas(template):
-        opaque = schema.get("x-kubernetes-preserve-unknown-fields")
-        assert opaque or schema["type"] != "object" or "additionalProperties" in schema
+def replica_template(plural):
+    crd = next(each for each in ALL if each["metadata"]["name"] == f"{plural}.kubeflow.org")
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    [specs] = [each for name, each in spec.items() if name.endswith("ReplicaSpecs")]
+    return specs["additionalProperties"]["properties"]["template"]
+
+
+OPAQUE = {"ephemeralContainers", "managedFields"}
+
+
+def open_parts(schema, path=""):
+    """Paths of objects in which any field is accepted."""
+    if schema.get("x-kubernetes-preserve-unknown-fields") and schema.get("type") == "object":
+        yield path
+    for name, each in schema.get("properties", {}).items():
+        yield from open_parts(each, f"{path}.{name}")
+    if isinstance(schema.get("items"), dict):
+        yield from open_parts(schema["items"], path)
+
+
+@pytest.mark.parametrize("plural", ["pytorchjobs", "tfjobs", "jaxjobs", "xgboostjobs", "paddlejobs", "mpijobs"])
+def test_a_pod_template_is_closed(plural):
+    assert {path.rpartition(".")[2] for path in open_parts(replica_template(plural))} == OPAQUE
+
+
+def test_each_field_of_a_container_is_described():
+    template = replica_template("pytorchjobs")["properties"]["spec"]["properties"]
+    fields = template["containers"]["items"]["properties"]
+    assert [name for name, each in {**template, **fields}.items() if not each.get("description")] == []
+
+
+def test_a_part_of_a_template_requires_nothing_and_accepts_null():
+    crd = next(each for each in ALL if each["metadata"]["name"] == "trainingjobs.windlass.dev")
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    for part in (spec["pod"], spec["roles"]["additionalProperties"]["properties"]["pod"]):
+        container = part["properties"]["spec"]["properties"]["containers"]["items"]
+        assert not [each for each in schemas(part) if each.keys() & {"required", "default"}]
+        assert all(each["nullable"] for each in container["properties"].values())
 
 
 def test_both_versions_of_an_mpi_job_have_the_same_fields():
@@ -79,6 +109,8 @@ def test_both_versions_of_an_mpi_job_have_the_same_fields():
     assert [each["dialect"]["default"] for each in (v1, v2)] == ["v1", "v2beta1"]
 
 
-def test_definitions_are_small():
-    """Limits: 1.5 MiB of etcd, 256 KiB of the annotation of client-side apply."""
-    assert all(len(json.dumps(crd)) < 40_000 for crd in ALL)
+def test_definitions_fit_their_limits():
+    """Limits: for one, 1.5 MiB of etcd and 256 KiB of the annotation of client-side apply; for all, 1 MiB."""
+    sizes = {crd["metadata"]["name"]: len(json.dumps(crd, separators=(",", ":"))) for crd in ALL}
+    assert max(sizes.values()) < 200_000, sizes
+    assert sum(sizes.values()) < 2**20, sizes
