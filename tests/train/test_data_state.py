@@ -90,10 +90,20 @@ def read_steps(data, count):
     return found
 
 
-@pytest.mark.parametrize("dataset", [Indexed, Shuffled, ShuffledByEpoch, ShuffledWithSkip, ShuffledBySetEpoch])
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("shuffles", [True, False])
-def test_a_run_resumes_exactly_in_the_middle_of_a_later_epoch(dataset, workers, shuffles):
+@pytest.mark.parametrize(
+    ("dataset", "shuffles", "workers"),
+    [
+        (Indexed, True, 0),
+        (Indexed, False, 0),
+        (Indexed, True, 1),
+        (Shuffled, True, 0),
+        (ShuffledByEpoch, True, 0),
+        (ShuffledWithSkip, True, 0),
+        (ShuffledWithSkip, True, 1),
+        (ShuffledBySetEpoch, True, 0),
+    ],
+)
+def test_a_run_resumes_exactly_in_the_middle_of_a_later_epoch(dataset, shuffles, workers):
     whole = read_steps(loader(dataset(), shuffles=shuffles, workers=workers), 6)
     assert len({tuple(n for n, _ in step) for step in whole}) > 1
     for done in (2, 4):
