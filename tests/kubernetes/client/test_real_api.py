@@ -106,10 +106,12 @@ def test_refusals_are_distinguished(apiserver, name):
             await connection.create(NAMESPACES, {"metadata": {"name": name}})
             await connection.delete(NAMESPACES, None, name)
             late = {"metadata": {"name": "x", "namespace": name}}
-            assert (await refused(connection.create(CONFIG_MAPS, late))).is_terminating
+            refusal = await refused(connection.create(CONFIG_MAPS, late))
+            assert (refusal.is_terminating, refusal.is_denial) == (True, False)
         stranger = from_kubeconfig(str(apiserver.user("stranger")))
         async with Connection(stranger) as connection:
-            assert (await refused(connection.list(PODS))).is_forbidden
+            denied = await refused(connection.list(PODS))
+            assert (denied.is_forbidden, denied.is_denial) == (True, True)
 
     asyncio.run(story())
 

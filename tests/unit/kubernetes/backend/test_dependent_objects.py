@@ -13,7 +13,7 @@ from member_stage import Stage
 from recorded_api import RecordedApi
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
-from windlass.backends.kubernetes.pods import dependent_objects
+from windlass.backends.kubernetes.pods import dependent_objects, gang_binder
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.failure import INVALID, REJECTED
@@ -212,6 +212,24 @@ def test_an_object_that_the_job_does_not_own_is_neither_used_nor_changed(
         )
         assert stage.run.failed[0].detail == f"its dependent objects cannot be written: {sentence}"
         assert notes == [f"cannot use an object: {sentence}"]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+def test_a_launch_outlasts_an_api_server_that_has_not_read_the_roles_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_binder, "RETRY_INTERVAL_S", 0.01)
+
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(mpi_job("v2beta1"))
+        api.refusal = ApiError(403, message='configmaps is forbidden: User "operator" cannot create resource')
+        executor = executor_of(api)
+        executor.launch(stage.gang, stage.run)
+        await asyncio.sleep(0.05)
+        assert (api.requested, stage.run.busy, stage.run.failed) == ([], True, {})
+        api.refusal = None
+        await finish(executor, stage)
+        assert (sorted(api.bound), stage.run.failed) == (["pi-worker-0", "pi-worker-1"], {})
         await executor.close()
 
     asyncio.run(story())

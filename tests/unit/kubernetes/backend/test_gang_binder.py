@@ -64,9 +64,10 @@ def test_a_refusal_is_the_end_of_its_member(status: int, end_class: EndClass) ->
 END = Exit(lost=True, detail="etcd is full")
 FAILURES = (
     ApiError(500, message="etcd is full"),
-    CannotBindError(END, may_pass=True),
-    ApiError(403, message="the API server has not read the roles yet"),
+    CannotBindError(END, ApiError(500)),
+    ApiError(403, message="exceeded quota"),
 )
+DENIAL = ApiError(403, message='pods is forbidden: User "operator" cannot create resource "pods" in API group ""')
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -80,6 +81,17 @@ def test_a_gang_with_bound_members_outlasts_failures_of_the_api_server(failure: 
     progress.must_complete = True
     bind(progress, replies)
     assert (replies.count, progress.failed) == (3, {})
+
+
+@pytest.mark.parametrize("denial", [DENIAL, ApiError(401), CannotBindError(END, DENIAL)])
+def test_any_gang_outlasts_denials_of_an_api_server_that_has_not_read_the_roles_yet(denial: Exception) -> None:
+    progress, replies = Progress(), Replies(*[denial] * 19)
+    bind(progress, replies)
+    assert (replies.count, progress.failed) == (20, {})
+
+    progress, replies = Progress(), Replies(*[denial] * 30)
+    bind(progress, replies)
+    assert (replies.count, list(progress.failed)) == (20, [0])
 
 
 def test_a_gang_is_given_up_if_the_api_server_fails_for_long_or_refuses() -> None:
@@ -113,7 +125,7 @@ def test_no_step_is_taken_once_the_gang_is_stopped() -> None:
 @pytest.mark.parametrize(
     ("status", "may_pass"), [(500, True), (403, True), (401, True), (404, False), (409, False), (422, False)]
 )
-def test_a_failed_binding_may_pass_unless_the_binding_itself_is_refused(status: int, may_pass: bool) -> None:
+def test_the_refusal_of_a_binding_is_kept(status: int, may_pass: bool) -> None:
     async def bind(*_: object, **__: object) -> None:
         raise ApiError(status)
 
@@ -124,4 +136,6 @@ def test_a_failed_binding_may_pass_unless_the_binding_itself_is_refused(status: 
             await binding.bind(pod("p"), "n1")
         return raised.value
 
-    assert asyncio.run(story()).may_pass is may_pass
+    refusal = asyncio.run(story()).refusal
+    assert refusal is not None
+    assert (refusal.status, refusal.may_pass) == (status, may_pass)

@@ -2,7 +2,13 @@ import json
 
 import pytest
 
-from windlass.backends.kubernetes.client.api_errors import Outcome, error_of_reply, error_of_status, parse_retry_after
+from windlass.backends.kubernetes.client.api_errors import (
+    ApiError,
+    Outcome,
+    error_of_reply,
+    error_of_status,
+    parse_retry_after,
+)
 
 
 def status(code, reason="", **details):
@@ -80,3 +86,17 @@ def test_an_eviction_that_a_budget_forbids_is_not_repeated():
     error = error_of_reply(429, None, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
     assert error.outcome is Outcome.REFUSED
     assert not error.may_pass
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected"),
+    [
+        (401, "Unauthorized", True),
+        (403, 'pods is forbidden: User "system:serviceaccount:w:w" cannot create resource "pods"', True),
+        (403, 'pods "p" is forbidden: exceeded quota: q, requested: pods=1', False),
+        (403, "unable to create new content in namespace team because it is being terminated", False),
+        (422, 'User "ann" cannot be a label', False),
+    ],
+)
+def test_a_denial_of_the_user_differs_from_other_refusals(code, message, expected):
+    assert ApiError(code, message=message).is_denial is expected

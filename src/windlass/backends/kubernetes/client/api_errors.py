@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -13,6 +14,8 @@ from windlass.backends.errors import BackendError
 
 INTERNAL_ERROR = 500
 """Also the status of an admission webhook that cannot be called."""
+_DENIED = re.compile(r'User "[^"]*" cannot ')
+"""In the message of a refusal by the authorizer."""
 _MAX_SHOWN_CHARS = 300
 """Number of characters shown of a reply that is no Status (a proxy's page)."""
 
@@ -74,6 +77,14 @@ class ApiError(BackendError):
         An API server that has just started denies every request of a user (403, 401) until it has read the roles.
         """
         return self.outcome is not Outcome.REFUSED or self.status in {401, 403}
+
+    @property
+    def is_denial(self) -> bool:
+        """Tells whether the API server has denied the user (401, or 403 by its roles) before it looked at the request.
+
+        Quotas and admission answer 403 as well. Source: k8s.io/apiserver, endpoints/handlers/responsewriters/errors.go.
+        """
+        return self.status == 401 or (self.status == 403 and _DENIED.search(self.message) is not None)
 
     @property
     def is_missing(self) -> bool:

@@ -1,7 +1,8 @@
 """Binds the members of a gang, our own or an external one: all of them, or the gang fails with the reason.
 
 Requests without an answer are repeated. A refusal is the end of its member, by its class; after the first one no
-further member is bound. Failures of the API server itself are waited out for a gang that must be completed.
+further member is bound. A denial by an API server that has just started, which has not read the roles yet, is waited
+out; so are failures of the API server itself for a gang that must be completed.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import Placement
 
 _MAX_FAILURES = 20
-"""Failures of the API server that a member of a gang that must be completed outlasts. 401 and 403 are answered at once,
-the others come after 30 s of attempts."""
+"""Failures of the API server that a member outlasts. 401 and 403 are answered at once, so that they are repeated for
+20 s; the others come after 30 s of attempts."""
 
 
 class BindingProgress(Protocol):
@@ -88,7 +89,7 @@ async def _take(progress: BindingProgress, step: MemberStep) -> None:
             return
         except (CannotBindError, ApiError) as error:
             failures += 1
-            if not (error.may_pass and progress.must_complete and failures < _MAX_FAILURES):
+            if not (_may_repeat(progress, error) and failures < _MAX_FAILURES):
                 progress.failed[step.member] = _end_of(step, error)
                 return
             await asyncio.sleep(RETRY_INTERVAL_S)
@@ -99,6 +100,12 @@ async def _take(progress: BindingProgress, step: MemberStep) -> None:
             return
         else:
             return
+
+
+def _may_repeat(progress: BindingProgress, error: CannotBindError | ApiError) -> bool:
+    """Tells whether a request may succeed later. Quotas and admission (403 too) end a gang that can be given up."""
+    refusal = error if isinstance(error, ApiError) else error.refusal
+    return refusal is not None and (refusal.is_denial or (progress.must_complete and refusal.may_pass))
 
 
 def _end_of(step: MemberStep, error: CannotBindError | ApiError) -> Exit:

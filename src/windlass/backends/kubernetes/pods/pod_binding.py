@@ -39,12 +39,12 @@ _DEFAULT_GRACE_S = 30
 class CannotBindError(Exception):
     """A member cannot be bound to its node. `exit` is the resulting end of the member.
 
-    `may_pass`: see `ApiError.may_pass`; False if another scheduler has bound the pod, or another pod has its name.
+    `refusal`: the API server's, if any; None if another scheduler has bound the pod, or another pod has its name.
     """
 
-    def __init__(self, exit: Exit, *, may_pass: bool = False) -> None:
+    def __init__(self, exit: Exit, refusal: ApiError | None = None) -> None:
         super().__init__(exit.detail)
-        self.exit, self.may_pass = exit, may_pass
+        self.exit, self.refusal = exit, refusal
 
 
 class NotWantedError(Exception):
@@ -127,7 +127,7 @@ class PodBinding:
                 await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
                 end = _retryable(f"{about.name} could not be bound to {node}: {error}")
-                raise CannotBindError(end, may_pass=error.may_pass) from None
+                raise CannotBindError(end, error) from None
 
     async def _clear(self, pod: Pod) -> None:
         """Deletes a pod of an earlier generation that still holds this name, and waits until it is deleted."""

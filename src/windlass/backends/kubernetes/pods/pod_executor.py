@@ -11,11 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -100,14 +98,13 @@ class PodExecutor:
             places = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
             # a pod that restarts alone leaves the list of running pods to `upkeep`, which knows them
             required = replace(self.upkeep.wanted_by(gang, run), updates=names is None)
-            await request_until_answered(partial(self.dependents.make_required, gang, required))
-            if self._is_stale(gang, run, [slot for slot, _ in places]):
+            make = partial(self.dependents.make_required, gang, required)
+            await self.binder.bind(run, [MemberStep(0, "its dependent objects cannot be written", make)])
+            if run.failed or self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
             await self.binder.bind(run, [self._volume_step(gang, places)])
             await self.binder.bind(run, [self._member_step(run, slot, member) for slot, member in places])
             run.launched = not run.failed
-        except ApiError as error:
-            run.failed[0] = end_of_refused("its dependent objects cannot be written", error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this gang's
             run.failed[0] = end_of_refused("its pods cannot be made", error)
         finally:
