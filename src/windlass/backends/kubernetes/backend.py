@@ -21,6 +21,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.client.resources import JOBS, PODS, Resource
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor, Settled
 from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob, unresolved_job
@@ -80,7 +81,7 @@ class KubernetesBackend:
         self.monitor = ClusterMonitor(settings.cluster_settling, self.now, self.inbox.wake, self.inbox.put)
         self.monitor.lookups.only_labelled = settings.only_labelled
         self.cluster, self.faults = self.monitor.state, self.monitor.faults
-        self.pods = PodStore(self.see_pod)
+        self.pods = PodStore(self.see_pod, self._see_released)
         self.launchers = LauncherJobs(self.pods)
         self.job_objects: defaultdict[Resource, ObjectCache[dict[str, Any]]] = defaultdict(ObjectCache)
         """Job objects by kind, batch Jobs included."""
@@ -262,6 +263,13 @@ class KubernetesBackend:
                     self._gang_pods.see(gang, gang.run, pod, there=there)
                 self.changed.mark(gang)
             self.monitor.check()
+
+    def _see_released(self, pod: Pod, owner: OwnerKey) -> None:
+        """Records that a pod belongs no more to the gang whose object has this key."""
+        gang = self.jobs.get_owner(self.launchers.owner(owner) or owner)
+        if gang is not None and gang.run is not None:
+            self._gang_pods.see(gang, gang.run, pod, there=False)
+            self.changed.mark(gang)
 
     def recount(self, pod: Pod) -> None:
         """Counts a pod's resources again after the controller has begun, or ceased, to account for them."""

@@ -133,6 +133,8 @@ class Gang:
     run: Run | None = None
     deleted: bool = False
     """The object was deleted or annotated: the job is to end."""
+    released: bool = False
+    """The object was deleted without its pods (cascade orphan): they live on, and belong to no job any more."""
     version: ObjectVersion = field(default_factory=ObjectVersion)
     fit: ClusterFit = field(default_factory=ClusterFit)
     standby: StandbyState = field(default_factory=StandbyState)

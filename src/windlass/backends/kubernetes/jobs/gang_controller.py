@@ -56,12 +56,15 @@ class GangController:
         self._changed.mark(gang)
 
     def see_changed_job(self, gang: Gang) -> None:
-        """Deletes standby pods of a gang that was changed, and all pods of one whose object is gone."""
+        """Deletes standby pods of a gang that was changed, and all pods of one whose object is gone.
+
+        Of a released gang the pods on nodes stay.
+        """
         if gang.run is None or gang.version.gone:  # the pods of a run are being bound
             self._standby.discard(gang)
-        if gang.version.gone:
+        if gang.version.gone and not gang.released:
             self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.reference.owner_key), 0)
-        else:
+        elif not gang.version.gone:
             self._changed.mark(gang)
 
     def owner(self, pod: Pod) -> Gang | None:
@@ -85,7 +88,7 @@ class GangController:
         self._changed.mark(gang)
 
     def stop(self, job_id: str, generation: int, grace: int) -> None:
-        """Deletes the pods of a generation. `grace` in ms."""
+        """Deletes the pods of a generation. `grace` in ms. Those of a released gang belong to it no more."""
         gang = self._store.get(job_id)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.generation != generation:
@@ -93,6 +96,8 @@ class GangController:
             return
         self._parts.gang_pods.see_all(gang, run)  # a node may have been lost since
         run.tracker.stopping = True
+        if gang.released:
+            run.tracker.vanish()
         run.grace = max(1, -(-grace // 1000))
         self._changed.mark(gang)
 
@@ -118,6 +123,8 @@ class GangController:
         if gang.run is None:
             return ()
         pods, gang.run = tuple(gang.run.pods.all()), None
+        if gang.released:
+            return pods
         phases = {pod.metadata.name: pod.status.phase for pod in pods}
         gone = set(pods_to_delete(gang.parsed, gang.status, phases))
         self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)

@@ -134,6 +134,12 @@ class JobReader:
         if not self._leads or not self._reports.report_cancel(gang):
             self.close(gang)
 
+    def _release(self, gang: Gang) -> None:
+        """Ends the job of an object that is deleted without its pods, which go on."""
+        gang.released = gang.version.gone = True
+        if not self._reports.report_cancel(gang):
+            self.close(gang)
+
     def close(self, gang: Gang) -> None:
         """Removes a gang whose object is gone and that has ended; an object of the same name may follow."""
         self._store.discard(gang)
@@ -241,6 +247,9 @@ class JobReader:
             self.on_foreign_state(gang)
         before, gang.version.read_generation = gang.version.read_generation, manifest["metadata"].get("generation")
         gang.version.read = version_of(manifest)
+        if is_orphaned(manifest):
+            self._release(gang)
+            return
         is_to_end = manifest["metadata"].get("deletionTimestamp") or has_cancel_annotation(manifest)
         if is_to_end and not self._reports.report_cancel(gang) and gang.version.gone:
             self.close(gang)
@@ -257,6 +266,12 @@ class JobReader:
         gang.notes.needs_write |= bool(gang.last_readable)
         gang.last_readable = ""
         self._specs.apply(gang, parsed)
+
+
+def is_orphaned(manifest: Manifest) -> bool:
+    """Tells whether an object is being deleted without the objects that it owns (propagationPolicy Orphan)."""
+    about = manifest["metadata"]
+    return bool(about.get("deletionTimestamp")) and "orphan" in (about.get("finalizers") or ())
 
 
 def is_kept(state: JobState) -> bool:

@@ -109,7 +109,7 @@ class RunControl:
         if not run.stopping:
             self._keep_running(gang, run, changed)
         self._report_container_restarts(gang, run)
-        ends = run.stopping and not run.busy
+        ends = run.stopping and not run.busy and not gang.released
         makers = self._stop(gang, run, changed) if ends else ()
         self.report(gang)
         more = run.busy or run.updating_dependents or bool(makers)

@@ -17,12 +17,17 @@ class PodStore:
     `apply` takes a watch's changes, `learn` replies to own writes.
     """
 
-    def __init__(self, hear: Callable[[Pod, bool], None]) -> None:
+    def __init__(
+        self, hear: Callable[[Pod, bool], None], release: Callable[[Pod, OwnerKey], None] = lambda _pod, _owner: None
+    ) -> None:
         self.fresh: ObjectCache[Pod] = ObjectCache()
         self._hear = hear
         """Called with a pod as it is now, or as it was at last, and whether it exists."""
+        self._release = release
+        """Called first with a pod that an object controls no more, and the key of that object."""
         self.namespaces: set[str] = set()
         """Namespaces of all pods that were ever seen."""
+        self._owners: dict[Key, OwnerKey] = {}
         self._owned: defaultdict[OwnerKey, dict[Key, Pod]] = defaultdict(dict)
         self._leaving: dict[Key, list[asyncio.Future[None]]] = {}
 
@@ -49,8 +54,12 @@ class PodStore:
             self.namespaces.add(pod.metadata.namespace)
             if change.kind == "deleted":
                 self._forget(pod)
-            elif owner := pod.metadata.controller:
-                self._owned[owner][key_of(pod)] = pod
+            else:
+                owner, key = pod.metadata.controller, key_of(pod)
+                if owner != self._owners.get(key):
+                    self._change_owner(pod, owner)
+                if owner is not None:
+                    self._owned[owner][key] = pod
             self._hear(pod, change.kind != "deleted")
 
     async def gone(self, key: Key) -> None:
@@ -64,12 +73,26 @@ class PodStore:
             finally:
                 waiting.remove(left)
 
+    def _change_owner(self, pod: Pod, owner: OwnerKey | None) -> None:
+        """Files a pod under its owner. Garbage collection takes the owner from the pods of an orphaned object."""
+        key = key_of(pod)
+        if (before := self._owners.get(key)) is not None:
+            self._remove(key, before)
+            self._release(pod, before)
+        if owner is not None:
+            self._owners[key] = owner
+
+    def _remove(self, key: Key, owner: OwnerKey) -> None:
+        del self._owners[key]
+        owned = self._owned[owner]
+        del owned[key]
+        if not owned:
+            del self._owned[owner]
+
     def _forget(self, pod: Pod) -> None:
-        key, owner = key_of(pod), pod.metadata.controller
-        if owner is not None and (owned := self._owned.get(owner)) is not None:
-            owned.pop(key, None)
-            if not owned:
-                del self._owned[owner]
+        key = key_of(pod)
+        if (owner := self._owners.get(key)) is not None:
+            self._remove(key, owner)
         for waiting in self._leaving.pop(key, ()):
             if not waiting.done():
                 waiting.set_result(None)

@@ -1,0 +1,177 @@
+"""Jobs whose objects leave the cluster in an unusual way: orphaned, with their namespace, or with their kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controlplane.api import Api, ApiError
+from controlplane.cluster import ControlPlane
+from controlplane.fake_pod import annotated
+from kubernetes_host import JOBS, namespaced
+from operator_place import OperatorPlace, leading
+
+import strays
+
+PODS = "/api/v1/pods"
+PYTORCHJOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+ORPHAN = {"propagationPolicy": "Orphan"}
+pytestmark = pytest.mark.apiserver
+Tell = Callable[[Callable[[OperatorPlace], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def tell(apiserver: ControlPlane, tmp_path: Path) -> Tell:
+    """Run a coroutine with a leading operator whose pods run until they are ended."""
+
+    def run(scenario: Callable[[OperatorPlace], Awaitable[None]]) -> None:
+        async def run_scenario() -> None:
+            async with (
+                asyncio.timeout(strays.TIMEOUT_S * 4),
+                leading(apiserver, tmp_path, script_of=annotated) as place,
+            ):
+                await scenario(place)
+
+        asyncio.run(run_scenario())
+
+    return run
+
+
+def training_job(name: str, namespace: str = "default", **more: Any) -> dict[str, Any]:
+    spec = {"image": "example.com/job:1", "command": ["run"], "nodes": 2, "gpus": 1, "procs": 1}
+    about = {"name": name, "namespace": namespace, **more}
+    return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": about, "spec": spec}
+
+
+def pytorch_job(name: str) -> dict[str, Any]:
+    container = {"name": "pytorch", "image": "example.com/job:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    replica = {"replicas": 2, "restartPolicy": "OnFailure", "template": {"spec": {"containers": [container]}}}
+    about = {"name": name, "namespace": "default"}
+    spec = {"pytorchReplicaSpecs": {"Worker": replica}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": about, "spec": spec}
+
+
+async def until_gone(api: Api, path: str) -> None:
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while await exists(api, path):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)
+
+
+async def exists(api: Api, path: str) -> bool:
+    try:
+        await api.get(path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+async def until_unknown(place: OperatorPlace, job_id: str) -> None:
+    """Wait until the operator has released a job."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while place.world.jobs.get(job_id) is not None:  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)
+
+
+async def until_free(place: OperatorPlace, gpus: int) -> None:
+    """Wait until the operator counts so many GPUs as free for its jobs."""
+    async with asyncio.timeout(strays.TIMEOUT_S):
+        while free_gpus(place) != gpus:  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.05)
+
+
+def free_gpus(place: OperatorPlace) -> int:
+    """GPUs of the nodes that no foreign pod uses, less those that jobs hold."""
+    return unused_gpus(place) - sum(2 for gang in place.world.jobs if gang.holds_nodes)
+
+
+def unused_gpus(place: OperatorPlace) -> int:
+    return sum(node.capacity.get("gpu", 0) for node in place.world.cluster.picture.nodes())
+
+
+async def running_pods(place: OperatorPlace) -> set[str]:
+    pods = (await place.api.get(PODS))["items"]
+    return {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Running"}
+
+
+async def collect_orphans(api: Api, path: str) -> None:
+    """Carries out the deletion of an orphaned object like the garbage collector of Kubernetes.
+
+    Source: k8s.io/kubernetes pkg/controller/garbagecollector, orphanDependents and removeFinalizer.
+    """
+    for pod in (await api.get(PODS))["items"]:
+        await api.patch(
+            f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", {"metadata": {"ownerReferences": None}}
+        )
+    await api.patch(path, {"metadata": {"finalizers": None}})
+    await until_gone(api, path)
+
+
+KINDS = {
+    "TrainingJob": (namespaced(JOBS), training_job("digits"), "default/digits"),
+    "PyTorchJob": (PYTORCHJOBS, pytorch_job("digits"), "default/pytorchjob/digits"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_orphaned_job_is_released_and_its_pods_live_on(tell: Tell, kind: str) -> None:
+    path, manifest, job_id = KINDS[kind]
+
+    async def scenario(place: OperatorPlace) -> None:
+        await place.api.post(path, manifest)
+        await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] == "Running")
+        before = await running_pods(place)
+        assert len(before) == 2
+        await place.api.delete(f"{path}/digits", ORPHAN)
+        await until_unknown(place, job_id)
+        await collect_orphans(place.api, f"{path}/digits")
+        assert await running_pods(place) == before
+        await until_free(place, 2)
+        # an object of the same name is a new job, which waits for the names of its pods
+        await place.api.post(path, manifest)
+        await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] in ("Queued", "Admitted"))
+        for pod in (await place.api.get(PODS, fieldSelector="status.phase=Running"))["items"]:
+            await place.kubelets.end("default", pod["metadata"]["name"])
+            await place.api.delete(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", gracePeriodSeconds=0)
+        await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] == "Running")
+
+    tell(scenario)
+
+
+def test_a_pod_that_loses_its_owner_leaves_its_gang(tell: Tell) -> None:
+    async def scenario(place: OperatorPlace) -> None:
+        path, manifest, job_id = KINDS["TrainingJob"]
+        await place.api.post(path, manifest)
+        await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] == "Running")
+        pod = "/api/v1/namespaces/default/pods/digits-worker-1"
+        await place.api.patch(pod, {"metadata": {"ownerReferences": None}})
+        await place.until(f"/v1/jobs/{job_id}", lambda job: job["attempts"] > 1 or job["phase"] != "Running")
+        released = await place.api.get(pod)
+        assert "deletionTimestamp" not in released["metadata"]
+        await place.api.delete(f"{path}/digits")
+        await until_unknown(place, job_id)
+        await until_free(place, 3)
+
+    tell(scenario)
+
+
+def test_an_object_that_is_created_again_at_once_is_a_new_job(tell: Tell) -> None:
+    async def scenario(place: OperatorPlace) -> None:
+        path, manifest, job_id = KINDS["TrainingJob"]
+        await place.api.post(path, manifest)
+        await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] == "Running")
+        before = await running_pods(place)
+        await place.api.delete(f"{path}/digits", ORPHAN)
+        await collect_orphans(place.api, f"{path}/digits")
+        await place.api.post(path, manifest)
+        assert await running_pods(place) == before
+        job = await place.until(f"/v1/jobs/{job_id}", lambda job: job["phase"] != "Running")
+        assert job["number"] > 1
+        assert unused_gpus(place) == 2
+        assert await running_pods(place) == before
+
+    tell(scenario)
