@@ -139,3 +139,21 @@ def test_the_refusal_of_a_binding_is_kept(status: int, may_pass: bool) -> None:
     refusal = asyncio.run(story()).refusal
     assert refusal is not None
     assert (refusal.status, refusal.may_pass) == (status, may_pass)
+
+
+@pytest.mark.parametrize(("written", "grace"), [(0, 0), (None, 30), (5, 5)])
+def test_a_pod_of_an_earlier_generation_has_the_grace_of_its_own_spec(written: int | None, grace: int) -> None:
+    asked: list[int] = []
+
+    async def delete(*_: object, grace: int, uid: str) -> None:
+        assert uid == before.metadata.uid
+        asked.append(grace)
+
+    async def gone(_key: object) -> None:
+        pass
+
+    before = pod("p", node="n1", terminationGracePeriodSeconds=written)
+    connection: Any = SimpleNamespace(delete=delete)
+    pods: Any = SimpleNamespace(gone=gone)
+    asyncio.run(PodBinding(connection, PriorityLimiter(1), pods, lambda _node: False)._clear(before))
+    assert asked == [grace]

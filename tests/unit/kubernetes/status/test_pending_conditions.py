@@ -8,6 +8,7 @@ from virtual_loop import run_in_virtual_time
 
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.status import pending_conditions
 from windlass.backends.kubernetes.status.pending_conditions import (
     REWRITES_PER_S,
     PendingConditions,
@@ -143,3 +144,9 @@ def test_4000_pending_pods_cost_fewer_than_10_writes_a_second(flapping):
         assert len(later) / (minutes * 60) <= REWRITES_PER_S < 10
     else:
         assert not later
+
+
+def test_comparisons_of_the_same_sentence_are_not_remembered():
+    pending_conditions._differs_materially.cache_clear()
+    assert not changes_materially("needs 4 GPUs", "needs 4 GPUs")
+    assert pending_conditions._differs_materially.cache_info().currsize == 0

@@ -9,6 +9,9 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, parse_integer
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
+_DEFAULT_GRACE_S = 30
+"""Seconds of grace of a pod that sets none: the default of the Kubernetes API."""
+
 
 class RunPods:
     """The pods of one run by member number.
@@ -146,3 +149,9 @@ def _restarts(pod: Pod | None) -> int:
 def generation_of(pod: Pod) -> int:
     """Returns the generation of a pod; 0 if it has none: another operator has created it."""
     return parse_integer(pod.metadata.labels.get(GENERATION), 0, MAX_COUNT) or 0
+
+
+def grace_of(pod: Pod) -> int:
+    """Returns the seconds that a pod has to end by its own spec. 0: none."""
+    seconds = pod.spec.termination_grace_period_seconds
+    return _DEFAULT_GRACE_S if seconds is None else seconds

@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.persistent_request import RETRY_INTERVAL_S
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
-from windlass.backends.kubernetes.gangs.run_pods import generation_of, is_being_deleted
+from windlass.backends.kubernetes.gangs.run_pods import generation_of, grace_of, is_being_deleted
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import INVALID, REJECTED
@@ -30,10 +30,6 @@ from windlass.jobs.kubernetes.parsed_job import Member
 
 _GARBAGE_COLLECTION_S = 15.0
 """Seconds within which the pods of a deleted job are marked for deletion."""
-
-
-_DEFAULT_GRACE_S = 30
-"""Seconds of grace if a pod sets none: the default of the Kubernetes API."""
 
 
 class CannotBindError(Exception):
@@ -137,9 +133,7 @@ class PodBinding:
             self.leaving.add(pod.metadata.uid)
             try:
                 async with self.at_once:
-                    await self.remove(
-                        pod, 0 if at_once else pod.spec.termination_grace_period_seconds or _DEFAULT_GRACE_S
-                    )
+                    await self.remove(pod, 0 if at_once else grace_of(pod))
             except BaseException:
                 self.leaving.discard(pod.metadata.uid)
                 raise

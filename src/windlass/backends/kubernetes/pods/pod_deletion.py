@@ -10,7 +10,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
-from windlass.backends.kubernetes.gangs.run_pods import is_being_deleted
+from windlass.backends.kubernetes.gangs.run_pods import grace_of, is_being_deleted
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 
 EVICTION_TIMEOUT_S = 60.0
@@ -19,8 +19,6 @@ _BUDGET_RETRY_S = 5.0
 """Seconds before an eviction that a disruption budget forbids is requested again."""
 _RETRY_S = 30.0
 """Seconds before a request that the API server has refused is repeated."""
-_DEFAULT_GRACE_S = 30
-"""Default of terminationGracePeriodSeconds."""
 
 
 class PodDeletion:
@@ -39,7 +37,7 @@ class PodDeletion:
     def delete(self, pods: Iterable[Pod], grace: int | None = None) -> None:
         """Deletes pods. `grace`: seconds that they have to end; None: as each pod specifies."""
         for pod in pods:
-            self._send(pod, partial(self._delete, pod, _grace_of(pod) if grace is None else grace))
+            self._send(pod, partial(self._delete, pod, grace_of(pod) if grace is None else grace))
 
     def evict(self, pods: Iterable[Pod], grace: int | None = None) -> None:
         """Deletes pods as soon as their disruption budgets allow it. `grace` as for `delete`."""
@@ -108,9 +106,4 @@ def is_leaving_within(pod: Pod, grace: int) -> bool:
 
 def limited_grace(pod: Pod, most: int) -> int | None:
     """Returns `most` seconds of grace for a pod that specifies more; None for any other."""
-    return most if _grace_of(pod) > most else None
-
-
-def _grace_of(pod: Pod) -> int:
-    seconds = pod.spec.termination_grace_period_seconds
-    return _DEFAULT_GRACE_S if seconds is None else seconds
+    return most if grace_of(pod) > most else None

@@ -38,14 +38,16 @@ _TYPE, _REASON = "PodScheduled", "Unschedulable"
 Pods: TypeAlias = Callable[[], Iterable[Pod]]
 
 
-@lru_cache(maxsize=65_536)
 def changes_materially(before: str, after: str) -> bool:
     """Tells whether two sentences differ in more than small changes of their numbers.
 
     A number changes materially from or to zero, and by a factor of two; a difference in the words always counts.
     """
-    if before == after:
-        return False
+    return before != after and _differs_materially(before, after)
+
+
+@lru_cache(maxsize=4_096)  # the pods of a gang show the same sentence, and so do those of gangs that are alike
+def _differs_materially(before: str, after: str) -> bool:
     if _NUMBER.sub("", before) != _NUMBER.sub("", after):
         return True
     pairs = zip(map(_number, _NUMBER.findall(before)), map(_number, _NUMBER.findall(after)), strict=True)
