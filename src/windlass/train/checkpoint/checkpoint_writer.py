@@ -64,7 +64,8 @@ class CheckpointWriter:
     ) -> None:
         self._storage, self._ranks, self._lease = storage, ranks, lease
         self._keep, self._rank_name = keep, rank_name
-        self._remover = CheckpointRemover(storage)
+        self.remover = CheckpointRemover(storage)
+        """Removes checkpoints and stale marks of this storage."""
 
     def write(self, request: SaveRequest, after: int | None) -> SaveCost:
         """Write and commit a checkpoint, and remove older ones. `after`: the last saved step; None: there is none."""
@@ -144,7 +145,7 @@ class CheckpointWriter:
         obsolete = [key for key in found if key.token < self._lease.token and _is_after(key, after)]
         unwanted = [*obsolete, *keys_to_prune(set(found) - set(obsolete), self._keep)]
         tasks: list[Callable[[], object]] = [partial(self._storage.write, LATEST, f"{folder}\n".encode())]
-        tasks += [partial(self._remover.remove, key.folder) for key in unwanted]
+        tasks += [self.remover.remove_stale_marks, *(partial(self.remover.remove, key.folder) for key in unwanted)]
         errors = []
         for task in tasks:
             try:

@@ -24,7 +24,7 @@ from windlass.train.checkpoint.staging import StagingBuffer, StateDict, device_i
 from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, StorageUnusableError
 from windlass.train.checkpoint.store.inventory import candidate_keys, incomplete_folders
 from windlass.train.checkpoint.store.layout import CONTROL, INCOMPLETE_SUFFIX, key_of
-from windlass.train.checkpoint.store.reader_lease import remove_stale_marks
+from windlass.train.checkpoint.store.reader_lease import CheckpointRemover
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.storage import StorageBackend
 
@@ -71,7 +71,7 @@ class CheckpointSaver:
         self.cost: SaveCost | None = None
         """Cost of the last good save."""
         try:
-            run_on_first(ranks, lambda: _prepare_storage(storage, after, self._lease))
+            run_on_first(ranks, lambda: _prepare_storage(storage, after, self._lease, self._writer.remover))
         except CheckpointError:
             self.close()
             raise
@@ -198,7 +198,9 @@ def _completed_future(state: StateDict) -> Future[StateDict]:
     return ready
 
 
-def _prepare_storage(storage: StorageBackend, after: int | None, lease: SharedLease) -> None:
+def _prepare_storage(
+    storage: StorageBackend, after: int | None, lease: SharedLease, remover: CheckpointRemover
+) -> None:
     """Check that the storage can be written and cleaned and belongs to this run; remove incomplete saves.
 
     Those of later leases stay, because their writers may commit them at any moment.
@@ -206,7 +208,7 @@ def _prepare_storage(storage: StorageBackend, after: int | None, lease: SharedLe
     lease.check()
     storage.write(_PROBE_NAME, b"")
     storage.remove(_PROBE_NAME)
-    remove_stale_marks(storage)
+    remover.remove_stale_marks()
     dead = [name for name in incomplete_folders(storage) if _token_of(name) <= lease.token]
     if after is None and (others := [key for key in candidate_keys(storage) if key.folder not in dead]):
         raise StorageUnusableError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
@@ -16,7 +17,7 @@ from windlass import wire
 from windlass.train.checkpoint.lease_holder import identify_holder
 from windlass.train.checkpoint.store import lease
 from windlass.train.checkpoint.store.errors import LeaseHeldError, LeaseLostError
-from windlass.train.checkpoint.store.layout import CONTROL, lease_file, reader_file
+from windlass.train.checkpoint.store.layout import CONTROL, lease_file, reader_file, removal_mark
 from windlass.train.checkpoint.store.lease import (
     Holder,
     LeaseObservation,
@@ -357,6 +358,52 @@ def test_a_reader_that_comes_after_the_mark_of_a_removal_is_told(place):
     place.create(f"{CONTROL}/removing-{folder}", b"")
     with hold_for_reading(place, folder, print) as is_there:
         assert not is_there
+
+
+def test_the_mark_of_a_removal_that_goes_on_stays_when_another_process_starts(place, monkeypatch):
+    """As that of `checkpoint prune` beside a run that starts."""
+    folder, really, seen = save(place), type(place).remove, []
+
+    def remove(self, name):
+        if name == folder:
+            CheckpointRemover(place).remove_stale_marks()
+            seen.extend(names(place))
+        really(self, name)
+
+    monkeypatch.setattr(type(place), "remove", remove)
+    assert CheckpointRemover(place).remove(folder) is Verdict.FREE
+    assert seen == [f"removing-{folder}"]
+    assert names(place) == []
+
+
+def test_the_mark_of_a_killed_process_of_this_machine_is_removed_at_once(place):
+    child = subprocess.Popen(["true"])
+    process = identify_process()._replace(pid=child.pid)
+    child.wait()
+    place.write(removal_mark("step-00000100.lease1"), LeaseRecord(Holder("", 0, process, 0), "").to_json())
+    CheckpointRemover(place).remove_stale_marks()
+    assert names(place) == []
+
+
+@pytest.mark.parametrize("data", [RECORD.to_json(), b""])
+def test_the_mark_of_a_dead_process_of_another_machine_expires_by_the_clock_of_the_remover(place, data):
+    clock = Clock()
+    remover = CheckpointRemover(place, lambda: clock.now)
+    place.write(removal_mark("step-00000100.lease1"), data)
+    remover.remove_stale_marks()
+    clock.now = 59.0
+    remover.remove_stale_marks()
+    assert names(place) == ["removing-step-00000100.lease1"]
+    clock.now = 60.0
+    remover.remove_stale_marks()
+    assert names(place) == []
+
+
+def test_of_two_removals_of_one_checkpoint_the_second_leaves_the_mark_of_the_first(place):
+    folder = save(place)
+    place.create(removal_mark(folder), RECORD.to_json())
+    assert CheckpointRemover(place).remove(folder) is Verdict.FREE
+    assert names(place) == [f"removing-{folder}"]
 
 
 def test_a_storage_that_cannot_be_written_is_read_without_a_lease_and_with_a_warning(tmp_path):

@@ -61,38 +61,54 @@ class CheckpointRemover:
         verdict = self._judge_readers(folder)
         if verdict is not LeaseVerdict.FREE:
             return verdict
-        mark = removal_mark(folder)
-        with contextlib.suppress(StorageError):  # on a full disk removing is the remedy
-            self._storage.create(mark, b"")
-        try:
+        with self._mark_removal(folder):
             verdict = self._judge_readers(folder)
             if verdict is LeaseVerdict.FREE:
                 self._storage.remove(folder)
-        finally:
-            self._storage.remove(mark)
         return verdict
+
+    def remove_stale_marks(self) -> None:
+        """Remove the marks of removals that were killed: those of another machine once they have expired."""
+        for mark in removal_marks(self._storage.sizes(CONTROL)):
+            self._judge(mark)
+
+    @contextmanager
+    def _mark_removal(self, folder: str) -> Iterator[None]:
+        """Hold the mark of a removal, a lease as well. A mark of another process for this checkpoint stays its own."""
+        mark, record = removal_mark(folder), LeaseRecord(holder_of_process(), duration_s=lease.DURATION_S)
+        is_mine = False
+        with contextlib.suppress(StorageError):  # on a full disk removing is the remedy
+            is_mine = self._storage.create(mark, record.to_json())
+        if not is_mine:
+            yield
+            return
+        renewal = _renew(self._storage, mark, record)
+        try:
+            yield
+        finally:
+            renewal.stop()
+            self._storage.remove(mark)
 
     def _judge_readers(self, folder: str) -> LeaseVerdict:
         verdicts = {LeaseVerdict.FREE}
         for name in reader_files(self._storage.sizes(CONTROL), folder):
-            data = self._storage.read(name)
-            if data is None:
-                continue
-            record = lease.parse_record(data)
-            seen = self._observer.observe(name, data, self._now())
-            verdict = lease.judge_lease(record, lease.UNKNOWN_HOLDER, process_life(record.holder.process), seen)
+            verdict, holder = self._judge(name)
             verdicts.add(verdict)
-            if verdict is LeaseVerdict.FREE:
-                self._storage.remove(name)
-            else:
-                self.reader = record.holder
+            if verdict is not LeaseVerdict.FREE:
+                self.reader = holder
         return next(each for each in (LeaseVerdict.HELD, LeaseVerdict.UNDECIDED, LeaseVerdict.FREE) if each in verdicts)
 
-
-def remove_stale_marks(storage: StorageBackend) -> None:
-    """Remove the marks of removals that were killed."""
-    for mark in removal_marks(storage.sizes(CONTROL)):
-        storage.remove(mark)
+    def _judge(self, name: str) -> tuple[LeaseVerdict, Holder]:
+        """Judge the lease of a reader or a remover, and remove it if it is free."""
+        data = self._storage.read(name)
+        if data is None:
+            return LeaseVerdict.FREE, lease.UNKNOWN_HOLDER
+        record = lease.parse_record(data)
+        seen = self._observer.observe(name, data, self._now())
+        verdict = lease.judge_lease(record, lease.UNKNOWN_HOLDER, process_life(record.holder.process), seen)
+        if verdict is LeaseVerdict.FREE:
+            self._storage.remove(name)
+        return verdict, record.holder
 
 
 def _renew(storage: StorageBackend, name: str, record: LeaseRecord) -> LeaseRenewal:
