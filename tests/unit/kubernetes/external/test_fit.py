@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from cluster_objects import claim, volume
 from external_pods import pod
+from msgspec import structs
 
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, requests_of
@@ -61,6 +62,18 @@ def test_the_priority_is_that_of_the_groups_class_or_the_lowest_of_its_pods():
     assert job(*pods, group={"priorityClassName": "no-such"}).priority == 8
     system = replace(AROUND, priorities={"system-node-critical": URGENT})
     assert job(*pods, group={"priorityClassName": "system-node-critical"}, around=system).priority == 8
+
+
+def test_the_queue_bounds_pods_with_a_class_of_kubernetes_itself():
+    lone, critical = pod("a", labels=GROUP, priority=1_000_000_000), pod("a", labels=GROUP, priority=2_000_000_000)
+    bounded = replace(AROUND, queues={"research": Queue("research", max_priority=6)})
+    assert (job(lone).priority, job(lone, around=bounded).priority) == (1_000_000_000, 1_000_000_000)
+    assert (job(critical).priority, job(critical, around=bounded).priority) == (0, 6)
+    assert job(critical, group={"priorityClassName": "urgent"}, around=bounded).priority == 6
+    own = GangKey("kube-system", "g", Dialect.COSCHEDULING)
+    system = structs.replace(critical, metadata=structs.replace(critical.metadata, namespace="kube-system"))
+    [gang] = assemble_gangs(own, [system], {"spec": {"minMember": 1}}, requests_of).gangs
+    assert fitted_job(gang, AROUND).priority == 2_000_000_000
 
 
 def test_the_queue_bounds_a_groups_class_that_its_pods_do_not_have():

@@ -18,6 +18,8 @@ from windlass.jobs.kubernetes.labels import QUEUE
 
 MAX_PRIORITY = 0
 """Highest priority by a number in a queue that declares none."""
+_HIGHEST_OF_USERS = 1_000_000_000
+"""Highest value of a PriorityClass that the API server lets anyone create; only Kubernetes' own are above it."""
 _BY_CLASS = "or name a PriorityClass (pod: {spec: {priorityClassName: …}})"
 
 
@@ -69,6 +71,14 @@ def is_reserved_class(priority_class: str, namespace: str) -> bool:
     An administrator cannot delete such a class, and a job that names it would go before all others.
     """
     return priority_class.startswith("system-") and namespace != "kube-system"
+
+
+def is_reserved_value(priority: int, namespace: str) -> bool:
+    """Tells whether the priority of a pod, as the API server resolved it, is that of a reserved class.
+
+    The API server admits these classes in every namespace without a ResourceQuota of them.
+    """
+    return priority > _HIGHEST_OF_USERS and namespace != "kube-system"
 
 
 def is_open_to(queue: Queue, labels: Mapping[str, str] | None) -> bool:

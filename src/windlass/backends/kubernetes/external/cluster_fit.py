@@ -8,7 +8,7 @@ from dataclasses import replace
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.admission_guard import namespace_user
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, priority_of, with_level_name
-from windlass.backends.kubernetes.cluster.queue_access import is_reserved_class
+from windlass.backends.kubernetes.cluster.queue_access import is_reserved_class, is_reserved_value
 from windlass.backends.kubernetes.cluster.volumes import VolumeConstraints, intersect_terms, volume_constraints
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
@@ -40,9 +40,11 @@ def _priority(gang: AssembledGang[Pod], around: NamespaceLookups, queue: str) ->
     """Returns the priority of the gang's pods, or that of its group's class.
 
     The API server checks a pod's class against quotas, and no group's: beyond what its pods have, the class of a group
-    is bounded by the queue, as a number is.
+    is bounded by the queue, as a number is. So is the value of a class of Kubernetes' own pods.
     """
     of_pods, namespace = gang.job.priority, gang.pods[0].metadata.namespace
+    if is_reserved_value(of_pods, namespace):
+        of_pods, _ = around.queues_of(namespace).allowed_priority(queue, of_pods)
     counts = gang.priority_class and not is_reserved_class(gang.priority_class, namespace)
     of_class = priority_of(gang.priority_class, around.priorities)[0] if counts else None
     if of_class is None:
