@@ -139,7 +139,7 @@ def _is_of(job_id: str, job: Job, array: str) -> bool:
     """Whether a job belongs to an array, named with or without the namespace."""
     if job.array is None:
         return False
-    return array in (job.array.array_id, f"{job_id.partition('/')[0]}/{job.array.array_id}")
+    return job.array.array_id in (array, f"{job_id.partition('/')[0]}/{array}")
 
 
 def _prefer_living(named: Sequence[JobState]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from windlass.backends.kubernetes.client.object_reference import referenced_job_id
 from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, StringMap
 from windlass.backends.kubernetes.cluster.admission_guard import AdmissionGuard, namespace_user
 from windlass.backends.kubernetes.cluster.pods import pod_usage
@@ -85,7 +86,7 @@ def unresolved_job(parsed: ParsedJob, trouble: str) -> ResolvedJob:
     priority, user = min(parsed.job.priority, MAX_PRIORITY), namespace_user(parsed.namespace)
     grace = min(parsed.job.grace, MAX_GRACE_MS)
     job = replace(parsed.job, queue=DEFAULT_QUEUE, priority=priority, user=user, grace=grace)
-    return ResolvedJob(job, trouble=trouble)
+    return ResolvedJob(_with_namespace(job, parsed.namespace), trouble=trouble)
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
@@ -140,7 +141,15 @@ def _allowed(parsed: ParsedJob, around: NamespaceLookups) -> tuple[Job, tuple[st
     priority, denial = (number, closed or above) if of_class is None else (of_class, closed)
     user = around.guard.user_of(parsed.manifest["metadata"]) or namespace_user(parsed.namespace)
     grace = min(parsed.job.grace, around.max_grace)
-    return replace(parsed.job, queue=queue, priority=priority, user=user, grace=grace), (unknown, denial)
+    job = replace(parsed.job, queue=queue, priority=priority, user=user, grace=grace)
+    return _with_namespace(job, parsed.namespace), (unknown, denial)
+
+
+def _with_namespace(job: Job, namespace: str) -> Job:
+    """Returns the job with its namespace in the ids of its array and of the jobs that it waits for."""
+    after = tuple(replace(each, job_id=referenced_job_id(each.job_id, namespace)) for each in job.after)
+    array = job.array and replace(job.array, array_id=f"{namespace}/{job.array.array_id}")
+    return replace(job, after=after, array=array)
 
 
 def _fitted(parsed: ParsedJob, around: NamespaceLookups, allowed: ResolvedJob, before: tuple[str, str]) -> ResolvedJob:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.backends.kubernetes.client.object_reference import referenced_job_id
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, ResolvedJob, resolve_job
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
@@ -25,8 +24,7 @@ def fit_job(parsed: ParsedJob, around: NamespaceLookups, *, runs_mpijobs_v1: boo
         found = replace(found, trouble=around.unmanaged)
     elif not runs_mpijobs_v1 and (parsed.api_version, parsed.kind) == _MPIJOB_V1:
         found = replace(found, trouble=_NO_RIGHTS)
-    after = tuple(replace(each, job_id=referenced_job_id(each.job_id, parsed.namespace)) for each in found.job.after)
-    return replace(found, job=replace(found.job, after=after))
+    return found
 
 
 def foreign_scheduler(parsed: ParsedJob) -> str:
