@@ -176,7 +176,7 @@ def _api_service(setup: Setup) -> Manifest:
     spec = {
         "group": query_api.GROUP,
         "version": query_api.VERSION,
-        "groupPriorityMinimum": 1000,
+        "groupPriorityMinimum": query_api.GROUP_PRIORITY,
         "versionPriority": 15,
         "service": {"name": query_api.SERVICE, "namespace": setup.namespace, "port": query_api.PORT},
     }

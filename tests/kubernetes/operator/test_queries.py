@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import ssl
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from backend_host import Behaviour
 from cli.cluster_terminal import Terminal
 from controlplane import kubeconfig
 from controlplane.api import Api, ApiError
+from controlplane.build import find
 from controlplane.cluster import ControlPlane, add_default_account
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -29,7 +31,16 @@ from operator_place import OperatorPlace, created, leading
 import strays
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.roles import user_roles
-from windlass.jobs.kubernetes.query_api import API_SERVICE, CERTIFICATE, GROUP, OF_CLUSTER, PREFIX, SERVICE, VERSION
+from windlass.jobs.kubernetes.query_api import (
+    API_SERVICE,
+    CERTIFICATE,
+    GROUP,
+    GROUP_PRIORITY,
+    OF_CLUSTER,
+    PREFIX,
+    SERVICE,
+    VERSION,
+)
 from windlass.server.operator.endpoints import listen
 from windlass.server.operator.queries.port import QueryPort, serve_queries
 
@@ -136,7 +147,7 @@ async def prepare(api: Api, port: int) -> None:
     spec = {
         "group": GROUP,
         "version": VERSION,
-        "groupPriorityMinimum": 1000,
+        "groupPriorityMinimum": GROUP_PRIORITY,
         "versionPriority": 15,
         "service": {"name": SERVICE, "namespace": "default", "port": port},
     }
@@ -333,6 +344,17 @@ def test_a_client_certificate_of_a_user_does_not_make_a_front_proxy(tell):
         assert (await tenants.direct(f"{PREFIX}/jobs", context, **headers))[0] == 200
         assert (await tenants.direct(f"{PREFIX}/jobs", context, **{"X-Remote-User": "bob"}))[0] == 403
         assert (await tenants.direct(f"{PREFIX}/jobs", context))[0] == 401
+
+    tell(story)
+
+
+def test_kubectl_shows_the_objects_whose_names_queries_share(tell):
+    async def story(tenants: Tenants) -> None:
+        command = [find("kubectl"), "--kubeconfig", tenants.plane.kubeconfig, "get"]
+        for kind in ("queues", "reservations"):
+            words = [*command, kind, "--cache-dir", tenants.folder / "discovery"]
+            ran = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, check=False)
+            assert (ran.returncode, ran.stderr) == (0, "No resources found\n")
 
     tell(story)
 

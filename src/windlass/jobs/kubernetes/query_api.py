@@ -8,6 +8,8 @@ GROUP = "queries.windlass.dev"
 VERSION = "v1"
 API_SERVICE = f"{VERSION}.{GROUP}"
 """Name of the APIService."""
+GROUP_PRIORITY = 100
+"""Priority of the group. It is below that of custom resources (1000): `kubectl get queues` means the objects."""
 PREFIX = f"/apis/{GROUP}/{VERSION}"
 SERVICE = f"{OPERATOR}-queries"
 """Name of the Service of the leader's port for queries."""

@@ -128,9 +128,18 @@ class QueryServer:
 
 
 async def _show_resources(_request: Request) -> Response:
-    """The resources of the API, which the API server and kubectl read. They are no secret."""
+    """The resources of the API, which the API server and kubectl read. They are no secret.
+
+    kubectl finds a resource by its kind: each has its own.
+    """
     resources = [
-        {"name": each, "singularName": "", "namespaced": each in OF_JOBS, "kind": "Query", "verbs": ["get", "list"]}
+        {
+            "name": each,
+            "singularName": "",
+            "namespaced": each in OF_JOBS,
+            "kind": f"{each.partition('/')[0].title()}Query",
+            "verbs": ["get", "list"],
+        }
         for each in (*OF_JOBS, *OF_CLUSTER, SNAPSHOTS)
     ]
     about = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{GROUP}/{VERSION}"}
