@@ -12,6 +12,7 @@ Prints the administrator's kubeconfig: `kubectl --kubeconfig FILE get nodes`; ku
 import argparse
 import asyncio
 import contextlib
+import math
 import signal
 import sys
 import tempfile
@@ -66,7 +67,9 @@ def build_programs(options: argparse.Namespace) -> int:
 def bring_up(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings = cluster.Settings(controllers=options.controllers, fsync=options.fsync)
+    settings = cluster.Settings(
+        controllers=options.controllers, fsync=options.fsync, node_grace=grace_of(options.heartbeat)
+    )
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder, contextlib.suppress(KeyboardInterrupt):
         place = Path(folder) / "plane"
         if not options.real:
@@ -79,6 +82,14 @@ def bring_up(options: argparse.Namespace) -> int:
                 real.know_images(*options.image)
                 asyncio.run(serve(real.plane, options))
     return 0
+
+
+def grace_of(heartbeat: float) -> int:
+    """Seconds after which a node that renews its lease at this interval is taken for unreachable: four intervals.
+
+    Kubernetes has the same proportion, 40 s to 10 s.
+    """
+    return max(cluster.Settings().node_grace, math.ceil(4 * heartbeat))
 
 
 async def serve(plane: cluster.ControlPlane, options: argparse.Namespace) -> None:

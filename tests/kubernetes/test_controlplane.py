@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import control_plane
 import pytest
 from controlplane import kubeconfig
 from controlplane.api import Api, ApiError
@@ -26,6 +27,13 @@ from controlplane.tcp_proxy import TcpProxy
 from controlplane.tidy import clear
 
 PODS = "/api/v1/namespaces/default/pods"
+
+
+def test_a_plane_started_by_hand_waits_longer_than_its_nodes_heartbeats() -> None:
+    parser = control_plane.parser()
+    for words in ((), ("--heartbeat", "2"), ("--heartbeat", "0")):
+        heartbeat = parser.parse_args(["up", "--controllers", *words]).heartbeat
+        assert control_plane.grace_of(heartbeat) >= max(4 * heartbeat, 8)
 
 
 def pod(name: str, script: Script | None = None, policy: str = "Never") -> dict[str, Any]:

@@ -272,6 +272,16 @@ def test_a_run_with_a_closed_output_pipe_is_cancelled(state: Path):
     until(state, "it[0]['reason'] == 'Cancelled'", "history")
 
 
+def test_followed_logs_end_with_their_reader(state: Path):
+    """The job prints nothing more, so that no write could fail."""
+    with daemon(state, *SMALL):
+        ok(state, "submit", "--name", "quiet", "--", "sh", "-c", "echo line; exec sleep 600")
+        pipe = ["sh", "-c", "windlass logs quiet -f --bare | head -1"]
+        ran = subprocess.run(pipe, env=environment(state), capture_output=True, text=True, check=False, timeout=60)
+        ok(state, "cancel", "quiet")
+    assert (ran.stdout, ran.stderr) == ("line\n", "")
+
+
 def test_a_closed_output_pipe_is_not_an_error(state: Path):
     ok(state, "run", "--", "sh", "-c", "seq 1 5")
     pipe = ["sh", "-c", "windlass logs seq-1 --bare | head -1"]

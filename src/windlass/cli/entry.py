@@ -110,6 +110,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         code = _root().main(args=arguments, prog_name="windlass", standalone_mode=False)
     except BrokenPipeError:
         code = _BROKEN_PIPE
+    except SystemExit as end:  # raised by typer after a write to a pipe without a reader
+        code = _BROKEN_PIPE if isinstance(end.__context__, BrokenPipeError) else end.code
     except KeyboardInterrupt:
         code = ExitCode.CANCELLED
     except Exception as error:  # noqa: BLE001 - the last handler: the user never sees a traceback

@@ -64,3 +64,32 @@ def test_a_policy_for_pods_that_is_missing_or_differs_is_a_warning() -> None:
         [finding] = asyncio.run(installation_check._admission(api, "windlass"))
         assert finding.severity is Severity[severity], finding
         assert "windlass-pods" in finding.message
+
+
+def node(name: str, ready: str) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready}]
+    return {"metadata": {"name": name}, "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("ready", "severity", "message"),
+    [
+        ("True True", "ok", "2 nodes with 16 GPUs"),
+        ("True False", "warning", "2 nodes with 16 GPUs; 1 of them not ready and without new pods: n1"),
+        ("Unknown False", "error", "2 nodes with 16 GPUs; 2 of them not ready and without new pods: n0, n1"),
+        (
+            "True" + " Unknown" * 7,
+            "warning",
+            "7 of them not ready and without new pods: n1, n2, n3, n4, n5, ...",
+        ),
+    ],
+)
+def test_nodes_that_are_not_ready_are_named(ready: str, severity: str, message: str) -> None:
+    class Nodes:
+        async def list(self, _resource: object) -> list[dict[str, Any]]:
+            return [node(f"n{index}", status) for index, status in enumerate(ready.split())]
+
+    api: Any = Nodes()
+    [finding] = asyncio.run(installation_check._nodes(api, "windlass"))
+    assert (finding.about, finding.severity.value) == ("nodes", severity)
+    assert message in finding.message

@@ -165,6 +165,5 @@ class _LinePrinter:
             else:
                 self._screen.rank(line, self._nodes, line.file.job_id if self._several else "")
         self._screen.flush()
-        if self._screen.reader_left:
-            raise BrokenPipeError
+        self._screen.check_reader()
         return printed

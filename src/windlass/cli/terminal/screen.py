@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
@@ -36,6 +37,11 @@ class Screen:
     def reader_left(self) -> bool:
         """Whether the reader of stdout or stderr has closed its pipe."""
         return bool(self._unread)
+
+    def check_reader(self) -> None:
+        """Raises BrokenPipeError if the reader of a pipe has closed it, also if nothing was written since."""
+        if self.reader_left or _is_broken_pipe(sys.stdout):
+            raise BrokenPipeError
 
     def say(self, text: str) -> None:
         """Writes a message of Windlass as a line."""
@@ -111,6 +117,15 @@ class Screen:
             self._unread.add(stream)
         except OSError:  # EIO: the terminal was closed
             return
+
+
+def _is_broken_pipe(stream: TextIO) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(events & select.POLLERR for _, events in poll.poll(0))
+    except (OSError, ValueError):  # closed, or without a descriptor
+        return False
 
 
 def _columns() -> int:

@@ -149,7 +149,7 @@ class _LinePrinter:
         self._nodes: dict[tuple[str, int], dict[tuple[int, int], str]] = {}
 
     def print_lines(self, lines: Iterable[LogLine]) -> bool:
-        """Prints lines; returns whether there were any."""
+        """Prints lines; returns whether there were any. Raises BrokenPipeError if the reader has closed its pipe."""
         printed = False
         for line in lines:
             printed = True
@@ -158,15 +158,11 @@ class _LinePrinter:
             else:
                 job_id = line.file.job_id
                 self._screen.rank(line, self._nodes_of(job_id, line.file.generation), job_id if self._several else "")
-            self._check_reader()
+            if self._screen.reader_left:
+                break
         self._screen.flush()
-        self._check_reader()
+        self._screen.check_reader()
         return printed
-
-    def _check_reader(self) -> None:
-        """Raises BrokenPipeError if the reader of the output has closed its pipe."""
-        if self._screen.reader_left:
-            raise BrokenPipeError
 
     def _nodes_of(self, job_id: str, generation: int) -> dict[tuple[int, int], str]:
         key = (job_id, generation)

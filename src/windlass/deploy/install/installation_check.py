@@ -43,6 +43,8 @@ _OLDEST = (1, 30)
 _MAX_SKEW_S = 5.0
 """Maximum difference of two clocks, in seconds; leases last three times as long."""
 _QUERIES = "queries"
+_NAMED_NODES = 5
+"""Maximum number of nodes that a finding names."""
 
 Check = Callable[[Connection, str], Awaitable[list[Finding]]]
 
@@ -225,6 +227,11 @@ async def _nodes(connection: Connection, _namespace: str) -> list[Finding]:
     message = f"{len(nodes)} nodes with {gpus} GPUs"
     if not nodes:
         return [failure("nodes", "there are none", "join one to the cluster")]
+    if silent := [node["metadata"]["name"] for node in nodes if condition_of(node, "Ready").get("status") != "True"]:
+        names = ", ".join(silent[:_NAMED_NODES]) + (", ..." if len(silent) > _NAMED_NODES else "")
+        lacking = f"{message}; {len(silent)} of them not ready and without new pods: {names}"
+        report = failure if len(silent) == len(nodes) else warning
+        return [report("nodes", lacking, f"kubectl describe node {silent[0]}")]
     if not gpus:
         return [warning("nodes", message, "install the device plugin of their GPUs, if they have any")]
     return [ok("nodes", message)]
