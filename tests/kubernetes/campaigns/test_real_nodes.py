@@ -15,7 +15,8 @@ from random import Random
 
 import pytest
 from controlplane.api import Api, ApiError
-from controlplane.real_nodes import RealCluster, RealNode
+from controlplane.cluster import RESTARTED_AFTER
+from controlplane.real_nodes import READY_WITHIN, RealCluster, RealNode
 from controlplane.tidy import clear
 from e2e.operators import beside
 from e2e.user import IMAGE, NEW_KIND
@@ -86,6 +87,34 @@ def test_no_fault_of_a_kubelet_or_a_containerd_violates_what_is_promised(
         assert not found, "\n\n".join([*found, log.read_text()[-4000:]])
 
 
+@asynccontextmanager
+async def kept_running(real: RealCluster) -> AsyncIterator[None]:
+    """Starts kubelets and containerds that end by themselves again, as systemd does on a cluster.
+
+    A kubelet ends if it finds no containerd as it starts.
+    """
+
+    async def keep() -> None:
+        while True:
+            for node in real.nodes:
+                node.kubelet.restart_if_ended()
+                node.containerd.restart_if_ended()
+            await asyncio.sleep(RESTARTED_AFTER)
+
+    task = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def until_ready(real: RealCluster) -> None:
+    async with asyncio.timeout(READY_WITHIN):
+        for node in real.nodes:
+            while not await real.is_ready(node):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.1)
+
+
 async def run_schedule(api: Api, real: RealCluster, seed: int) -> list[str]:
     rng = Random(seed)  # noqa: S311 - faults, not secrets
     arrivals = [Arrival(rng.uniform(0, SPAN_S / 2), each, 2, rng.uniform(1, 6)) for each in rng.sample(LOADS, 4)]
@@ -106,10 +135,10 @@ async def run_schedule(api: Api, real: RealCluster, seed: int) -> list[str]:
             observer.observe(Verb.DISTURBED, name)
             async with NODE_FAULTS[name](rng.choice(real.nodes)):
                 await asyncio.sleep(length)
-            await real.ready()
+            await until_ready(real)
             observer.observe(Verb.CALM, name)
 
-    async with Observer(api, judge, load.PATHS) as observer:
+    async with kept_running(real), Observer(api, judge, load.PATHS) as observer:
         async with asyncio.TaskGroup() as group:
             for number, arrival in enumerate(arrivals):
                 group.create_task(create(number, arrival))

@@ -77,12 +77,20 @@ class RealCluster:
         """Waits until every node is ready. Raises RuntimeError."""
         give_up = time.monotonic() + READY_WITHIN
         for node in self.nodes:
-            while not await _is_ready(self, node):
+            while not await self.is_ready(node):
                 node.kubelet.check_running()
                 node.containerd.check_running()
                 if time.monotonic() > give_up:
                     raise RuntimeError(f"{node.name} is not ready; see {node.kubelet.log}")
                 await asyncio.sleep(0.1)
+
+    async def is_ready(self, node: RealNode) -> bool:
+        async with self.plane.api() as api:
+            try:
+                conditions = (await api.get(f"/api/v1/nodes/{node.name}"))["status"]["conditions"]
+            except (ApiError, aiohttp.ClientError, KeyError):
+                return False
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
     def close(self) -> None:
         self.services.kill()
@@ -307,15 +315,6 @@ async def _devices(real: RealCluster, gpus: int) -> None:
     async with real.plane.api() as api:
         for node in real.nodes:
             await api.patch(f"/api/v1/nodes/{node.name}/status", {"status": status})
-
-
-async def _is_ready(real: RealCluster, node: RealNode) -> bool:
-    async with real.plane.api() as api:
-        try:
-            conditions = (await api.get(f"/api/v1/nodes/{node.name}"))["status"]["conditions"]
-        except (ApiError, aiohttp.ClientError, KeyError):
-            return False
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _whole(name: str) -> str:
