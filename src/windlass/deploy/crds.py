@@ -24,6 +24,12 @@ _KINDS_OF_GROUP: dict[str, Callable[[], list[Definition]]] = {
 }
 
 
+def chosen_groups(*, others: bool, trainer: bool, pod_groups: bool) -> tuple[str, ...]:
+    """The groups of an installation. `others`: with Kubeflow's kinds; `trainer`: with the trainer's in any case."""
+    chosen = DEFAULT if others else (OWN, TRAINER) if trainer else (OWN,)
+    return (*chosen, POD_GROUPS) if pod_groups else chosen
+
+
 def definitions(groups: Iterable[str] = DEFAULT) -> list[Definition]:
     """Definitions of some groups."""
     return [definition for group in groups for definition in _KINDS_OF_GROUP[group]()]

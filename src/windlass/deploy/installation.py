@@ -12,14 +12,18 @@ from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.pod_policy import pod_policies
 from windlass.deploy.roles import mpijob_v1_roles, operator_roles, user_roles
+from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 IMAGE = f"windlass:{__version__}"
 """Image of the Dockerfile, under the name without a registry."""
 
 
-def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[Manifest]:
-    """Definitions of the groups, namespace, permissions, policies, operator and default queue."""
+def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT, *, trainer: bool = False) -> list[Manifest]:
+    """Definitions of the groups, namespace, permissions, policies, operator and default queue.
+
+    `trainer`: also the standard runtimes of TrainJobs, and what the Kubeflow SDK looks for.
+    """
     return [
         *crds(groups),
         namespace(setup),
@@ -29,6 +33,7 @@ def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[
         *operator_policies(setup),
         *operator_objects(setup),
         default_queue(),
+        *(trainer_objects() if trainer else []),
     ]
 
 

@@ -3,7 +3,7 @@
 The base is the operator without any definition of a kind; an overlay adds the definitions that its clusters need. The
 default queue has a folder of its own, because kubectl refuses an object whose kind is created by the same call. So have
 the policies that write users, because API servers before 1.36 refuse their kinds, and the rights for MPIJobs of version
-v1, because they are optional.
+v1, because they are optional. The standard runtimes of TrainJobs are both.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from windlass.deploy.job_policies import user_policies
 from windlass.deploy.network_policies import job_namespace_policy, operator_policies
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import mpijob_v1_roles
+from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 from windlass.jobs.kubernetes.operator_names import OPERATOR
@@ -48,6 +49,8 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     yield "jobs-network/kustomization.yaml", _folder(resources=["network.yaml"])
     yield "queue/queue.yaml", as_yaml([default_queue()])
     yield "queue/kustomization.yaml", _folder(resources=["queue.yaml"])
+    yield "trainer/trainer.yaml", as_yaml(trainer_objects())
+    yield "trainer/kustomization.yaml", _folder(resources=["trainer.yaml"])
     yield "mpijob-v1/roles.yaml", as_yaml(mpijob_v1_roles(setup.namespace))
     yield "mpijob-v1/kustomization.yaml", _folder(resources=["roles.yaml"])
     for overlay, parts in _overlays().items():

@@ -25,7 +25,9 @@ from deploy.samples import place, sample
 from windlass.cli.entry import main
 from windlass.deploy.installation import IMAGE, installation_objects
 from windlass.deploy.operator import Setup
+from windlass.deploy.trainer_objects import trainer_objects
 from windlass.jobs.kubernetes.operator_names import NAMESPACE
+from windlass.jobs.kubernetes.train_runtimes import standard_runtimes
 
 pytestmark = pytest.mark.apiserver
 KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"
@@ -39,6 +41,7 @@ SECONDS = 6.0
 MPIJOB_V1 = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/windlass-operator-mpijob-v1"
 QUERIES = "/apis/apiregistration.k8s.io/v1/apiservices/v1.queries.windlass.dev"
 MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -128,6 +131,25 @@ def test_an_upgrade_changes_only_what_is_new(windlass):
     changed = [line for line in out.splitlines() if not line.startswith("unchanged ")]
     assert changed == ["would be changed deployment windlass-operator"]
     windlass("install", "--wait", "0")
+
+
+def test_the_trainers_runtimes_are_installed_on_request_and_edited_ones_stay(windlass, api):
+    code, out, _ = windlass("install", "--wait", "0", "--trainer")
+    assert (code, out.count("created ")) == (0, len(trainer_objects()))
+    assert "TrainJobs can name the runtimes torch-distributed, jax-distributed" in out
+    assert out.endswith("the Kubeflow SDK finds the version of the trainer, v2.3.0, in kubeflow-system\n")
+    image = "/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/image"
+
+    async def edit(client):
+        change = [{"op": "replace", "path": image, "value": "site:1"}]
+        return await client.patch(f"{RUNTIMES}/torch-distributed", change, "json")
+
+    edited = api(edit)
+    code, out, _ = windlass("install", "--wait", "0", "--trainer")
+    assert out.count("left as it is ") == len(standard_runtimes())
+    assert api(lambda client: client.get(f"{RUNTIMES}/torch-distributed"))["spec"] == edited["spec"]
+    public = api(lambda client: client.get("/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"))
+    assert public["data"] == {"kubeflow_trainer_version": "v2.3.0"}
 
 
 def test_a_check_reports_an_error_until_it_is_repaired(windlass, api):
@@ -244,7 +266,7 @@ def test_foreign_objects_are_left_as_they_are_unless_they_are_taken_over(windlas
     assert verdicts(windlass)[1]["kinds"]["message"] == "jaxjobs.kubeflow.org is of another operator and has its rules"
     windlass("install", "--wait", "0", "--take-over")
     assert verdicts(windlass)[1]["kinds"]["severity"] == "ok"
-    windlass("uninstall", "-n", "default")
+    assert "deleted configmap kubeflow-trainer-public" in windlass("uninstall", "-n", "default")[1]
     assert api(lambda client: client.get("/api/v1/namespaces/default"))["status"]["phase"] == "Active"
     windlass("install", "--wait", "0")
 

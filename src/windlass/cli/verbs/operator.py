@@ -68,6 +68,9 @@ def install(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Replace definitions of kinds that others have installed.")
     ] = False,
+    trainer: Annotated[
+        bool, typer.Option("--trainer", help="Also install the standard runtimes of TrainJobs, for the Kubeflow SDK.")
+    ] = False,
     mpijob_v1: Annotated[
         bool, typer.Option("--mpijob-v1", help="Grant what MPIJobs of version v1 need: exec into pods, roles.")
     ] = False,
@@ -90,15 +93,15 @@ def install(
 
     Run it again after an upgrade of Windlass. Definitions that others have installed are not changed.
     """
-    from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS  # noqa: PLC0415 - keeps the start of other verbs short
+    from windlass.deploy.crds import chosen_groups  # noqa: PLC0415 - keeps the start of other verbs short
     from windlass.deploy.installation import IMAGE, installation_objects  # noqa: PLC0415
     from windlass.deploy.operator import Setup  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
 
     where = str(managed_namespaces)
     setup = Setup(image or IMAGE, namespace, replicas, mpijob_v1=mpijob_v1, managed_namespaces=where)
-    groups = ((OWN,) if without_crds else DEFAULT) + ((POD_GROUPS,) if pod_groups else ())
-    objects = installation_objects(setup, groups)
+    groups = chosen_groups(others=not without_crds, trainer=trainer, pod_groups=pod_groups)
+    objects = installation_objects(setup, groups, trainer=trainer)
     if render:
         print(as_yaml(objects), end="")
         return ExitCode.OK
@@ -117,11 +120,23 @@ def install(
             await wait_until_ready(connection, namespace, wait)
 
     _run_connected(run_install, context, kubeconfig)
+    _report_installation(namespace, dry_run=dry_run, trainer=trainer)
+    return ExitCode.OK
+
+
+def _report_installation(namespace: str, *, dry_run: bool, trainer: bool) -> None:
+    """Prints the end of an installation, and what `--trainer` has added."""
     if dry_run:
         print("nothing was changed: this was a dry run", file=sys.stderr)
-    else:
-        print(f"Windlass is installed in {namespace}; check it with: windlass operator check -n {namespace}")
-    return ExitCode.OK
+        return
+    print(f"Windlass is installed in {namespace}; check it with: windlass operator check -n {namespace}")
+    if not trainer:
+        return
+    from windlass.deploy.trainer_objects import NAMESPACE, TRAINER_VERSION, labelled_runtimes  # noqa: PLC0415
+
+    names = ", ".join(each["metadata"]["name"] for each in labelled_runtimes())
+    print(f"TrainJobs can name the runtimes {names}")
+    print(f"the Kubeflow SDK finds the version of the trainer, {TRAINER_VERSION}, in {NAMESPACE}")
 
 
 @operator.command("uninstall", short_help="Uninstall the operator; jobs stay unless --delete-jobs")

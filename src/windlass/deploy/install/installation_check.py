@@ -29,6 +29,7 @@ from windlass.deploy.install.findings import Finding, failure, ok, warning
 from windlass.deploy.install.permission_check import check_permissions
 from windlass.deploy.install.readiness import NO_REASON, condition_of, describe_pods, is_ready
 from windlass.deploy.install.resources import resource_of
+from windlass.deploy.install.runtime_check import check_runtimes
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.deploy.pod_policy import POD_POLICY, pod_policies
 from windlass.jobs.kubernetes.job_admission import POLICY, is_same_spec
@@ -57,7 +58,16 @@ async def check_installation(connection: Connection, namespace: str, *, whole: b
     # 1. The API server, on which all other checks depend.
     server = await _server(connection)
     # 2. The installed parts, their permissions and their state.
-    parts: Sequence[Check] = (_kinds, check_permissions, _admission, _deployment, _leader, _queries, _declared)
+    parts: Sequence[Check] = (
+        _kinds,
+        check_permissions,
+        _admission,
+        _deployment,
+        _leader,
+        _queries,
+        _declared,
+        check_runtimes,
+    )
     if not whole and await _is_bare(connection, namespace):
         parts = (_nothing,)
     checks = (_clock, *parts, _others, _nodes)

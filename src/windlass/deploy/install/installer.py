@@ -17,9 +17,11 @@ from windlass.backends.kubernetes.client.resources import (
     path,
 )
 from windlass.backends.kubernetes.client.retries import APPLY_PATCH
+from windlass.backends.kubernetes.served_kinds import RUNTIMES
 from windlass.deploy.install.readiness import wait_until_established
 from windlass.deploy.install.resources import display_name, resource_of
 from windlass.deploy.labels import is_ours
+from windlass.deploy.trainer_objects import NAMESPACE as TRAINER_NAMESPACE
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _OPTIONAL = (MUTATING_POLICIES, MUTATING_BINDINGS)
@@ -34,7 +36,7 @@ class ApplyOutcome(StrEnum):
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     LEFT = "left as it is"
-    """The object exists and belongs to another installation."""
+    """The object exists and belongs to another installation, or to the administrator."""
     UNSERVED = "left out"
     """The API server is too old for the kind of an object that is not necessary."""
 
@@ -53,7 +55,8 @@ async def apply(
     """Applies objects in their order, server-side. Raises ApiError, Unreachable, InstallError.
 
     Objects of a kind that is among them wait until the API serves the kind. An existing namespace of another owner is
-    left as it is, and so are definitions, except with `take_over`. `dry_run`: the API server validates without changes.
+    left as it is, and so are definitions, except with `take_over`, and the trainer's own objects. An existing runtime
+    is left, too: its image and size are the administrator's. `dry_run`: the API server validates without changes.
     """
     awaited = [each["metadata"]["name"] for each in objects if each["kind"] == DEFINITIONS.kind]
     for manifest in objects:
@@ -73,7 +76,8 @@ async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool,
     if before is None and dry_run:
         return ApplyOutcome.CREATED  # a dry run would fail: the namespace or the kind may be missing
     protected = (NAMESPACES,) if take_over else (NAMESPACES, DEFINITIONS)
-    if before is not None and resource in protected and not is_ours(before):
+    is_kept = resource in protected or metadata.get("namespace") == TRAINER_NAMESPACE
+    if before is not None and (resource in RUNTIMES or (is_kept and not is_ours(before))):
         return ApplyOutcome.LEFT
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     where = path(resource, metadata.get("namespace"), metadata["name"])

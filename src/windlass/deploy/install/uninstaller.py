@@ -16,6 +16,7 @@ from windlass.deploy.job_policies import user_policies
 from windlass.deploy.labels import is_ours
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, namespace, operator_objects
+from windlass.deploy.trainer_objects import public_objects
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 
@@ -44,6 +45,11 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
     """
     for manifest in _objects(replace(setup, mpijob_v1=True)):
         if await _delete(connection, manifest):
+            yield display_name(manifest)
+    for manifest in public_objects():
+        about = manifest["metadata"]
+        there = await find_object(connection, resource_of(manifest), about["namespace"], about["name"])
+        if there is not None and is_ours(there) and await _delete(connection, manifest):
             yield display_name(manifest)
     if delete_jobs:
         for name in [each.name for each in definitions()]:
