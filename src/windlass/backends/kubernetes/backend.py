@@ -169,6 +169,7 @@ class KubernetesBackend:
             now=self.now,
             on_trouble=self.on_trouble,
             faults=self.faults,
+            key=self.settings.agents.secret_key,
         )
         return ExternalGangs(self._executor.binder, self._executor.deletion, self.pending, callbacks)
 

@@ -14,7 +14,8 @@ class AgentSettings:
     """Settings for agents in pods."""
 
     secret_key: bytes = b""
-    """Key from which the secrets of gangs are derived; every replica of the operator has the same."""
+    """Key from which the secrets of gangs are derived, and by which decisions on external gangs are signed; every
+    replica of the operator has the same."""
     any_source: bool = False
     """Whether an agent may connect from another address than its pod's: behind address translation, a proxy, a mesh."""
 

@@ -38,7 +38,11 @@ def test_a_refused_volume_is_classified_like_that_of_our_own_pods(status: int, e
         binding: Any = SimpleNamespace(connection=ClaimApi(status))
         placements: Any = SimpleNamespace(find_stale_node=lambda *_: None)
         binder = ExternalBinder(
-            GangBinder(binding, placements), lambda _pod: ["data"], lambda _gang: ended.set(), lambda _text: None
+            GangBinder(binding, placements),
+            lambda _pod: ["data"],
+            lambda _gang: ended.set(),
+            lambda _text: None,
+            b"key",
         )
         key = GangKey("team", "g", Dialect.COSCHEDULING)
         gang = ExternalGang("team/podgroup/g", "g", 1, key, Job("g", (Role("worker"),)), [pod("g-0")])

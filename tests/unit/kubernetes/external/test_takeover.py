@@ -1,5 +1,7 @@
 """Gangs that an earlier scheduler has bound partially."""
 
+import json
+
 from external_pods import pod
 
 from windlass.backends.kubernetes.external import binding_annotations
@@ -7,16 +9,18 @@ from windlass.backends.kubernetes.external.binding_annotations import BindingDec
 from windlass.backends.kubernetes.external.takeover import find_bound_gangs
 
 DECISION = BindingDecision("g", {"uid-a": "n1", "uid-b": "n1", "uid-c": "n2"})
-WHOLE, PART = binding_annotations.decision_annotation(DECISION), binding_annotations.reference_annotation("uid-a")
+KEY = b"the operator's"
+WHOLE = binding_annotations.decision_annotation(DECISION, KEY)
+PART = binding_annotations.reference_annotation("uid-a")
 
 
 def find(*pods, usable=lambda _node: True):
-    return list(find_bound_gangs({each.metadata.uid: each for each in pods}, usable))
+    return list(find_bound_gangs({each.metadata.uid: each for each in pods}, usable, KEY))
 
 
 def test_a_decision_is_read_as_it_was_written():
     first = pod("a", annotations=WHOLE)
-    assert binding_annotations.decision_on(first) == DECISION
+    assert binding_annotations.decision_on(first, KEY) == DECISION
     assert (binding_annotations.first_of(first), binding_annotations.first_of(pod("b", annotations=PART))) == (
         "uid-a",
         "uid-a",
@@ -38,6 +42,21 @@ def test_a_gang_is_completed_without_a_pod_that_has_succeeded_already():
     ended = pod("a", node="n1", phase="Succeeded", annotations=WHOLE)
     [gang] = find(ended, pod("b", node="n1", phase="Running", annotations=PART), pod("c"))
     assert (gang.whole, gang.possible, set(gang.pods), gang.nodes["uid-c"]) == (False, True, {"uid-b", "uid-c"}, "n2")
+
+
+def test_a_decision_that_is_not_the_operators_does_not_count():
+    written = json.loads(WHOLE["windlass.dev/state"])
+    changed = [
+        written | {"nodes": {"n1": ["uid-a", "uid-c"], "n2": ["uid-b"]}},
+        written | {"nodes": {**written["nodes"], "n9": ["uid-d"]}},
+        written | {"name": "another"},
+        {word: value for word, value in written.items() if word != "signature"},
+    ]
+    forged = [{"windlass.dev/state": json.dumps(each)} for each in changed]
+    for annotations in (*forged, binding_annotations.decision_annotation(DECISION, b"another key")):
+        assert [set(gang.pods) for gang in find(pod("a", node="n1", annotations=annotations), pod("b"), pod("d"))] == [
+            {"uid-a"}
+        ]
 
 
 def test_a_gang_that_cannot_be_completed_is_reported():

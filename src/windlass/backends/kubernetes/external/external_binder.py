@@ -17,7 +17,7 @@ class ExternalBinder:
     """Background binder of external gangs and of late pods.
 
     `mark` is called with each gang whose bindings have changed. `to_choose` returns the claims of a pod whose volumes
-    are provisioned near its node.
+    are provisioned near its node. `key` signs decisions.
     """
 
     def __init__(
@@ -26,9 +26,10 @@ class ExternalBinder:
         to_choose: Callable[[Pod], Iterable[str]],
         mark: Callable[[ExternalGang], None],
         on_trouble: Callable[[str], None],
+        key: bytes,
     ) -> None:
         self._binder, self._binding, self._to_choose = binder, binder.binding, to_choose
-        self._mark, self._on_trouble = mark, on_trouble
+        self._mark, self._on_trouble, self._key = mark, on_trouble, key
         self._tasks = BackgroundTasks(on_trouble)
 
     def launch(self, gang: ExternalGang, allocation: Allocation) -> None:
@@ -56,7 +57,7 @@ class ExternalBinder:
             allocation.rebound.update(numbers)
             if not allocation.bound and len(numbers) > 1:
                 # a later controller finds the whole decision on the first pod, whichever pod it sees bound
-                decision = binding_annotations.decision_annotation(_decision(gang, allocation))
+                decision = binding_annotations.decision_annotation(_decision(gang, allocation), self._key)
                 await self._binder.bind(allocation, [self._step(gang, allocation, numbers.pop(0), decision)])
             note = _note(gang, allocation)
             await self._binder.bind(allocation, [self._step(gang, allocation, number, note) for number in numbers])

@@ -47,7 +47,7 @@ class ExternalGangs:
             binder.binding.connection, self._groups, self._messages.of_group, callbacks.on_trouble
         )
         self._binder = ExternalBinder(
-            binder, partial(claims_to_choose, callbacks.around), self._mark, callbacks.on_trouble
+            binder, partial(claims_to_choose, callbacks.around), self._mark, callbacks.on_trouble, callbacks.key
         )
         self._gathering = GangGathering(
             self._groups,
@@ -131,7 +131,11 @@ class ExternalGangs:
     def recover(self) -> Sequence[JobState]:
         """Returns the gangs that are bound, are being bound, or wait, as their pods show it."""
         recovering = GangRecovery(
-            self._groups, self._callbacks.around, self._callbacks.is_usable, self._callbacks.now()
+            self._groups,
+            self._callbacks.around,
+            self._callbacks.is_usable,
+            self._callbacks.key,
+            self._callbacks.now(),
         )
         contain = self._callbacks.faults.contain
         for group in list(self._groups):

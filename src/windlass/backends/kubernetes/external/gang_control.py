@@ -45,6 +45,8 @@ class BackendCallbacks:
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
     faults: ObjectFaults
+    key: bytes
+    """Key of the operator by which it signs decisions."""
 
 
 class ExternalGangControl:

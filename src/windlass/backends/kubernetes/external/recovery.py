@@ -23,20 +23,26 @@ from windlass.jobs.kubernetes.status.status_times import milliseconds
 class GangRecovery:
     """External gangs of an earlier controller, read from the pods of their groups.
 
+    `usable` tells whether a pod may still be bound to a node; `key` is the one by which decisions are signed.
     `to_unwind` holds, once `placed` is exhausted for every group, the pods of gangs that can no longer become whole.
     """
 
     def __init__(
-        self, groups: Groups, around: Callable[[str], NamespaceLookups], usable: Callable[[str], bool], now: int
+        self,
+        groups: Groups,
+        around: Callable[[str], NamespaceLookups],
+        usable: Callable[[str], bool],
+        key: bytes,
+        now: int,
     ) -> None:
-        self._groups, self._around, self._usable, self._now = groups, around, usable, now
+        self._groups, self._around, self._usable, self._key, self._now = groups, around, usable, key, now
         self.to_unwind: list[Pod] = []
         self._taken: set[str] = set()
         """Ids of the gangs so far."""
 
     def placed(self, group: Group) -> Iterator[ExternalGang]:
         """Yields gangs of a group that run, or of which some pods are bound and all others can be."""
-        for each in find_bound_gangs(group.pods, self._usable):
+        for each in find_bound_gangs(group.pods, self._usable, self._key):
             if not each.possible:
                 bound = [pod for pod in each.pods.values() if pod.spec.node_name]
                 group.unwinding.update(pod.metadata.uid for pod in bound)

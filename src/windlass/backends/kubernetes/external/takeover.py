@@ -27,14 +27,15 @@ class BoundGang:
     """Whether the pods that are not bound yet can still be bound."""
 
 
-def find_bound_gangs(pods: Mapping[str, Pod], usable: Callable[[str], bool]) -> Iterator[BoundGang]:
+def find_bound_gangs(pods: Mapping[str, Pod], usable: Callable[[str], bool], key: bytes) -> Iterator[BoundGang]:
     """Yields the gangs of one group of which at least one pod is on a node.
 
-    `pods`: all pods of the group, by uid. `usable`: tells whether a pod may still be bound to a node.
+    `pods`: all pods of the group, by uid. `usable`: tells whether a pod may still be bound to a node. `key`: by which
+    decisions are signed.
     """
     bound = [pod for pod in pods.values() if pod.spec.node_name and not pod.status.has_ended]
     for first, living in binding_annotations.group_by_decision(bound).items():
-        decision = binding_annotations.decision_on(pods[first]) if first in pods else None
+        decision = binding_annotations.decision_on(pods[first], key) if first in pods else None
         yield _found(decision, living, pods, usable)
 
 
