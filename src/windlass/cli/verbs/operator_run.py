@@ -158,7 +158,7 @@ def run(
     image_pull_timeout: _ImagePullTimeout = "5m",
     cluster_domain: _Domain = "",
     waiter_image: _Waiter = "alpine:3.10",
-    kubectl_image: _Kubectl = "mpioperator/kubectl-delivery:latest",
+    kubectl_image: _Kubectl = "kubeflow/kubectl-delivery:latest",
     agent_image: _AgentImage = "",
     agents_address: _AgentsAddress = "",
     agents_port: _AgentsPort = 8081,

@@ -17,7 +17,7 @@ AGENT_IMAGE = f"windlass:{__version__}"
 class Settings:
     """Settings of an installation that decide what jobs become.
 
-    They are the training operator's flags of the same meaning, with its defaults but for `kubectl_image`.
+    They are the training operator's flags of the same meaning, with its defaults.
     """
 
     cluster_domain: str = ""
@@ -30,7 +30,7 @@ class Settings:
     """Each job has a PodGroup of the coscheduling dialect as well, for tools that read it. Costs a write a job."""
     runtimes: Lookup = built_in
     """Lookup of the runtimes that TrainJobs name: without a cluster the standard ones."""
-    kubectl_image: str = "mpioperator/kubectl-delivery:latest"
+    kubectl_image: str = "kubeflow/kubectl-delivery:latest"
     """Image that installs kubectl for the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
     agent_image: str = AGENT_IMAGE
     """The operator's own image, with the entry point `windlass`: it packs the agent for pods."""

@@ -106,6 +106,54 @@ def test_a_job_that_a_user_cancels_has_not_failed_before_its_pods_are_gone():
     assert by_type(status)["Failed"]["message"] == "PyTorchJob digits has failed because cancelled by ada."
 
 
+def test_the_counts_of_an_ended_job_are_those_of_its_end():
+    """Its pods are deleted afterwards; training-operator counts them no more."""
+    failing = replace(RUNNING, target=Target.FAIL, reason="Failed", message="digits-worker-1 exited with code 1")
+    failed = alone(failing, Counts(active=1, failed=1), {}, T0)
+    assert counts_of(failed)["Worker"] == {"active": 1, "failed": 1}
+    for counts in (Counts(failed=2), Counts(failed=1), Counts()):
+        failed = alone(failing, counts, failed, T0 + MINUTE)
+        assert counts_of(failed)["Worker"] == {"active": 1, "failed": 1}
+    succeeding = replace(RUNNING, target=Target.SUCCEED, stopping_since=T0)
+    succeeded = alone(succeeding, Counts(active=1, succeeded=1), {}, T0)
+    for life in (succeeding, Status(Phase.SUCCEEDED, finished_at=T0)):
+        succeeded = alone(life, Counts(failed=1, succeeded=1), succeeded, T0 + MINUTE)
+        assert counts_of(succeeded)["Worker"] == {"succeeded": 2}
+
+
+def test_mpi_operator_counts_no_workers_of_an_ended_job():
+    launcher = {"template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
+    pi = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": launcher, "Worker": {**launcher, "replicas": 2}}},
+    }
+    counts = {"launcher": Counts(succeeded=1), "worker": Counts(active=2)}
+    succeeding = replace(RUNNING, target=Target.SUCCEED, stopping_since=T0)
+    assert counts_of(status_of(read(pi), succeeding, counts, {}, T0)) == {"Launcher": {"succeeded": 1}, "Worker": {}}
+    evicted = replace(RUNNING, target=Target.FAIL, reason="Evicted", message="evicted")
+    counts = {"launcher": Counts(active=1), "worker": Counts(active=1, failed=1)}
+    assert counts_of(status_of(read(pi), evicted, counts, {}, T0))["Worker"] == {"active": 1, "failed": 1}
+
+
+def counts_of(status):
+    found = status["replicaStatuses"].items()
+    return {name: {key: number for key, number in each.items() if key != "selector"} for name, each in found}
+
+
+@pytest.mark.parametrize("manifest", [DIGITS, OWN], ids=["members", "gang"])
+def test_the_condition_admitted_holds_while_a_job_runs(manifest):
+    status = {}
+    for phase, active in ((Phase.ADMITTED, 0), (Phase.RUNNING, 1), (Phase.RUNNING, 2)):
+        counts = {"worker": Counts(active=active)}
+        status = status_of(read(manifest), replace(RUNNING, phase=phase), counts, status, T0)
+        assert by_type(status)["Admitted"]["status"] == "True"
+    assert by_type(status)["Running"]["status"] == "True"
+    ended = lived(manifest, Status(Phase.FAILED, "Failed", finished_at=T0), status)
+    assert by_type(ended)["Admitted"]["status"] == "False"
+
+
 def lived(manifest, life, before=(), now=T0, **options):
     return status_of(read(manifest), life, {"worker": Counts(active=2)}, dict(before), now, **options)
 

@@ -184,6 +184,10 @@ def test_dependent_objects_of_v2_are_service_config_keys_and_the_launchers_job()
     }
     launcher = found["Job/pi-launcher"]["spec"]
     assert (launcher["backoffLimit"], launcher["ttlSecondsAfterFinished"]) == (2, 60)
+    assert launcher["podReplacementPolicy"] == "Failed"
+    owned = {**changed(NEW), "metadata": {**NEW["metadata"], "uid": "u"}}
+    job = named(dependent_objects(read(owned)))["Job/pi-launcher"]
+    assert job["spec"]["template"]["metadata"]["ownerReferences"] == job["metadata"]["ownerReferences"]
     template = launcher["template"]
     assert template["metadata"]["labels"]["training.kubeflow.org/job-role"] == "launcher"
     spec = template["spec"]

@@ -159,11 +159,14 @@ def _launcher(parsed: ParsedJob) -> Manifest:
     suspend = {"suspend": True} if parsed.run_policy.suspend else {}
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
     template = _launcher_template(parsed, parsed.replicas[0])
+    owners = {name: about[name] for name in ("ownerReferences",) if name in about}
+    template = {**template, "metadata": {**template["metadata"], **owners}}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": about,
-        "spec": {**limits, **suspend, "template": template},
+        # The Job makes another pod only after the last one has ended: two launchers would use the same workers.
+        "spec": {**limits, **suspend, "podReplacementPolicy": "Failed", "template": template},
     }
 
 

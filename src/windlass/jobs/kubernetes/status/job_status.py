@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from windlass.core.lifecycle.failure import EVICTED
 from windlass.core.model.status import TERMINAL, Failure, Phase, Target
 from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
 from windlass.jobs.kubernetes.status import conditions as job_conditions
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
-from windlass.jobs.kubernetes.status.member_conditions import Counts, Failing, member_conditions, outcome_of
+from windlass.jobs.kubernetes.status.member_conditions import MPI_V2, Counts, Failing, member_conditions, outcome_of
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
 Status = Mapping[str, Any]
@@ -69,7 +70,8 @@ def _status_after(
     reason: str,
     failing: Failing,
 ) -> Manifest:
-    kept = {name: before[name] for name in _COUNTED if counts is None and name in before}
+    are_final = counts is None or _are_counts_final(parsed, before)
+    kept = {name: before[name] for name in _COUNTED if are_final and name in before}
     counts = counts or {}
     if parsed.api_version.startswith(TRAINER_GROUP):
         conditions = _merged_train_conditions(parsed, life, _listed(before), waits, reason)
@@ -94,6 +96,11 @@ def _status_after(
         **kept,
     }
     return _settled(before, wanted, now)
+
+
+def _are_counts_final(parsed: ParsedJob, before: Status) -> bool:
+    """Tells whether pods are counted no more: their own operators do not count those of a job that has ended."""
+    return not parsed.run_policy.gang_restart and job_conditions.end_of(_listed(before)) != ""
 
 
 def _fold_active(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +135,9 @@ def _shows_members(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) 
 
 
 def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
-    """Returns the replica statuses by replica type."""
+    """Returns the replica statuses by replica type. The MPI operator counts no workers once the launcher has ended."""
+    if parsed.api_version == MPI_V2 and outcome_of(life) is not None and life.reason != EVICTED.reason:
+        counts = {**counts, WORKER.lower(): Counts()}
     statuses = {
         each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
     }
@@ -173,7 +182,10 @@ _WHAT = {
 
 
 def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
-    """The last condition is the current one, and true; earlier ones are false. Created comes first."""
+    """The last condition is the current one, and true; earlier ones are false. Created comes first.
+
+    A job that runs is admitted still.
+    """
     if job_conditions.end_of(before):
         return list(before)
     created = _condition(parsed, job_conditions.CREATED, "", f"{parsed.kind} {parsed.name} is created.")
@@ -186,7 +198,9 @@ def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, r
     because = f" because {why}" if current == job_conditions.FAILED else f": {why}"
     message = f"{parsed.kind} {parsed.name} {_WHAT[current]}{because if why else ''}{ends}"
     now = _condition(parsed, current, word, message)
-    earlier = [_no_more(parsed, each, now) for each in before if each["type"] not in (job_conditions.CREATED, current)]
+    others = [each for each in before if each["type"] not in (job_conditions.CREATED, current)]
+    lasting = ADMITTED if current == job_conditions.RUNNING else ""
+    earlier = [each if each["type"] == lasting else _no_more(parsed, each, now) for each in others]
     return [created, *earlier, now]
 
 

@@ -22,7 +22,7 @@ from windlass.jobs.kubernetes.status.conditions import Condition, Conditions, wi
 SHOWN = 3
 """Failing pods that a message names."""
 _DEADLINE = "DeadlineExceeded"
-_V2 = "kubeflow.org/v2beta1"
+MPI_V2 = "kubeflow.org/v2beta1"
 
 
 class Counts(NamedTuple):
@@ -64,13 +64,15 @@ def member_conditions(
     if c.is_true(conditions, c.SUSPENDED):
         message = f"{parsed.kind} {parsed.name} is resumed."
         conditions = with_condition(conditions, c.SUSPENDED, f"{parsed.kind}Resumed", message, status=False)
-    conditions = tuple(_passed(each) if each["type"] in (c.QUEUED, c.ADMITTED) else each for each in conditions)
-    match outcome_of(life):
+    outcome = outcome_of(life)
+    passed = (c.QUEUED, c.ADMITTED) if outcome else (c.QUEUED,)  # a job that runs is admitted
+    conditions = tuple(_passed(each) if each["type"] in passed else each for each in conditions)
+    match outcome:
         case Target.SUCCEED:
             return _say(parsed, conditions, c.SUCCEEDED, "is successfully completed")
         case Target.FAIL:
             return with_condition(conditions, c.FAILED, _failed_reason(parsed, life), _failed_message(parsed, life))
-    if failing.total and parsed.api_version != _V2:
+    if failing.total and parsed.api_version != MPI_V2:
         return _say(parsed, conditions, c.RESTARTING, f"is restarting because {failing}")
     if _is_running(parsed, counts):
         return _say(parsed, conditions, c.RUNNING, "is running")
@@ -87,7 +89,7 @@ def _passed(condition: Condition) -> Condition:
 
 
 def _is_running(parsed: ParsedJob, counts: Mapping[str, Counts]) -> bool:
-    if parsed.api_version == _V2:  # the launcher, and every worker
+    if parsed.api_version == MPI_V2:  # the launcher, and every worker
         worker = parsed.replicas_of(WORKER)
         all_run = worker is None or counts.get(worker.role, Counts()).active == worker.count
         return all_run and counts.get(LAUNCHER.lower(), Counts()).active > 0
@@ -96,7 +98,7 @@ def _is_running(parsed: ParsedJob, counts: Mapping[str, Counts]) -> bool:
 
 def _failed_reason(parsed: ParsedJob, life: Life) -> str:
     """The reason that the kind's own operator gives; mpi-operator's is that of the launcher's Job, or an eviction."""
-    if parsed.api_version != _V2 or life.last_failure is None or life.reason != life.last_failure.reason:
+    if parsed.api_version != MPI_V2 or life.last_failure is None or life.reason != life.last_failure.reason:
         return f"{parsed.kind}{c.FAILED}"
     if life.reason == EVICTED.reason:
         return f"{parsed.kind}Evicted"
