@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from backend_host import Behaviour
-from controlplane.api import ApiError
 from operator_place import OperatorPlace
+from train_jobs import CLUSTER_RUNTIMES, RUNTIMES, TRAINJOBS, clear, images, runtime, trainjob
 
-from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, built_in
-
-GROUP = "/apis/trainer.kubeflow.org/v1alpha1"
-TRAINJOBS = f"{GROUP}/namespaces/default/trainjobs"
-RUNTIMES = f"{GROUP}/namespaces/default/trainingruntimes"
-CLUSTER_RUNTIMES = f"{GROUP}/clustertrainingruntimes"
-PODS = "/api/v1/namespaces/default/pods"
-
-
-def runtime(name: str, image: str, nodes: int, behaviour: Behaviour = Behaviour.SUCCEED) -> dict[str, Any]:
-    made = copy.deepcopy(built_in(CLUSTER_RUNTIME, "", "torch-distributed"))
-    assert made is not None
-    made["metadata"]["name"] = name
-    made["spec"]["mlPolicy"]["numNodes"] = nodes
-    (job,) = made["spec"]["template"]["spec"]["replicatedJobs"]
-    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
-    container.update(image=image, command=[behaviour.value])
-    return made
-
-
-def trainjob(name: str, of: str = "torch-distributed", kind: str = CLUSTER_RUNTIME) -> dict[str, Any]:
-    spec = {"runtimeRef": {"name": of, "kind": kind}}
-    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": name}, "spec": spec}
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME
 
 
 async def until(place: OperatorPlace, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -45,21 +22,6 @@ async def until(place: OperatorPlace, name: str, holds: Callable[[dict[str, Any]
 
 def is_true(status: dict[str, Any], condition: str) -> bool:
     return any((each["type"], each["status"]) == (condition, "True") for each in status.get("conditions", ()))
-
-
-async def images(place: OperatorPlace, name: str) -> list[str]:
-    found = await place.api.get(f"{PODS}?labelSelector=jobset.sigs.k8s.io/jobset-name%3D{name}")
-    return [each["spec"]["containers"][0]["image"] for each in found["items"]]
-
-
-async def clear(place: OperatorPlace) -> None:
-    for kind in (TRAINJOBS, RUNTIMES, CLUSTER_RUNTIMES):
-        for each in (await place.api.get(kind))["items"]:
-            try:
-                await place.api.delete(f"{kind}/{each['metadata']['name']}")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
 
 
 def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -> None:

@@ -255,11 +255,14 @@ def _failure(failure: Failure) -> dict[str, Any]:
 def _merged_train_conditions(
     parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
 ) -> list[Condition]:
-    """Conditions of a TrainJob: suspended, pending, ended. An end is never changed."""
+    """Conditions of a TrainJob: suspended, pending, ended. An end is never changed.
+
+    A job that no longer waits has no condition of it: a TrainerClient that finds any condition never says Running.
+    """
     if job_conditions.is_true(before, job_conditions.COMPLETE) or job_conditions.is_true(before, job_conditions.FAILED):
         return list(before)
     new = {each["type"]: each for each in _train_conditions(parsed, life, before, waits, reason)}
-    kept = [new.pop(each["type"], each) for each in before]
+    kept = [new.pop(each["type"], each) for each in before if each["type"] != QUEUED or QUEUED in new]
     return [*kept, *new.values()]
 
 
@@ -272,8 +275,6 @@ def _train_conditions(
         yield _train_condition(job_conditions.SUSPENDED, False, "Resumed", "TrainJob is resumed")
     if life.phase is Phase.QUEUED:
         yield _train_condition(QUEUED, True, reason or life.reason or QUEUED, waits)
-    elif job_conditions.is_true(before, QUEUED):
-        yield _train_condition(QUEUED, False, life.reason or str(life.phase), life.message)
     if life.phase is Phase.SUCCEEDED:
         yield _train_condition(
             job_conditions.COMPLETE, True, "AllJobsCompleted", f"TrainJob {parsed.name} is successfully completed"
