@@ -197,6 +197,17 @@ def test_a_container_that_can_never_start_fails_at_once() -> None:
     assert pod_ends.due(broken, PATIENCE) is None
 
 
+@pytest.mark.parametrize("reason", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"])
+def test_a_container_runtime_that_does_not_answer_has_time_to_come_back(reason: str) -> None:
+    """The kubelet tries again; this message was seen when containerd was killed while containers started."""
+    broken = pod(phase="Pending", containerStatuses=waiting(reason, "error reading from server: EOF"))
+    assert pod_ends.observe(broken, AT + PATIENCE - 1, PATIENCE).exit is None
+    assert pod_ends.due(broken, PATIENCE) == AT + PATIENCE
+    late = pod_ends.observe(broken, AT + PATIENCE, PATIENCE)
+    assert late.exit is not None
+    assert classify_exit(late.exit, RestartPolicy()) == LOST
+
+
 def test_a_pod_that_runs_or_waits_has_not_ended() -> None:
     assert pod_ends.observe(pod(phase="Running"), AT, 0).stage is Stage.RUNNING
     assert pod_ends.observe(pod(phase="Pending"), AT, 0).stage is Stage.WAITING

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
+from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated, Waiting
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED
 from windlass.jobs.kubernetes.kinds.pytorchjob import WAITER
@@ -36,6 +36,16 @@ _HOPELESS = (
 )
 _SLOW = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed")
 """Reasons that become final after a while only: the registry may come back."""
+_RUNTIME_UNREACHABLE = (
+    "error reading from server",
+    "connection error: desc",
+    "transport is closing",
+    "context deadline exceeded",
+)
+"""Beginnings of the messages of `_HOPELESS` reasons that become final after a while only, as above.
+
+The kubelet writes the text of grpc-go's error (kuberuntime_container.go), and starts the container again.
+"""
 _REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError", "Preempting")
 _CANNOT_START = 127
 """Exit code of a shell for a command that it cannot start."""
@@ -81,7 +91,7 @@ def observe(pod: Pod, now: int, image_pull_timeout: int) -> Observation:
 
 def due(pod: Pod, image_pull_timeout: int) -> int | None:
     """Returns the time in ms at which its image pulls have failed for too long; None while they do not fail."""
-    slow = any(status.state.waiting and status.state.waiting.reason in _SLOW for status in _containers(pod))
+    slow = any(status.state.waiting and _may_pass(status.state.waiting) for status in _containers(pod))
     return (
         _started(pod) + image_pull_timeout
         if slow and not (pod.status.has_ended or pod.status.phase == "Running")
@@ -168,12 +178,21 @@ def _never(pod: Pod, now: int, image_pull_timeout: int) -> Exit | None:
         waiting = status.state.waiting
         if waiting is None or waiting.reason not in (*_HOPELESS, *_SLOW):
             continue
-        if waiting.reason in _SLOW and now < _started(pod) + image_pull_timeout:
+        if _may_pass(waiting) and now < _started(pod) + image_pull_timeout:
             continue
         reason = f"{waiting.reason}{_after_colon(waiting.message)}"
         detail = f"{_pod_on_node(pod)}: container {status.name} cannot start: {reason}"
-        return Exit(code=_CANNOT_START, detail=detail)
+        return Exit(lost=True, detail=detail) if _is_unreachable(waiting) else Exit(code=_CANNOT_START, detail=detail)
     return None
+
+
+def _may_pass(waiting: Waiting) -> bool:
+    return waiting.reason in _SLOW or _is_unreachable(waiting)
+
+
+def _is_unreachable(waiting: Waiting) -> bool:
+    """Tells whether the container runtime does not answer."""
+    return waiting.reason in _HOPELESS and waiting.message.startswith(_RUNTIME_UNREACHABLE)
 
 
 def _pod_on_node(pod: Pod) -> str:
