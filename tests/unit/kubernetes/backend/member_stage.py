@@ -28,7 +28,6 @@ from windlass.core.model.status import TERMINAL, JobState, Phase, Placement, Sta
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
 
 
 class Executor:
@@ -38,6 +37,7 @@ class Executor:
         self.launchers = launchers
         self.deleted: list[str] = []
         self.created: list[str] = []
+        self.without_service: set[str] = set()
 
     @property
     def deletion(self):
@@ -56,6 +56,9 @@ class Executor:
     def bind(self, *_) -> None: ...
 
     def update(self, *_) -> None: ...
+
+    def remove_services(self, _gang, pods) -> None:
+        self.without_service |= set(pods)
 
     def end_jobs(self, jobs) -> None:
         for job in list(jobs):
@@ -148,12 +151,12 @@ class Stage:
         if self.state.status.phase is Phase.SUSPENDED:
             self.gangs.delete_pods(self.gang)
         if self.state.status.phase in TERMINAL:
-            self.executor.deleted += self.left_over()
+            self.clean_up()
 
-    def left_over(self) -> list[str]:
-        """Names of pods that the clean-up policy deletes."""
-        phases = {pod.metadata.name: pod.status.phase for pod in self.run.pods.all()}
-        return list(pods_to_delete(self.gang.parsed, self.state.status, phases))
+    def clean_up(self) -> None:
+        """Requests the deletions of the clean-up policy; the run stays, for the counts of the status."""
+        self.gangs.clean_up(self.gang)
+        self.gang.run = self.run
 
     def status(self) -> dict[str, Any]:
         """Status of the object, which is stored in the gang's object."""

@@ -276,6 +276,11 @@ def test_only_services_of_the_job_are_deleted_with_its_pods() -> None:
         executor.upkeep.remove_services(stage.gang, ["digits-worker-0"])
         await asyncio.sleep(0.01)
         assert api.removed == [("Service", "digits-worker-0", "made")]
+        del api.objects["Service", "digits-worker-0"]
+        stage.gang.dependents.made_for = (-1, 0)  # another generation
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert ("Service", "digits-worker-0") in api.objects
         await executor.close()
 
     asyncio.run(story())

@@ -79,7 +79,8 @@ def judged(manifest, objects, *, remade=0, active_for=0):
         stage.put(each)
     if end_of(conditions_of(stage.gang.parsed.manifest)):
         stage.state = replace(stage.state, status=replace(stage.state.status, phase=Phase.FAILED))
-        stage.executor.deleted += stage.left_over()
+        stage.gang.stored = replace(stage.gang.stored, status=stage.state.status)
+        stage.clean_up()
     else:
         stage.now = active_for
         stage.turn(*([e.Suspend()] if stage.gang.job.suspend else [e.Timer()]))
@@ -420,6 +421,38 @@ def test_an_evicted_worker_ends_an_mpijob_v2_and_is_cleaned_up_after():
     verdict = judged({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "All"}}}, objects)
     assert true_conditions(verdict)["Failed"] == "MPIJobEvicted"
     assert verdict.delete == ("digits-worker-0",)
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+def test_the_launcher_of_an_mpijob_v2_is_kept_with_its_log(policy):
+    """The policy is one for workers."""
+    stage = Stage({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": policy}}})
+    for each in (launcher(type="Complete"), launcher_pod("Succeeded"), pod("digits-worker-0", "Running")):
+        stage.put(each)
+    stage.turn()
+    finish(stage)
+    assert stage.executor.deleted == ([] if policy == "None" else ["digits-worker-0"])
+    assert stage.launchers.of(OwnerKey("ml", "u"))
+
+
+@pytest.mark.parametrize(("policy", "without"), [("None", set()), ("Running", set(NAMES[1:])), ("All", set(NAMES))])
+def test_services_go_with_the_pods_that_the_policy_deletes(policy, without):
+    stage = Stage(pytorch(cleanPodPolicy=policy))
+    for each in pods("Succeeded", "Pending", "Running"):
+        stage.put(each)
+    stage.turn()
+    finish(stage)
+    assert stage.executor.without_service == without
+
+
+def test_services_go_with_the_pods_of_a_suspended_job():
+    stage = Stage(pytorch())
+    for each in pods("Running", "Running", "Running"):
+        stage.put(each)
+    stage.turn(e.Suspend())
+    finish(stage)
+    assert stage.state.status.phase is Phase.SUSPENDED
+    assert stage.executor.without_service == set(NAMES)
 
 
 @pytest.mark.parametrize(("spec", "gone"), [({}, ["digits-launcher-x7k"]), ({"nodeName": "n0"}, [])])

@@ -119,22 +119,26 @@ class GangController:
         self._changed.mark(gang)
 
     def clean_up(self, gang: Gang) -> tuple[Pod, ...]:
-        """Deletes the pods of an ended gang that its policy names; returns those that are no longer counted."""
+        """Deletes the pods of an ended gang that its policy names, and services without a pod.
+
+        Returns the pods that are no longer counted. The pod of a launcher's Job belongs to the Job, and stays with it.
+        """
         if gang.run is None:
             return ()
-        pods, gang.run = tuple(gang.run.pods.all()), None
+        pods, names, gang.run = tuple(gang.run.pods.all()), set(gang.pod_names(gang.run)), None
         if gang.released:
             return pods
-        phases = {pod.metadata.name: pod.status.phase for pod in pods}
+        phases = {pod.metadata.name: pod.status.phase for pod in pods if _is_owned(pod, gang)}
         gone = set(pods_to_delete(gang.parsed, gang.status, phases))
         self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)
-        self._executor.upkeep.remove_services(gang, gone)
+        self._executor.upkeep.remove_services(gang, names - (phases.keys() - gone))
         return pods
 
     def delete_pods(self, gang: Gang) -> None:
-        """Deletes every pod of a gang that was suspended."""
+        """Deletes every pod of a gang that was suspended, and the pods' services."""
         if gang.run is not None:
             self._executor.deletion.delete(gang.run.pods.all(), 0)
+            self._executor.upkeep.remove_services(gang, gang.pod_names(gang.run))
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -159,6 +163,10 @@ class GangController:
         run.made_by_others = frozenset(range(len(members))).difference(gang.pod_names(run).values())
         self._parts.monitor.placements.hold(gang.id, gang.job, placement, lambda: _is_held(gang, run))
         return run
+
+
+def _is_owned(pod: Pod, gang: Gang) -> bool:
+    return pod.metadata.controller == gang.reference.owner_key
 
 
 def _is_held(gang: Gang, run: Run) -> bool:

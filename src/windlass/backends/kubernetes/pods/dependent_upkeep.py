@@ -69,9 +69,9 @@ class DependentUpkeep:
                 self._tasks.start(request_until_answered(partial(self._dependents.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
-        """Deletes the services of pods that were removed."""
-        made = gang.dependents.made.items()
-        uids = {name: each.uid for (kind, name), each in made if kind == "Service" and name in pods}
+        """Deletes the services of pods that were removed; they are created again for the next generation."""
+        made = gang.dependents.made
+        uids = {name: made.pop(("Service", name)).uid for name in pods if ("Service", name) in made}
         if uids:
             self._tasks.start(
                 request_until_answered(partial(self._dependents.remove_services, gang.reference.namespace, uids))
