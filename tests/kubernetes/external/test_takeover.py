@@ -1,4 +1,4 @@
-"""Schedulers killed between two bindings: the next one leaves no gang partially bound and counts no pod twice."""
+"""Schedulers killed between two bindings: the next one completes the gang, and counts no pod twice."""
 
 from __future__ import annotations
 
@@ -60,39 +60,41 @@ def test_a_partially_bound_gang_is_completed_on_its_chosen_nodes(plane: ControlP
     play(plane, story, nodes=2, gpus=2)
 
 
-def test_a_partially_bound_gang_that_lacks_a_pod_is_unwound(plane: ControlPlane) -> None:
+async def uids(on: Rig) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in (await on.pods()).items()}
+
+
+def test_bound_pods_that_nothing_creates_again_stay_while_the_others_wait_for_room(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await bound_in_part(on, "23")
         await on.api.delete(f"{kinds.PODS}/g-3", gracePeriodSeconds=0)
         await on.make(kinds.coscheduled("g", "g-3"))
-        second = await on.scheduler()
-
-        async def unwound() -> bool:
-            return (await on.pods()).keys() == {"g-2", "g-3"}
-
-        await on.until(unwound)
-        assert await on.places() == {}
-        await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in (0, 1)))
+        places = await on.places()
+        free = [node for node in ("n1", "n2") for _ in range(2 - [*places.values()].count(node))]
+        taken = [kinds.pod(f"t-{n}", schedulerName="another", nodeName=node) for n, node in enumerate(free)]
+        await on.make(*taken)
+        made = await uids(on)
+        await on.scheduler()
+        assert "gpu" in await on.why("g-2")
+        assert (await on.places()).keys() == {"g-0", "g-1", "t-0", "t-1"}
+        for each in taken:
+            await on.api.delete(f"{kinds.PODS}/{each['metadata']['name']}", gracePeriodSeconds=0)
         await on.until_placed(*(f"g-{n}" for n in range(4)))
-        assert second.controller.states["default/podgroup/g"].job.members == 4
+        assert (await uids(on)).items() <= made.items()
 
-    play(plane, story)
+    play(plane, story, nodes=2, gpus=2)
 
 
-def test_a_gang_with_a_pod_that_cannot_be_bound_is_unwound_and_starts_once_complete(plane: ControlPlane) -> None:
+def test_a_gang_with_a_pod_that_cannot_be_bound_keeps_those_that_are(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         async with FaultProxy(on.plane, [Rule(422, "POST", "/g-2/binding", times=1)]) as proxy:
-            await on.scheduler(proxy.url)
+            scheduler = await on.scheduler(proxy.url)
             await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
             await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3)))
-
-            async def unwound() -> bool:
-                return "g-0" not in await on.pods() and not await on.places()
-
-            await on.until(unwound)
-            left = await on.pods()
-            await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3) if f"g-{n}" not in left))
+            made = await uids(on)
             await on.until_placed("g-0", "g-1", "g-2")
+            assert await uids(on) == made
+            assert any(each.startswith("default/podgroup/g/") for each in scheduler.controller.states)
 
     play(plane, story)
 
@@ -106,9 +108,9 @@ def test_a_gang_outlasts_denials_of_an_api_server_that_restarts(plane: ControlPl
             await on.scheduler(proxy.url)
             await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
             await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3)))
-            made = {name: pod["metadata"]["uid"] for name, pod in (await on.pods()).items()}
+            made = await uids(on)
             await on.until_placed("g-0", "g-1", "g-2")
-            assert {name: pod["metadata"]["uid"] for name, pod in (await on.pods()).items()} == made
+            assert await uids(on) == made
             assert [each.applied for each in denials] == [1, 1]
 
     play(plane, story)

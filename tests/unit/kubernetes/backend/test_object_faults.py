@@ -280,9 +280,9 @@ def test_an_unforeseen_error_while_a_gang_is_bound_frees_its_nodes(monkeypatch: 
     broken = break_for(monkeypatch, external_binder, "_note", lambda gang, _allocation: gang.name == "odd")
 
     async def story(on: Cluster) -> None:
-        labels, sizes = {GANG: "odd"}, {SIZE: "2"}
-        names = ("odd-0", "odd-1")
-        pods = {name: on.put_pod(name, 1, scheduler="windlass", labels=labels, annotations=sizes) for name in names}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
+        about = {"labels": {GANG: "odd"}, "annotations": {SIZE: "2"}, "ownerReferences": [owner]}
+        pods = {name: on.put_pod(name, 1, scheduler="windlass", **about) for name in ("odd-0", "odd-1")}
         await on.run()
         assert on.api.deleted
         for name in set(on.api.deleted):

@@ -14,7 +14,7 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.bounded_integers import MAX_INT32
 from windlass.jobs.kubernetes.external import gang_assembly
-from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey, controller
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Allocation:
     started: bool = False
     """The gang had started under an earlier controller."""
     left_alone: bool = False
-    """It ends for the controller only: its living pods continue."""
+    """It ends for the controller only: its living pods continue, and pods that are not bound are gathered again."""
     handed_over: bool = False
     """From now on its resources count as foreign usage."""
     grace: int = MAX_INT32
@@ -197,6 +197,12 @@ class ExternalGang:
         if self.allocation is None:
             return self.cancelled or bool(self._not_waiting)
         return self.allocation.stopping or bool(self.allocation.failed)
+
+    @property
+    def has_bare_bound(self) -> bool:
+        """Whether a pod of it is bound that no controller would create again."""
+        bound = self.allocation.bound if self.allocation is not None else ()
+        return any(controller(self.pods[number]) is None for number in bound)
 
     @property
     def reference(self) -> ObjectReference:

@@ -82,7 +82,10 @@ class ExternalGangControl:
         self._binder.launch(gang, gang.allocation)
 
     def stop(self, job_id: str, generation: int, grace: int) -> None:
-        """Evicts a gang; deletes the pods of one that is not whole. `grace`: the most, in ms, that they have to end."""
+        """Evicts a gang; deletes the pods of one that is not whole, if a controller creates them again.
+
+        `grace`: the most, in ms, that they have to end.
+        """
         gang = self._index.get(job_id)
         if gang is None or gang.allocation is None:
             self._callbacks.inject(JobEvent(job_id, GangGone(generation)))
@@ -90,7 +93,7 @@ class ExternalGangControl:
             return
         gang.allocation.tracker.stopping = True
         gang.allocation.grace = max(1, -(-grace // 1000))
-        gang.allocation.left_alone = gang.allocation.whole and gang.status.reason in _LEFT_ALONE
+        gang.allocation.left_alone = _is_left_alone(gang, gang.allocation)
         self._mark(gang)
 
     def _take_back_stop(self, pod: Pod, why: str) -> None:
@@ -159,6 +162,17 @@ class ExternalGangControl:
             for pod in gang.living():
                 self._callbacks.recount(pod)
             self._callbacks.report_cluster()  # before the controller assigns these resources to another gang
+
+
+def _is_left_alone(gang: ExternalGang, allocation: Allocation) -> bool:
+    """Tells whether the living pods of a gang that is stopped continue.
+
+    A gang that could not be bound whole keeps a bound pod that no controller would create again: the other pods wait
+    for room as a gang of their own.
+    """
+    if allocation.whole:
+        return gang.status.reason in _LEFT_ALONE
+    return bool(allocation.failed) and gang.has_bare_bound and not _is_preempted(gang)
 
 
 def _is_reclaimed(gang: ExternalGang) -> bool:

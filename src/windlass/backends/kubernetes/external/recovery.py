@@ -24,7 +24,8 @@ class GangRecovery:
     """External gangs of an earlier controller, read from the pods of their groups.
 
     `usable` tells whether a pod may still be bound to a node; `key` is the one by which decisions are signed.
-    `to_unwind` holds, once `placed` is exhausted for every group, the pods of gangs that can no longer become whole.
+    `to_unwind` holds, once `placed` is exhausted for every group, the bound pods of gangs that can no longer become
+    whole and are created again.
     """
 
     def __init__(
@@ -41,14 +42,16 @@ class GangRecovery:
         """Ids of the gangs so far."""
 
     def placed(self, group: Group) -> Iterator[ExternalGang]:
-        """Yields gangs of a group that run, or of which some pods are bound and all others can be."""
+        """Yields gangs of a group that run, or of which some pods are bound and all others can be.
+
+        Where the others cannot, bound pods that nothing would create again are a gang, and the others wait for nodes.
+        """
         for each in find_bound_gangs(group.pods, self._usable, self._key):
-            if not each.possible:
-                bound = [pod for pod in each.pods.values() if pod.spec.node_name]
-                group.unwinding.update(pod.metadata.uid for pod in bound)
-                self.to_unwind += bound
+            if not each.possible and each.is_created_again:
+                group.unwinding.update(pod.metadata.uid for pod in each.bound)
+                self.to_unwind += each.bound
                 continue
-            gang = self._gang(group, each, self._taken)
+            gang = self._gang(group, each if each.possible else each.without_unbound(), self._taken)
             self._taken.add(gang.id)
             yield gang
 

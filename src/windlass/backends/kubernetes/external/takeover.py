@@ -9,6 +9,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external import binding_annotations
 from windlass.backends.kubernetes.external.binding_annotations import BindingDecision
 from windlass.backends.kubernetes.external.external_gang import waits
+from windlass.jobs.kubernetes.external.membership import controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,22 @@ class BoundGang:
     whole: bool
     """Whether every pod is on its node."""
     possible: bool = True
-    """Whether the pods that are not bound yet can still be bound."""
+    """Whether the pods that are not bound yet can still be bound to the nodes chosen for them."""
+
+    @property
+    def bound(self) -> Sequence[Pod]:
+        """Its pods on nodes."""
+        return [pod for pod in self.pods.values() if pod.spec.node_name]
+
+    @property
+    def is_created_again(self) -> bool:
+        """Whether controllers create all bound pods again if they are deleted."""
+        return all(controller(pod) is not None for pod in self.bound)
+
+    def without_unbound(self) -> BoundGang:
+        """Returns its bound pods as a gang that is whole."""
+        pods = {pod.metadata.uid: pod for pod in self.bound}
+        return BoundGang(self.name, pods, {uid: self.nodes[uid] for uid in pods}, whole=True)
 
 
 def find_bound_gangs(pods: Mapping[str, Pod], usable: Callable[[str], bool], key: bytes) -> Iterator[BoundGang]:
