@@ -9,6 +9,8 @@ from windlass.core.ledger import Ledger
 from windlass.core.model.gang import pending_of, running_of
 from windlass.core.model.status import JobState, Phase, Status
 
+_NOT_WRITTEN = "its state cannot be written at present"
+
 
 class JobLedger:
     """Keeps the pending and the running gangs of the ledger equal to the states of jobs."""
@@ -40,7 +42,7 @@ class JobLedger:
         if status.phase is Phase.QUEUED:
             self._ledger.release(state.id)
             gang = pending_of(state)
-            self._ledger.add_pending(replace(gang, is_uncommitted=True) if state.id in self._uncommitted else gang)
+            self._ledger.add_pending(replace(gang, hold=_NOT_WRITTEN) if state.id in self._uncommitted else gang)
         else:
             self._ledger.remove_pending(state.id)
             if status.placement is None:

@@ -15,7 +15,7 @@ def test_a_backoff_gates_a_gang_until_its_end():
 
 
 def test_a_gang_whose_state_cannot_be_written_is_on_hold():
-    verdict = verdict_at(0, waiting(1, demand(1), is_uncommitted=True), waiting(2, demand(1)))
+    verdict = verdict_at(0, waiting(1, demand(1), hold="its state cannot be written at present"), waiting(2, demand(1)))
     assert verdict.reason is Reason.ON_HOLD
     assert "cannot be written" in verdict.message
 

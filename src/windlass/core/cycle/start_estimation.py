@@ -219,7 +219,7 @@ class _CapacityGrid:
 
         Returns the cell; None: never, or unknown.
         """
-        if gang.waits_for or gang.is_uncommitted or (limits := self._limits_of(gang)) is None:
+        if gang.waits_for or gang.hold or (limits := self._limits_of(gang)) is None:
             return None
         needs = self._needs_of(gang)
         if reserved is None:

@@ -23,7 +23,7 @@ def expected_start(snapshot: Snapshot, gang: PendingGang, now: int) -> int | Non
     It is an expectation, not a reservation: if a gang ends early, another one may overtake. Growth of elastic gangs is
     ignored.
     """
-    if gang.waits_for or gang.is_uncommitted:
+    if gang.waits_for or gang.hold:
         return None
     lookahead = _Lookahead(snapshot, now)
     for _ in range(1 + _MAX_CLASSES // (1 + len(snapshot.classes))):

@@ -75,8 +75,8 @@ class PendingGang:
     preemptible: bool = True
     grace: int = 0
     """Time, in ms, that it may take to stop; part of `walltime`."""
-    is_uncommitted: bool = False
-    """The state of its job cannot be written at present, so it could not be launched."""
+    hold: str = ""
+    """Why it may not start at present, whatever is free; "" if it may."""
 
     @cached_property
     def minimum_request(self) -> Mapping[str, int]:
@@ -205,7 +205,7 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
 def class_key_of(gang: PendingGang) -> ClassKey:
     """Returns the key of a gang's equivalence class: every input of the decision except its position."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
-    time = gang.waits_for, gang.not_before, gang.is_uncommitted
+    time = gang.waits_for, gang.not_before, gang.hold
     return gang.shape, gang.user, gang.priority, gang.preemptible, limited, *time
 
 
@@ -292,6 +292,7 @@ def pending_of(state: JobState) -> PendingGang:
         milli_gpus=milli_gpus_of(demands),
         preemptible=job.preemptible,
         grace=job.grace,
+        hold=job.hold,
     )
 
 

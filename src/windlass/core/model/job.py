@@ -212,6 +212,8 @@ class Job:
     restart: RestartPolicy = RestartPolicy()
     success: SuccessPolicy = SuccessPolicy()
     suspend: bool = False
+    hold: str = ""
+    """Why the backend cannot start it at present; "" if it can."""
     after: tuple[Dependency, ...] = ()
     array: ArrayMember | None = None
     topology: TopologyRequest | None = None

@@ -1,4 +1,4 @@
-"""Admission gates: a state that cannot be written, backoff, dependencies on other jobs, the limit of a job array."""
+"""Admission gates: a hold of the backend or the controller, backoff, dependencies on other jobs, an array's limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.core.model.reasons import Reason, Verdict
 def is_gated(gang: PendingGang, arrays: Mapping[str, int], now: int) -> bool:
     """Tells whether any gate is closed. `arrays`: number of members that hold nodes, by array."""
     return (
-        gang.is_uncommitted
+        bool(gang.hold)
         or bool(gang.waits_for)
         or (gang.not_before is not None and now < gang.not_before)
         or (gang.array_limit > 0 and arrays.get(gang.array_id, 0) >= gang.array_limit)
@@ -20,8 +20,8 @@ def is_gated(gang: PendingGang, arrays: Mapping[str, int], now: int) -> bool:
 
 def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], now: int) -> Verdict | None:
     """Returns the verdict of the first closed gate, or None if all are open."""
-    if gang.is_uncommitted:
-        return Verdict(Reason.ON_HOLD, "its state cannot be written at present")
+    if gang.hold:
+        return Verdict(Reason.ON_HOLD, gang.hold)
     if gang.not_before is not None and now < gang.not_before:
         return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure")
     if gang.waits_for:

@@ -95,9 +95,10 @@ class Cluster:
         self.backend.cluster.see_node(objects.node(json.dumps({"metadata": about, "spec": spec, "status": status})))
         self.backend.monitor.check()
 
-    def put_job(self, **spec: Any) -> None:
+    def put_job(self, status: dict[str, Any] | None = None, **spec: Any) -> None:
         about = {"name": "digits", "namespace": "ml", "uid": "u", "resourceVersion": "1", "generation": 1}
         manifest = {"apiVersion": TRAINING.api_version, "kind": TRAINING.kind, "metadata": about}
+        manifest |= {"status": status} if status else {}
         self.backend.job_reader.update(
             TRAINING, manifest | {"spec": {"image": "x", "command": "torchrun train.py", **spec}}
         )

@@ -85,7 +85,7 @@ def unresolved_job(parsed: ParsedJob, trouble: str) -> ResolvedJob:
     """Returns a job whose resolution has failed, with nothing of what its owner asks of the cluster."""
     priority, user = min(parsed.job.priority, MAX_PRIORITY), namespace_user(parsed.namespace)
     grace = min(parsed.job.grace, MAX_GRACE_MS)
-    job = replace(parsed.job, queue=DEFAULT_QUEUE, priority=priority, user=user, grace=grace)
+    job = replace(parsed.job, queue=DEFAULT_QUEUE, priority=priority, user=user, grace=grace, hold=trouble)
     return ResolvedJob(_with_namespace(job, parsed.namespace), trouble=trouble)
 
 

@@ -24,7 +24,9 @@ def fit_job(parsed: ParsedJob, around: NamespaceLookups, *, runs_mpijobs_v1: boo
         found = replace(found, trouble=around.unmanaged)
     elif not runs_mpijobs_v1 and (parsed.api_version, parsed.kind) == _MPIJOB_V1:
         found = replace(found, trouble=_NO_RIGHTS)
-    return found
+    # a denied job runs with what it may have
+    hold = "" if found.trouble == found.denial else found.trouble
+    return replace(found, job=replace(found.job, hold=hold))
 
 
 def foreign_scheduler(parsed: ParsedJob) -> str:

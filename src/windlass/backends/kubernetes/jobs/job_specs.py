@@ -7,6 +7,7 @@ cluster that its names refer to. A running gang takes a changed spec at its next
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
@@ -77,19 +78,22 @@ class JobSpecs:
         for gang in [gang for gang in self._store if gang.fit.to_choose and not gang.fit.waiting_reason]:
             if gang.status.phase not in TERMINAL:
                 self._resolve_volumes(gang)
-        for gang in [gang for gang in self._store if changed.concern(gang.reference.namespace)]:
+        for gang in [gang for gang in self._store if gang.job.hold or changed.concern(gang.reference.namespace)]:
             if not gang.fit.waiting_reason and gang.status.phase not in TERMINAL:
                 self._resolve_references(gang)
 
     def _resolve_references(self, gang: Gang) -> None:
         """Resolves the names in a job again: its queue, a level of the topology.
 
-        A job that may no longer use its queue leaves it, whatever else keeps it from being scheduled.
+        A job that may no longer use its queue leaves it, whatever else keeps it from being scheduled. One that
+        cannot be scheduled for another reason stays as it is, and does not start until that has passed.
         """
         parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
         found = self._resolve_names(parsed)
-        if (found.denial or not found.trouble) and found.job != requested:
-            self._request(gang, parsed, found.job)
+        resolved = found.denial or not found.trouble
+        job = found.job if resolved else replace(requested, hold=found.job.hold)
+        if job != requested:
+            self._request(gang, parsed, job)
         self._note_denial(gang, found)
 
     def _note_denial(self, gang: Gang, found: ResolvedJob) -> None:

@@ -41,7 +41,7 @@ class StandbyPods:
         """Creates the pods of a queued gang that are missing. The size of an elastic gang is not known yet."""
         status, standby = gang.status, gang.standby
         waits = gang.stored is not None and status.phase is Phase.QUEUED and not status.waits_for
-        if not waits or gang.elastic or standby.creating == standby.discards:
+        if not waits or gang.job.hold or gang.elastic or standby.creating == standby.discards:
             return
         generation = status.generation + 1
         members = gang.members(generation, gang.sizes)
