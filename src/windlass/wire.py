@@ -261,8 +261,8 @@ class Heartbeat(NamedTuple):
     """Number of phases that the rank has entered in this step: orders ranks that are in the same step."""
 
 
-OPEN_PHASES = frozenset({"outside", "compile", "save", "evaluate"})
-"""Phases without a usual duration: the script's own code, a compilation, a save that blocks, an evaluation."""
+OPEN_PHASES = frozenset({"join", "outside", "compile", "save", "evaluate"})
+"""Phases without a usual duration: joining, the script's own code, a compilation, a save that blocks, an evaluation."""
 COMMUNICATION_PHASES = frozenset({"agree"})
 """Phases without computation and storage: the rank only exchanges messages with ranks that are in the phase too."""
 

@@ -121,6 +121,36 @@ def test_a_hanging_rank_is_named_and_the_run_continues(what, undisturbed, tmp_pa
     assert "hang: rank 1 is in forward of step 9" in ran.stderr
 
 
+HANGS_BEFORE_THE_START = """
+import os, time
+from windlass import train
+def import_slowly():
+    time.sleep(1000)
+if (os.environ["RANK"], os.environ["WINDLASS_GENERATION"]) == ("1", "1"):
+    import_slowly()
+with train.init() as run:
+    run.print("joined")
+"""
+
+
+def test_a_rank_that_hangs_before_its_start_is_named_by_those_that_wait_in_init(tmp_path):
+    (tmp_path / "script.py").write_text(HANGS_BEFORE_THE_START)
+    agent = [sys.executable, "-m", "windlass.agent", "--nproc-per-node=2", "--max-restarts=3", "--hang=start=4"]
+    ran = subprocess.run(
+        [*agent, tmp_path / "script.py"],
+        env={**os.environ, **agent_environment(), **ENV},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "hang: rank 1 has started and sends no heartbeats for" in ran.stderr
+    assert "rank 0 is in join of step 0" in ran.stderr
+    assert "in import_slowly" in ran.stderr
+    assert "joined" in ran.stdout
+
+
 def test_a_script_that_is_slow_between_steps_and_in_evaluations_is_not_taken_for_a_hang(undisturbed, tmp_path):
     ran, losses = trained(tmp_path, "12:1:dawdle", "--hang", "factor=2,floor=2,initial=60")
     assert ran.returncode == 0, ran.stderr

@@ -27,6 +27,12 @@ _PAUSE_S = 5.0
 _STEP_PHASES = ("data", "forward", "backward", "optimizer")
 _REFORM_LIMITS = (5.0, 60.0)
 """Shortest and longest wait for survivors, in seconds."""
+START_PHASE = "start"
+"""Phase of a rank that has sent no heartbeat. No rank sends it."""
+_JOIN_PHASE = "join"
+"""Phase of a rank that waits in `train.init` for all ranks."""
+_START_BEAT = -1
+"""Heartbeat count of a rank that has sent none: it is behind all others."""
 
 
 class HangLimits(NamedTuple):
@@ -36,14 +42,16 @@ class HangLimits(NamedTuple):
     `floor`, which includes storage that stalls for a while. `initial`: minimum instead of `floor`, where greater, for
     a rank's first steps, and for open phases (`wire.OPEN_PHASES`), whose past durations do not predict the next (an
     evaluation every 1000 steps, a compilation). `communication`: minimum instead of `floor`, where smaller, for phases
-    without computation and storage (`wire.COMMUNICATION_PHASES`). `silence`: limit without any output, for ranks that
-    send no heartbeats; 0 for none.
+    without computation and storage (`wire.COMMUNICATION_PHASES`). `start`: limit from the start of a rank to its first
+    heartbeat, where another rank sends heartbeats, and of the wait for all ranks; 0 for none. `silence`: limit without
+    any output, for ranks that send no heartbeats; 0 for none.
     """
 
     factor: float = 8.0
     floor: float = 120.0
     initial: float = 1800.0
     communication: float = 60.0
+    start: float = 600.0
     silence: float = 0.0
 
 
@@ -57,7 +65,10 @@ class LastHeartbeat(NamedTuple):
 
 
 class SlowestRank(NamedTuple):
-    """The rank of one node that is furthest behind, as agents report it. Rank -1: there are no heartbeats."""
+    """The rank of one node that is furthest behind, as agents report it. Rank -1: none runs, or all are past training.
+
+    A rank without heartbeats is in the phase `START_PHASE`; a gang in which all are there does not use them.
+    """
 
     rank: int = -1
     step: int = 0
@@ -97,6 +108,10 @@ class HeartbeatTracker:
                 paused = max(0.0, now - max(self._observed, last.since))
                 self.newest[rank] = last._replace(since=last.since + paused)
         self._observed = now
+
+    def begin(self, rank: int, now: float) -> None:
+        """Notes the start of a rank, which has sent no heartbeat so far."""
+        self.newest.setdefault(rank, LastHeartbeat(0, START_PHASE, _START_BEAT, now))
 
     def record(self, heartbeat: Heartbeat, now: float) -> None:
         """Takes a heartbeat: a rank has entered a phase, and so left the one before."""
@@ -154,6 +169,8 @@ def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: Han
 
 def _shortest_limit(phase: str, limits: HangLimits, *, is_known: bool) -> float:
     """Limit of a phase that has always been short. `is_known`: its past durations predict the next."""
+    if phase in (START_PHASE, _JOIN_PHASE):
+        return limits.start or math.inf
     if not is_known:
         return max(limits.floor, limits.initial)
     return min(limits.floor, limits.communication) if phase in COMMUNICATION_PHASES else limits.floor
@@ -204,19 +221,27 @@ def _progress(rank: SlowestRank) -> tuple[int, int, float]:
 def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, str] | None:
     """(rank, reason) if the gang hangs, else None. The rank is -1 where only missing output indicates the hang."""
     reports = list(nodes)
-    beating = [each for each in reports if each.rank >= 0]
-    if beating:
-        last = min(beating, key=_progress)
+    started = [each for each in reports if each.rank >= 0]
+    if any(_has_heartbeats(each) for each in started):
+        last = min(started, key=_progress)
         if last.in_phase_s > last.limit_s:
-            return last.rank, _reason(last, beating)
+            return last.rank, _reason(last, started)
     elif reports and limits.silence and min(each.silent_s for each in reports) > limits.silence:
         return -1, f"no rank has printed anything for {min(each.silent_s for each in reports):.0f} s"
     return None
 
 
+def _has_heartbeats(node: SlowestRank) -> bool:
+    """Whether a rank of this node has sent heartbeats: the one that is furthest ahead has."""
+    _, _, _, phase = node.ahead
+    return phase != START_PHASE
+
+
 def _reason(last: SlowestRank, nodes: Iterable[SlowestRank]) -> str:
     step, beat, rank, phase = max(tuple(each.ahead) for each in nodes)
     text = f"rank {last.rank} is in {last.phase} of step {last.step}"
+    if last.phase == START_PHASE:
+        text = f"rank {last.rank} has started and sends no heartbeats"
     text += f" for {last.in_phase_s:.1f} s (at most {last.limit_s:.1f})"
     if (step, beat) > (last.step, last.beat):
         text += f"; rank {rank} is in {phase} of step {step}"

@@ -64,6 +64,7 @@ class Run:
         degrees: Degrees | None,
         precision: PrecisionPolicy,
         options: RunOptions,
+        heartbeat: HeartbeatSender,
     ) -> None:
         """`connections`: of the process groups. `degrees`: None until the model is known. A collective."""
         self.world, self._connections = world, connections
@@ -71,7 +72,7 @@ class Run:
         self.steps_done = 0
         self._precision, self._options = precision, options
         self.bad_steps = BadSteps(options, needs_scaling=precision.needs_scaling)
-        self._heartbeat = HeartbeatSender(world.rank)
+        self._heartbeat = heartbeat
         self._heartbeat.on_membership(connections.shut_down)
         self._requests = StopRequests()
         self._peer_loss = PeerLossGuard(self._heartbeat, self._requests)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Literal
@@ -13,10 +14,11 @@ from windlass.train.mesh.hardware import requested_degrees
 from windlass.train.options import REPORT_INTERVAL_STEPS, BadStepPolicy, RunOptions, check_policies
 from windlass.train.parallel import float8
 from windlass.train.parallel.plan import Recompute
-from windlass.train.parallel.precision import Precision, parse_precision
+from windlass.train.parallel.precision import Precision, PrecisionPolicy, parse_precision
 from windlass.train.rank_exit import exit_if_peer_failed, refuse_start
 from windlass.train.recovery.connections import GroupConnections
 from windlass.train.run import Run
+from windlass.train.telemetry.heartbeat import HeartbeatSender
 from windlass.train.telemetry.trackers import parse_trackers
 
 
@@ -58,17 +60,28 @@ def init(  # noqa: PLR0913 - by name, and each with a default
     except TrainError as error:
         refuse_start(error, "RANK")  # all ranks read the same options
     connections = GroupConnections()
+    heartbeat = HeartbeatSender(int(os.environ.get("RANK", "0")))
+    heartbeat.mark("join")  # the agent then knows that ranks without heartbeats are awaited
+    with contextlib.ExitStack() as unless_joined:
+        unless_joined.callback(heartbeat.close)
+        world = _join_world(connections, low)
+        unless_joined.pop_all()
+    options = RunOptions(
+        mesh or os.environ.get(wire.MESH, ""), ac, seed, not_finite, spike, report_every, flops, trackers
+    )
+    return Run(world, connections, found, low, options, heartbeat)
+
+
+def _join_world(connections: GroupConnections, precision: PrecisionPolicy) -> process_group.World:
+    """Join the other ranks. Exits where this machine does not fit, or another rank has failed at its start."""
     try:
         with connections.tracking():
             world = process_group.join()
-        if low.float8:
+        if precision.float8:
             float8.refuse_unsupported(world.device)
     except TrainError as error:
         refuse_start(error, "LOCAL_RANK")  # about the GPUs of this machine
     except RuntimeError as error:  # a faster rank may have been refused already, by a later check
         exit_if_peer_failed(error)
         raise
-    options = RunOptions(
-        mesh or os.environ.get(wire.MESH, ""), ac, seed, not_finite, spike, report_every, flops, trackers
-    )
-    return Run(world, connections, found, low, options)
+    return world

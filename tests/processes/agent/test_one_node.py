@@ -298,6 +298,37 @@ def test_a_rank_that_hangs_is_named_with_its_stacks_and_all_restart(bare):
     assert "in waits_for_a_lock_that_nobody_opens" in agent.output
 
 
+STARTS = """
+import os, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+from windlass import wire
+rank, generation = int(os.environ["RANK"]), int(os.environ["WINDLASS_GENERATION"])
+if rank == 0:
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    agent.connect(os.environ[wire.AGENT_SOCKET])
+    agent.send(wire.encode(wire.Heartbeat(rank, generation, 0, "join", 0)))
+def read_a_filesystem_that_does_not_answer():
+    time.sleep(1000)
+if generation == 1:
+    read_a_filesystem_that_does_not_answer()
+"""
+
+
+def test_a_rank_that_hangs_before_its_first_heartbeat_is_named_with_its_stacks(bare):
+    words = ["--nproc-per-node=2", "--max-restarts=1", "--hang=start=1", "SCRIPT", str(Path(wire.__file__).parents[1])]
+    agent = bare(*words, script=STARTS)
+    assert agent.ends() == 0
+    assert "hang: rank 1 has started and sends no heartbeats for" in agent.output
+    assert "rank 0 is in join of step 0; generation 2 after" in agent.output
+    assert "in read_a_filesystem_that_does_not_answer" in agent.output
+
+
+def test_ranks_that_never_send_heartbeats_have_no_limit(bare):
+    agent = bare("--nproc-per-node=2", "--hang=start=0.1", "SCRIPT", script="import time\ntime.sleep(2.5)")
+    assert agent.ends() == 0
+    assert "hang" not in agent.output
+
+
 def test_missing_output_can_be_a_hang_without_heartbeats(bare):
     agent = bare("--hang=silence=0.5", "SCRIPT", script=WAITS)
     assert agent.ends() == 1

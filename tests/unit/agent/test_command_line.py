@@ -124,7 +124,7 @@ def test_hang_limits_are_parsed():
         ("--logs-specs x t.py", "plugin of torchrun"),
         ("--max-restarts -1 t.py", "--max-restarts -1: 0 or more"),
         ("--signals-to-handle SIGKILL t.py", "SIGKILL is no signal that a process may handle"),
-        ("--hang speed=1 t.py", "there is factor, floor, initial, communication, silence, not speed"),
+        ("--hang speed=1 t.py", "there is factor, floor, initial, communication, start, silence, not speed"),
         ("--nnodes 2 --rdzv-conf a t.py", "'a' has no value"),
     ],
 )

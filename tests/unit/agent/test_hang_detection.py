@@ -252,3 +252,65 @@ def test_only_ranks_that_exceed_their_limit_get_more_time_and_never_more_than_in
     assert phase_limit(heartbeats, 0, "agree", HangLimits()) == 60
     heartbeats.record_hang(now + 5000, HangLimits())
     assert phase_limit(heartbeats, 0, "agree", HangLimits()) == 1800
+
+
+def started(*ranks):
+    """Ranks that were started at 0 s and have sent no heartbeat."""
+    heartbeats = HeartbeatTracker()
+    for rank in ranks:
+        heartbeats.begin(rank, 0.0)
+    return heartbeats
+
+
+def test_a_rank_without_heartbeats_is_named_where_others_wait_for_it():
+    heartbeats = started(0, 1, 2)
+    for rank in (0, 2):
+        heartbeats.record(Heartbeat(rank, 1, 0, "join", 0), 1.0)
+    assert verdict(heartbeats, 599.0) is None
+    rank, why = verdict(heartbeats, 601.0)
+    assert rank == 1
+    assert why.startswith("rank 1 has started and sends no heartbeats for 601.0 s (at most 600.0); rank 2 is in join")
+
+
+def test_a_rank_without_heartbeats_may_be_the_only_one_of_its_node():
+    limits, waiting = HangLimits(start=30.0), started(0)
+    waiting.record(Heartbeat(0, 1, 0, "join", 0), 1.0)
+    nodes = [find_slowest_rank(each, limits, 31.0) for each in (waiting, started(1))]
+    assert detect_hang(nodes, limits)[0] == 1
+
+
+def test_ranks_that_never_send_heartbeats_do_not_hang():
+    limits = HangLimits()
+    nodes = [find_slowest_rank(started(2 * node, 2 * node + 1), limits, 1e6, 50.0) for node in range(2)]
+    assert detect_hang(nodes, limits) is None
+    assert detect_hang(nodes, limits._replace(silence=40.0)) == (-1, "no rank has printed anything for 50 s")
+
+
+def test_ranks_that_all_wait_for_each_other_hang_after_the_limit_of_the_start():
+    heartbeats = started(0, 1)
+    for rank, now in ((0, 1.0), (1, 500.0)):
+        heartbeats.record(Heartbeat(rank, 1, 0, "join", 0), now)
+    assert verdict(heartbeats, 1099.0) is None
+    assert verdict(heartbeats, 1101.0)[0] == 1
+
+
+def test_a_rank_that_is_past_training_is_not_one_without_heartbeats():
+    heartbeats = started(0, 1)
+    heartbeats.record(Heartbeat(0, 1, 0, "join", 0), 1.0)
+    heartbeats.record(Heartbeat(1, 1, 0, "join", 0), 1.0)
+    heartbeats.forget(1)
+    heartbeats.record(Heartbeat(0, 1, 0, "outside", 1), 2.0)
+    assert verdict(heartbeats, 1000.0) is None
+
+
+def test_the_limit_of_the_start_can_be_turned_off_and_grows_after_a_false_verdict():
+    heartbeats = started(0, 1)
+    heartbeats.record(Heartbeat(0, 1, 0, "join", 0), 1.0)
+    assert verdict(heartbeats, 1e6, HangLimits(start=0.0)) is None
+    heartbeats.record_hang(601.0, HangLimits())
+    heartbeats.forget()
+    for rank in range(2):
+        heartbeats.begin(rank, 1000.0)
+    heartbeats.record(Heartbeat(0, 1, 0, "join", 0), 1001.0)
+    assert verdict(heartbeats, 1000.0 + 1200.0) is None
+    assert verdict(heartbeats, 1000.0 + 1203.0)[0] == 1

@@ -97,5 +97,5 @@ def test_torch_without_nccl_writes_the_other_record(monkeypatch, tmp_path):
 
 
 def test_phases_are_those_of_the_contract():
-    assert {"outside", "compile"} <= wire.OPEN_PHASES
+    assert {"join", "outside", "compile"} <= wire.OPEN_PHASES
     assert {"agree"} == wire.COMMUNICATION_PHASES

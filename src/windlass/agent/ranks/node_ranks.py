@@ -142,6 +142,7 @@ class NodeRanks:
             rank = self._table.ranks[event["id"]]
             rank.pid = event["pid"]
             self._status_file.record_start(rank.number, rank.pid)
+            self.messages.heartbeats.begin(rank.number, time.monotonic())
             self._report_if_running()
         elif kind == "exit":
             self._exits.on_exit(event["id"], event["code"], event["at"])

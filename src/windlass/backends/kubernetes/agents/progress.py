@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windlass import wire
+from windlass.agent.hang_detection import START_PHASE
 from windlass.backends.kubernetes.agents.connected_agents import PodAgent
 from windlass.jobs.kubernetes.status.status_times import rfc3339
 
@@ -57,7 +58,7 @@ def rank_rows(agents: Iterable[PodAgent], now: int) -> list[dict[str, Any]]:
     ranks: dict[int, dict[str, Any]] = {}
     for agent in agents:
         slowest, telemetry, node = agent.slowest, agent.telemetry, agent.peer.node
-        if slowest is not None and slowest.rank >= 0:
+        if slowest is not None and slowest.rank >= 0 and slowest.phase != START_PHASE:
             began, printed = now - round(slowest.in_phase_s * 1000), now - round(slowest.silent_s * 1000)
             position = {"step": slowest.step, "phase": slowest.phase, "at": began, "printed_at": printed}
             ranks[slowest.rank] = {"rank": slowest.rank, "node": node, **position}
