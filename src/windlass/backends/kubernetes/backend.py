@@ -313,9 +313,11 @@ class KubernetesBackend:
     def _fit(self, parsed: ParsedJob) -> ResolvedJob:
         """Resolves a job in the cluster; a job for which that raises waits."""
         try:
-            return fit_job(
-                parsed, self.monitor.lookups.of(parsed.namespace), runs_mpijobs_v1=self.settings.runs_mpijobs_v1
+            around, pods = (
+                self.monitor.lookups.of(parsed.namespace),
+                self.pods.owned(OwnerKey(parsed.namespace, parsed.uid)),
             )
+            return fit_job(parsed, around, pods, runs_mpijobs_v1=self.settings.runs_mpijobs_v1)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's
             self.faults.counts[str(parsed.manifest.get("kind"))] += 1
             text = f"it cannot be resolved in this cluster: {type(error).__name__}: {error}"

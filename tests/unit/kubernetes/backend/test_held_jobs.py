@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Any, Literal
 
 import pytest
+from msgspec import structs
 from recorded_api import Cluster, RecordedApi
 
+from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.object_cache import Change
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import Phase
 
@@ -36,6 +40,38 @@ async def leave_namespace(cluster: Cluster, api: GuardedApi) -> None:
     await cluster.run(2)
     for pod in list(cluster.backend.pods.all()):
         cluster.remove_pod(pod)
+
+
+def put_class(cluster: Cluster, *, kind: Literal["modified", "deleted"] = "modified") -> None:
+    about = {"name": "high", "uid": "high", "resourceVersion": "1"}
+    high = objects.priority_class(json.dumps({"metadata": about, "value": 1000}))
+    cluster.backend.monitor.lookups.see_priorities([Change(kind, high)])
+
+
+def test_a_running_job_keeps_its_priority_under_a_new_leader_after_its_class_is_deleted() -> None:
+    async def story() -> None:
+        cluster = Cluster("n1")
+        put_class(cluster)
+        await cluster.lead()
+        spec: dict[str, Any] = {"gpus": 2, "pod": {"spec": {"priorityClassName": "high"}}}
+        cluster.put_job(**spec)
+        await cluster.run(4)
+        (pod,) = cluster.backend.pods.all()
+        resolved = structs.replace(pod, spec=structs.replace(pod.spec, priority=1000, node_name="n1"))
+        put_class(cluster, kind="deleted")
+        await cluster.run(2)
+        kept = cluster.controller.states[JOB].job
+        await cluster.backend.close()
+        cluster = Cluster("n1", api=cluster.api)
+        cluster.put_job(status=cluster.api.statuses["digits"], **spec)
+        cluster.backend.pods.learn(resolved)
+        await cluster.lead()
+        assert (kept.priority, cluster.controller.states[JOB].job.priority) == (1000, 1000)
+        assert "no PriorityClass high" in cluster.controller.states[JOB].job.hold
+        assert cluster.status(JOB).phase is Phase.ADMITTED
+        await cluster.backend.close()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("has_new_leader", [False, True])

@@ -76,6 +76,25 @@ def test_a_priority_class_is_not_bounded_by_the_queue() -> None:
     assert (found.job.priority, found.trouble) == (1000, "")
 
 
+def test_the_default_class_is_for_jobs_that_name_no_priority() -> None:
+    normal = {"metadata": metadata("normal"), "value": 500, "globalDefault": True}
+    around = NamespaceLookups(priorities={"normal": objects.priority_class(json.dumps(normal))})
+    assert resolved(around).job.priority == 500
+    assert [resolved(around, priority=number).job.priority for number in (-100, 0)] == [-100, 0]
+
+
+def test_a_class_that_no_longer_exists_has_the_value_of_the_jobs_pods() -> None:
+    urgent = {"priorityClassName": "urgent", "priority": 1000}
+    others = [{"priorityClassName": "another", "priority": 7}, {"priority": 8}]
+    pods = [objects.pod(json.dumps({"metadata": metadata("p"), "spec": spec})) for spec in (*others, urgent)]
+    job = parsed(pod={"spec": {"priorityClassName": "urgent"}})
+    missing = "there is no PriorityClass urgent; create it, or name another"
+    for there, priority in ((pods, 1000), (pods[:2], 0), ((), 0)):
+        found = resolve_job(job, NamespaceLookups(), there)
+        assert (found.job.priority, found.trouble) == (priority, missing)
+    assert resolve_job(job, lookups(), [pods[0]]).job.priority == 1000
+
+
 def test_a_job_does_not_get_the_priority_of_kubernetes_own_pods() -> None:
     critical = objects.priority_class(
         json.dumps({"metadata": metadata("system-node-critical"), "value": 2_000_001_000})

@@ -5,7 +5,7 @@ The resolved job is for the core alone: pods are made from the manifest, which d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.backends.kubernetes.client.object_reference import referenced_job_id
@@ -71,9 +71,9 @@ class ResolvedJob:
     """Why `job` has another queue or a lower priority than its owner asks for; "" if it has not."""
 
 
-def resolve_job(parsed: ParsedJob, around: NamespaceLookups) -> ResolvedJob:
-    """Returns the job of one of our kinds for the core."""
-    job, troubles = _allowed(parsed, around)
+def resolve_job(parsed: ParsedJob, around: NamespaceLookups, pods: Iterable[Pod] = ()) -> ResolvedJob:
+    """Returns the job of one of our kinds for the core. `pods`: those that it has already."""
+    job, troubles = _allowed(parsed, around, pods)
     found = ResolvedJob(job, warnings=parsed.warnings, denial=troubles[1])
     try:
         return _fitted(parsed, around, found, troubles)
@@ -130,12 +130,26 @@ class _Wishes:
     apart: tuple[str, ...]
 
 
-def _allowed(parsed: ParsedJob, around: NamespaceLookups) -> tuple[Job, tuple[str, str]]:
+def _class_value(parsed: ParsedJob, around: NamespaceLookups, pods: Iterable[Pod]) -> tuple[int | None, str]:
+    """Returns the value of the job's priority class (None: its number counts), and an error.
+
+    If the class no longer exists, the value is that of its pods with this class, which only the API server sets.
+    """
+    name = parsed.priority_class
+    if not name and (parsed.job.priority or parsed.spec["priority"].value is not None):
+        return None, ""  # the default class is for jobs that name no priority at all
+    value, unknown = priority_of(name, around.priorities)
+    if unknown:
+        value = next((pod.spec.priority for pod in pods if pod.spec.priority_class_name == name), None)
+    return value, unknown
+
+
+def _allowed(parsed: ParsedJob, around: NamespaceLookups, pods: Iterable[Pod]) -> tuple[Job, tuple[str, str]]:
     """Returns the job with its queue, priority and user, and two troubles: an unknown class, and a denial."""
     queues = around.queues_of(parsed.namespace)
     queue, closed = queues.allowed_queue(parsed.run_policy.queue)
     number, above = queues.allowed_priority(queue, parsed.job.priority)
-    of_class, unknown = priority_of(parsed.priority_class, around.priorities)
+    of_class, unknown = _class_value(parsed, around, pods)
     if is_reserved_class(parsed.priority_class, parsed.namespace):
         of_class, above = None, f"the PriorityClass {parsed.priority_class} is for Kubernetes' own pods; name another"
     priority, denial = (number, closed or above) if of_class is None else (of_class, closed)

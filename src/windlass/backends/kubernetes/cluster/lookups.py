@@ -115,7 +115,9 @@ class ClusterLookups:
 
     def see_priorities(self, changes: Sequence[Change[PriorityClass]]) -> None:
         """Handles changes of priority classes."""
+        before = dict(self._priorities)
         apply_changes(self._priorities, changes, _name_of)
+        self._everywhere |= self._priorities != before
         self._hear()
 
     def see_claims(self, changes: Sequence[Change[PersistentVolumeClaim]]) -> None:

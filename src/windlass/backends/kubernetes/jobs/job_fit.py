@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, ResolvedJob, resolve_job
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
@@ -15,9 +17,14 @@ _NO_RIGHTS = (
 )
 
 
-def fit_job(parsed: ParsedJob, around: NamespaceLookups, *, runs_mpijobs_v1: bool = True) -> ResolvedJob:
-    """Returns the job with resolved names. `runs_mpijobs_v1`: whether the operator has the rights that they need."""
-    found = resolve_job(parsed, around)
+def fit_job(
+    parsed: ParsedJob, around: NamespaceLookups, pods: Iterable[Pod] = (), *, runs_mpijobs_v1: bool = True
+) -> ResolvedJob:
+    """Returns the job with resolved names.
+
+    `pods`: those that it has already. `runs_mpijobs_v1`: whether the operator has the rights that they need.
+    """
+    found = resolve_job(parsed, around, pods)
     if other := foreign_scheduler(parsed):
         found = replace(found, trouble=f"its pods name the scheduler {other}: remove schedulerName or set windlass")
     if around.unmanaged:
