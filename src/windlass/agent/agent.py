@@ -6,18 +6,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
-import tempfile
 import uuid
 from pathlib import Path
 from typing import Union
 
 from windlass import wire
-from windlass.agent import messages, replica_memory
+from windlass.agent import messages
+from windlass.agent.agent_folders import create_replica_folder, create_socket_folder
 from windlass.agent.event_loop import EventLoop
-from windlass.agent.fork_server.client import ROOT
 from windlass.agent.options import CommandLineError, Options, RendezvousOptions
 from windlass.agent.parent_settings import ParentSettings, take_settings
 from windlass.agent.rank_events import RankEvent, RanksStopped
@@ -28,8 +26,6 @@ from windlass.agent.rendezvous.multi_node import MultiNode
 from windlass.agent.rendezvous.single_node import SingleNode
 from windlass.agent.rendezvous.state_machine import EndRun, Peer, RendezvousRules
 
-_LONGEST_FOLDER = 80
-"""The kernel takes 107 bytes for a socket's path; this many may be the folder's."""
 _SECRET_BYTES = 32
 MembershipSource = Union[SingleNode, MultiNode, ControllerClient]
 """The part that decides when this node's ranks start and stop."""
@@ -44,33 +40,14 @@ def run(options: Options) -> int:
     except ValueError as error:
         raise CommandLineError(str(error)) from None
     _make_secret(options)
-    folder = _create_folder()
-    if len(str(folder)) > _LONGEST_FOLDER:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="windlass-agent-", dir="/tmp"))
-    try:
-        with replica_memory.create_folder() as replica_memory_dir:
-            return _Agent(options, folder, settings, replica_memory_dir).run()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with create_socket_folder() as folder, create_replica_folder() as replica_folder:
+        return _Agent(options, Path(folder), settings, replica_folder).run()
 
 
 def _make_secret(options: Options) -> None:
     """Makes the secret of a gang that has no other agent, unless the parent process or the user has made one."""
     if options.rendezvous is None and not os.environ.get(wire.CONTROLLER):
         os.environ.setdefault(wire.GANG_SECRET, os.urandom(_SECRET_BYTES).hex())
-
-
-def _create_folder() -> Path:
-    """A folder for the socket of the ranks; beside the packed agent where no temporary folder can be written."""
-    try:
-        return Path(tempfile.mkdtemp(prefix="windlass-agent-"))
-    except FileNotFoundError:
-        if not os.path.isfile(ROOT):
-            raise
-        made = tempfile.mkdtemp(prefix="windlass-agent-", dir=os.path.dirname(ROOT))
-        os.environ["TMPDIR"] = made  # ranks have no other temporary folder either
-        return Path(made)
 
 
 class _Agent:
