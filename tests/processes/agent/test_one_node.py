@@ -177,6 +177,15 @@ def test_ranks_may_save_on_sigterm_and_choose_the_exit_code(bare):
     assert "generation 2" not in agent.output
 
 
+def test_an_agent_that_still_imports_torch_ends_at_once_by_sigterm(bare, tmp_path):
+    (tmp_path / "no/torch.py").write_text("print('importing', flush=True)\nimport time\ntime.sleep(600)")
+    agent = bare("--nproc-per-node=2", "SCRIPT", script=WAITS)
+    agent.until("importing")
+    agent.process.terminate()
+    assert agent.ends() == 128 + signal.SIGTERM
+    assert "Traceback" not in agent.output
+
+
 def test_ranks_that_ignore_sigterm_are_killed_after_the_grace_period(bare):
     script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS
     agent = bare("--shutdown-timeout=0", "SCRIPT", script=script)

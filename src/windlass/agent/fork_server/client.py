@@ -36,6 +36,7 @@ class ForkServerClient:
         receive: Callable[[dict[str, Any]], None],
     ) -> None:
         self._loop, self._receive = loop, receive
+        self._is_ready = False
         self._link, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -70,9 +71,14 @@ class ForkServerClient:
             self._request({"request": "signal", "ids": list(process_ids), "signal": int(signum), "group": group})
 
     def close(self) -> None:
-        """Ends the fork server and all processes that it has forked."""
+        """Ends the fork server and all processes that it has forked.
+
+        One that is not ready yet is killed: it has forked nothing, and its imports may take long.
+        """
         self._loop.forget(self._link)
         self._link.close()
+        if not self._is_ready:
+            self._process.kill()
         self._process.wait()
 
     def _request(self, message: dict[str, Any], files: Sequence[int] = ()) -> None:
@@ -85,4 +91,5 @@ class ForkServerClient:
             self.close()
             self._receive({"event": "gone"})
         else:
+            self._is_ready = True
             self._receive(frame.message)
