@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from controlplane.api import Api, ApiError
-from controlplane.cluster import ControlPlane
+from controlplane.cluster import ControlPlane, add_default_account
 from controlplane.fake_pod import annotated
 from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace, leading
@@ -52,6 +52,14 @@ def pytorch_job(name: str) -> dict[str, Any]:
     about = {"name": name, "namespace": "default"}
     spec = {"pytorchReplicaSpecs": {"Worker": replica}}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": about, "spec": spec}
+
+
+def xgboost_job(name: str) -> dict[str, Any]:
+    container = {"name": "xgboost", "image": "example.com/job:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    replica = {"replicas": 1, "restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    spec = {"xgbReplicaSpecs": {"Master": replica, "Worker": replica}}
+    about = {"name": name, "namespace": "default"}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "XGBoostJob", "metadata": about, "spec": spec}
 
 
 async def until_gone(api: Api, path: str) -> None:
@@ -173,5 +181,39 @@ def test_an_object_that_is_created_again_at_once_is_a_new_job(tell: Tell) -> Non
         assert job["number"] > 1
         assert unused_gpus(place) == 2
         assert await running_pods(place) == before
+
+    tell(scenario)
+
+
+def test_a_job_whose_kind_is_removed_gives_its_nodes_back(tell: Tell) -> None:
+    async def scenario(place: OperatorPlace) -> None:
+        definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/xgboostjobs.kubeflow.org"
+        path = "/apis/kubeflow.org/v1/namespaces/default/xgboostjobs"
+        await place.api.post(path, xgboost_job("boost"))
+        await place.until("/v1/jobs/default/xgboostjob/boost", lambda job: job["phase"] == "Running")
+        await place.api.delete(definition)
+        await until_unknown(place, "default/xgboostjob/boost")
+        await until_free(place, 4)
+        assert await running_pods(place) == set()
+        await until_gone(place.api, definition)
+
+    tell(scenario)
+
+
+def test_a_job_with_a_finalizer_gives_its_nodes_back_when_its_namespace_is_deleted(tell: Tell) -> None:
+    async def scenario(place: OperatorPlace) -> None:
+        await place.api.post("/api/v1/namespaces", {"metadata": {"name": "leaving"}})
+        await add_default_account(place.api, "leaving")
+        path, pods = "/apis/windlass.dev/v1alpha1/namespaces/leaving/trainingjobs", "/api/v1/namespaces/leaving/pods"
+        await place.api.post(path, training_job("digits", "leaving", finalizers=["example.com/kept"]))
+        await place.until("/v1/jobs/leaving/digits", lambda job: job["phase"] == "Running")
+        # like the namespace controller, which deletes all objects of each kind, pods first
+        await place.api.delete("/api/v1/namespaces/leaving")
+        await place.api.delete(pods, gracePeriodSeconds=1)
+        await place.api.delete(path)
+        await until_free(place, 4)
+        await place.until("/v1/jobs/leaving/digits", lambda job: job["phase"] == "Failed")
+        await place.api.patch(f"{path}/digits", {"metadata": {"finalizers": None}})
+        await until_unknown(place, "leaving/digits")
 
     tell(scenario)
