@@ -212,3 +212,45 @@ async def leave(api: Api, job: LeftJob, nodes: Sequence[str], run_policy: Manife
             await api.post("/api/v1/namespaces/default/services", service(pod))
     job.object = await api.patch(f"{job.path}/{job.name}/status", {"status": status(job)})
     return made
+
+
+def actions(job: LeftJob, found: Manifest, present: Sequence[Manifest]) -> list[str]:
+    """Creations and deletions of pods by which Kubeflow's operator would answer to this object and these pods.
+
+    Sources: training-operator ReconcileJobs and ReconcilePods (pkg/controller.v1/common); for MPIJobs of both
+    versions getLauncherJob and getOrCreateWorker, which go by names.
+    """
+    true = {each["type"] for each in found["status"]["conditions"] if each["status"] == "True"}
+    own = [pod for pod in present if _is_claimed(job, found, pod)]
+    if true & {"Succeeded", "Failed"}:
+        return []
+    if found["spec"]["runPolicy"].get("suspend"):
+        return [f"delete {pod['metadata']['name']}" for pod in own]
+    wanted = []
+    for role, count in job.kind.roles.items():
+        for index in range(count):
+            if job.kind.version == V2 and role == "Launcher":
+                continue
+            same = [pod for pod in own if _is_replica(job, pod, role, index)]
+            if not same:
+                wanted.append(f"create {job.name}-{role.lower()}-{index}")
+            elif len(same) > 1:
+                wanted.append(f"{len(same)} pods of {job.name}-{role.lower()}-{index}")
+            elif same[0]["spec"].get("schedulerName") == "windlass" and not same[0]["spec"].get("nodeName"):
+                wanted.append(f"wait for ever for {same[0]['metadata']['name']}")
+    return wanted
+
+
+def _is_claimed(job: LeftJob, found: Manifest, pod: Manifest) -> bool:
+    about = pod["metadata"]
+    owned = any(each["uid"] == found["metadata"]["uid"] and each["controller"] for each in about["ownerReferences"])
+    selector = {name: value for name, value in _labels(job, "Worker", 0).items() if "-name" in name}
+    return owned and selector.items() <= about["labels"].items()
+
+
+def _is_replica(job: LeftJob, pod: Manifest, role: str, index: int) -> bool:
+    if job.kind.name == "MPIJob":
+        only = job.kind.version == V1 and role == "Launcher"
+        return pod["metadata"]["name"] == f"{job.name}-{role.lower()}" + ("" if only else f"-{index}")
+    one = {f"{LABEL}replica-type": role.lower(), f"{LABEL}replica-index": str(index)}
+    return one.items() <= pod["metadata"]["labels"].items()

@@ -104,11 +104,13 @@ async def leading(
     gpus: int = 2,
     script_of: Callable[[Pod], Script] = script_of,
     prepare: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
+    after: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
     paths: Sequence[str] = (JOBS, PYTORCHJOBS),
 ) -> AsyncIterator[OperatorPlace]:
     """An operator on two nodes of two devices each, with its history in a file of this folder.
 
-    `prepare` is called before the operator starts. `paths`: of the objects that are removed at the end.
+    `prepare` is called before the operator starts, `after` when it has stopped after a body that raised nothing.
+    `paths`: of the objects that are removed at the end.
     """
     troubles: list[str] = []
     metrics = OperatorMetrics()
@@ -137,22 +139,26 @@ async def leading(
             known = asyncio.Event()
             tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
             try:
-                await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
-                recovery = world.recover()
-                controller = Controller(recovery, world.finished, refuses=False)
-                observers = endpoints.lead(controller, world, recovery.states)
-                endpoints.unready = ""
-                tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
-                tasks.append(
-                    asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
-                )
-                authority = ssl.create_default_context(cadata=certificate.decode())
-                yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
+                try:
+                    await asyncio.wait_for(known.wait(), strays.TIMEOUT_S)
+                    recovery = world.recover()
+                    controller = Controller(recovery, world.finished, refuses=False)
+                    observers = endpoints.lead(controller, world, recovery.states)
+                    endpoints.unready = ""
+                    tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
+                    tasks.append(
+                        asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
+                    )
+                    authority = ssl.create_default_context(cadata=certificate.decode())
+                    yield OperatorPlace(api, kubelets, endpoints, world, session, port, agents, authority, troubles)
+                finally:
+                    await endpoints.follow()
+                    for task in reversed(tasks):
+                        await cancel_task(task)
+                    await world.close()
+                if after is not None:
+                    await after(api, kubelets)
             finally:
-                await endpoints.follow()
-                for task in reversed(tasks):
-                    await cancel_task(task)
-                await world.close()
                 await clear(api, *paths, "/api/v1/services")
 
 

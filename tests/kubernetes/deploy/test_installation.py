@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -416,12 +417,27 @@ async def until_phase(client, job, phase):
         await asyncio.sleep(0.1)
 
 
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def create_pod(client, node):
+    labels = {"windlass.dev/generation": "1"}
+    spec = {"schedulerName": "windlass", "containers": [{"name": "main", "image": "example.com/job:1"}]}
+    spec |= {"nodeName": node} if node else {}
+    await client.post(PODS, {"metadata": {"name": f"pod-{node or 'waiting'}", "labels": labels}, "spec": spec})
+
+
 def test_uninstalling_keeps_jobs_unless_their_deletion_is_requested(windlass, api):
     job = sample("PyTorchJob", "digits")
     api(lambda client: client.post(place(job), job))
+    for node in ("", "n1"):
+        api(partial(create_pod, node=node))
 
     code, out, _ = windlass("uninstall")
     assert code == 0
+    assert "pods that waited for a node; another operator of the kind creates them again" in out
+    names = [pod["metadata"]["name"] for pod in api(lambda client: client.get(PODS))["items"]]
+    assert ("pod-n1" in names, "pod-waiting" in names) == (True, False)
     assert "deleted deployment windlass-operator" in out
     assert "kept: the kinds, and 1 Queue, 1 PyTorchJob" in out
     assert api(lambda client: client.get(place(job, "digits")))["metadata"]["name"] == "digits"

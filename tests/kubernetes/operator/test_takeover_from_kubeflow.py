@@ -82,13 +82,19 @@ async def until_all_run(api: Api, jobs: list[LeftJob]) -> dict[str, list[dict[st
     return pods
 
 
-def test_jobs_of_every_kind_go_on_as_kubeflow_has_left_them(apiserver: ControlPlane, tmp_path: Path) -> None:
+def test_jobs_of_every_kind_go_on_as_kubeflow_has_left_them_and_go_back(
+    apiserver: ControlPlane, tmp_path: Path
+) -> None:
     left = LeftCluster()
 
+    async def check_return(api: Api, _kubelets: FakeKubelets) -> None:
+        pods = await pods_by_job(api)
+        for job in left.jobs:
+            assert kubeflow_jobs.actions(job, await job.get(api), pods.get(job.name, [])) == [], job.name
+
     async def scenario() -> None:
-        async with leading(
-            apiserver, tmp_path, gpus=64, script_of=annotated, prepare=left.create, paths=PATHS
-        ) as place:
+        options = {"gpus": 64, "script_of": annotated, "paths": PATHS}
+        async with leading(apiserver, tmp_path, prepare=left.create, after=check_return, **options) as place:
             await check_takeover(place, left)
 
     asyncio.run(scenario())

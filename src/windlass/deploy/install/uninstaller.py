@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection, find_object
-from windlass.backends.kubernetes.client.resources import API_SERVICES, DEFINITIONS, Resource, path
+from windlass.backends.kubernetes.client.resources import API_SERVICES, DEFINITIONS, PODS, Resource, path
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.resources import KINDS, display_name, resource_of
 from windlass.deploy.installation import permission_objects, policy_objects
@@ -17,7 +17,9 @@ from windlass.deploy.labels import is_ours
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, namespace, operator_objects
 from windlass.deploy.trainer_objects import public_objects
+from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 
 async def count_jobs(connection: Connection) -> dict[str, int]:
@@ -40,8 +42,9 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
     """Deletes the objects of an installation and yields their names. Raises ApiError and Unreachable.
 
     The API of the queries is deleted before the pods that answer it: the API server ends no namespace while it cannot
-    reach an API. The operator is deleted before the objects that it needs. `delete_jobs`: delete our definitions too,
-    and with them every object of these kinds and their pods.
+    reach an API. The operator is deleted before the objects that it needs, and before pods without a node, which no
+    scheduler would place any more. `delete_jobs`: delete our definitions too, and with them every object of these kinds
+    and their pods.
     """
     for manifest in _objects(replace(setup, mpijob_v1=True)):
         if await _delete(connection, manifest):
@@ -57,6 +60,8 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
             if definition is not None and is_ours(definition):
                 await connection.delete(DEFINITIONS, None, name, propagation="Background")
                 yield f"the kind {name}, with all its objects"
+    elif count := await _delete_waiting_pods(connection):
+        yield f"{count} pods that waited for a node; another operator of the kind creates them again"
     own = namespace(setup)
     there = await find_object(connection, resource_of(own), None, setup.namespace)
     if there is not None and is_ours(there) and await _delete(connection, own):
@@ -67,6 +72,19 @@ def _objects(setup: Setup) -> list[Manifest]:
     policies = [*operator_policies(setup), *policy_objects(setup), *user_policies()]
     parts = [*operator_objects(setup), *policies, *permission_objects(setup)]
     return sorted(parts, key=lambda each: each["kind"] != API_SERVICES.kind)
+
+
+async def _delete_waiting_pods(connection: Connection) -> int:
+    """Deletes the pods of jobs that are on no node. Returns their number."""
+    waiting = await connection.list(PODS, selector=GENERATION, fields=f"spec.schedulerName={SCHEDULER},spec.nodeName=")
+    for pod in waiting:
+        about = pod["metadata"]
+        try:
+            await connection.delete(PODS, about["namespace"], about["name"], grace=0, uid=about["uid"])
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+    return len(waiting)
 
 
 async def _delete(connection: Connection, manifest: Manifest) -> bool:
