@@ -62,6 +62,8 @@ class Run:
     """Number of container restarts that was reported last."""
     strays: dict[str, Pod] = field(default_factory=dict)
     """Living pods of earlier generations by uid: a node that was considered lost may return with them."""
+    without_image: frozenset[int] = frozenset()
+    """Members without an image when the status was last compared."""
     image_due: int = 0
     """Time in ms at which an image pull has failed for too long; 0 if none fails."""
     grace: int = 30

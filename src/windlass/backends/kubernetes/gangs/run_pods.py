@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.gangs.image_waits import wait_of
 from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, parse_integer
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
@@ -32,6 +33,8 @@ class RunPods:
         """Counts changes of `running`."""
         self.failing: set[int] = set()
         """Members whose pods have failed, or are being deleted while they run."""
+        self.without_image: set[int] = set()
+        """Members whose pods wait for an image that cannot be pulled."""
         self.container_restarts = 0
         """Restarts of containers in place, in the members that run."""
         self.changed: set[int] = set()
@@ -107,6 +110,7 @@ class RunPods:
             phases.subtract([before.status.phase] if before is not None else ())
             phases.update([after.status.phase] if after is not None else ())
             self.container_restarts += _restarts(after) - _restarts(before)
+            (self.without_image.add if after is not None and wait_of(after) else self.without_image.discard)(number)
             (self.failing.add if after is not None and _is_failing(after) else self.failing.discard)(number)
         if before is not None and before.metadata.name in self.running and (after is None or not _runs(after)):
             self.running.discard(before.metadata.name)

@@ -102,7 +102,8 @@ class RunControl:
     def process(self, gang: Gang, run: Run, now: int) -> None:
         """Acts on the pods that have changed, and reports the events that follow."""
         changed = run.pods.take_changed()
-        gang.notes.needs_write |= run.alone and bool(changed)
+        gang.notes.needs_write |= (run.alone and bool(changed)) or run.without_image != run.pods.without_image
+        run.without_image = frozenset(run.pods.without_image)
         if run.launched and not run.checked:
             run.checked = True
             self.parts.gang_pods.check_missing(run)

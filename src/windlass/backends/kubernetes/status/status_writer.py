@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs import readable_spec
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.image_waits import IMAGES_PULLED, image_condition
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
@@ -22,6 +24,7 @@ from windlass.core.model.status import TERMINAL, Status, state_name
 from windlass.jobs.kubernetes import train_runtimes
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
+from windlass.jobs.kubernetes.status.conditions import conditions_of
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
@@ -40,10 +43,13 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang)
     failing = _failing(gang)
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
-    conditions = [each for each in status.get("conditions") or () if each["type"] != ACCEPTED]
+    listed = conditions_of({"status": before})
+    conditions = [each for each in status.get("conditions") or () if each["type"] not in (ACCEPTED, IMAGES_PULLED)]
+    if (waits_for_image := image_condition(_pods_without_image(gang), listed)) and life.phase not in TERMINAL:
+        conditions += with_times(listed, [waits_for_image], rfc3339(now), updates=True)
     if gang.fit.denial:
         denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
-        conditions += with_times(before.get("conditions") or (), [denied], rfc3339(now), updates=True)
+        conditions += with_times(listed, [denied], rfc3339(now), updates=True)
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: state_name(life)}
     if gang.notes.training:
         shown[TRAINING] = gang.notes.training
@@ -72,6 +78,12 @@ def _counts(gang: Gang) -> Mapping[str, Counts]:
         for role, each in found.items()
         if any(each.values())
     }
+
+
+def _pods_without_image(gang: Gang) -> Iterator[Pod]:
+    """Yields the pods of a run that wait for an image."""
+    numbers = sorted(gang.run.pods.without_image) if gang.run is not None else ()
+    return (pod for number in numbers if gang.run is not None and (pod := gang.run.pods.get(number)) is not None)
 
 
 def _failing(gang: Gang) -> Failing:
