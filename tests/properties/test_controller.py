@@ -1,7 +1,8 @@
 """Every job ends and no node stays allocated, whatever happens and whenever the controller is killed.
 
 The real controller drives a backend in memory that keeps the port's contract. Hypothesis chooses jobs and faults; the
-invariants are checked after every turn.
+invariants are checked after every turn, and the ledger has for each gang what its processes were started with, whatever
+its owner has changed since.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depth import depth
-from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobEvent, Recovery
+from windlass.backends.port import BackendEvent, Changes, ClusterChanged, JobArrived, JobChanged, JobEvent, Recovery
 from windlass.controller.controller import Controller
 from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
@@ -45,6 +46,8 @@ class MemoryBackend:
     stored: dict[str, JobState] = field(default_factory=dict)
     alive: dict[str, int] = field(default_factory=dict)
     running: dict[str, set[int]] = field(default_factory=dict)
+    started_as: dict[str, Job] = field(default_factory=dict)
+    """By living gang: the job with which its processes were started."""
     undelivered: list[BackendEvent] = field(default_factory=list)
 
     def recovery(self) -> Recovery:
@@ -64,6 +67,7 @@ class MemoryBackend:
             open_nodes = {node.name for node in self.nodes} - closed
             assert set(command.placement.distinct()) <= open_nodes, "a start on a closed node"
             self.alive[command.job_id] = command.generation
+            self.started_as[command.job_id] = self.stored[command.job_id].job
             self.running[command.job_id] = set(range(sum(map(len, command.placement.nodes.values()))))
             self._report(command.job_id, e.Started(command.generation))
         if isinstance(command, Stop):
@@ -108,14 +112,23 @@ def _bounds(replicas: int, least: int | None) -> dict[str, int]:
 
 
 @depth(60)
-@given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.booleans())
-def test_every_job_ends_and_releases_its_nodes(wanted: list[Job], seed: int, in_sequence: bool) -> None:
+@given(
+    st.lists(jobs, min_size=1, max_size=8),
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.lists(jobs, max_size=8),
+)
+def test_every_job_ends_and_releases_its_nodes(
+    wanted: list[Job], seed: int, in_sequence: bool, edits: list[Job]
+) -> None:
     rng, backend = random.Random(seed), MemoryBackend()  # noqa: S311 - not for secrets
     controller = Controller(backend.recovery(), partial(_ended, backend))
     for number, job in enumerate(wanted, start=1):
         after = (Dependency(f"j-{number - 1}"),) if in_sequence and number > 1 else ()
         backend.undelivered.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
     for _ in range(60):
+        if edits and rng.random() < 0.2:
+            _edit(backend, f"j-{rng.randint(1, len(wanted))}", edits.pop(), rng)
         controller = _play_turn(controller, backend, rng, calm=False)
     for job_id in list(backend.stored):
         backend.undelivered.append(JobEvent(job_id, e.Resume()))
@@ -127,6 +140,30 @@ def test_every_job_ends_and_releases_its_nodes(wanted: list[Job], seed: int, in_
         met = all(backend.stored[d.job_id].status.phase is Phase.SUCCEEDED for d in state.job.after)
         assert not (met and state.status.reason == "DependencyFailed")
     assert (controller.snapshot().free == controller.snapshot().table.capacity).all()
+
+
+def _edit(backend: MemoryBackend, job_id: str, requested: Job, rng: random.Random) -> None:
+    """The owner changes a part of the job, in the same size or in another one."""
+    state = backend.stored.get(job_id)
+    if state is None:
+        return
+    (role,), (wanted,) = state.job.roles, requested.roles
+    roles = rng.choice([(replace(role, resources=wanted.resources),), requested.roles, state.job.roles])
+    part = rng.choice([{"queue": requested.queue, "array": requested.array}, {"priority": requested.priority}, {}])
+    rest = rng.choice([{"walltime": requested.walltime}, {"preemptible": requested.preemptible}, {}])
+    backend.undelivered.append(JobChanged(job_id, replace(state.job, roles=roles, **part, **rest)))
+
+
+def _assert_books_equal_processes(controller: Controller, backend: MemoryBackend) -> None:
+    """The ledger has for each gang what its processes were started with, and no rights that they had not."""
+    running = controller.snapshot().running
+    for job_id in backend.alive.keys() & running.keys():
+        started, held = backend.started_as[job_id], running[job_id]
+        charged = (started.queue, started.roles[0].resources, started.array.array_id if started.array else "")
+        assert (held.queue, held.demands[0].resources, held.array_id) == charged
+        assert held.priority <= started.priority
+        assert held.preemptible or not started.preemptible
+        assert started.walltime is None or held.ends_by is not None
 
 
 def _ended(backend: MemoryBackend, job_id: str) -> JobState | None:
@@ -147,6 +184,7 @@ def _play_turn(controller: Controller, backend: MemoryBackend, rng: random.Rando
     assert snapshot_violations(controller.snapshot(), controller.states) == []
     for command in changes.commands if death != "committed" else ():
         backend.perform(command)
+    _assert_books_equal_processes(controller, backend)
     return _recover(backend) if death else controller
 
 

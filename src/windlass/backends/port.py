@@ -53,10 +53,15 @@ class JobRecovered:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The description of a job has changed. For a gang that has started, parts of it take effect at the next start."""
+    """The description of a job has changed.
+
+    A gang that holds nodes only takes a change that takes nothing from others. `by_cluster`: not its owner but the
+    settings of the cluster have changed its queue and priority, so these take effect at once.
+    """
 
     job_id: str
     job: Job
+    by_cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,9 +170,9 @@ class Controller:
                     self.states[state.id] = state
                     self._file([state])
                     self._resume([state], now)
-            case JobChanged(job_id, job):
+            case JobChanged(job_id, job, by_cluster):
                 before = self.states.get(job_id)
-                if before is not None and before.job != job and can_change(before, job):
+                if before is not None and before.job != job and can_change(before, job, by_cluster=by_cluster):
                     after = replace(before, job=job)
                     if after.status.phase is Phase.QUEUED:
                         self.ledger.remove_pending(job_id)

@@ -1,18 +1,29 @@
-"""Changes of a job's specification by its owner."""
+"""Changes of a job's specification by its owner.
+
+A gang that holds nodes keeps what the books contain of it: its demands, its queue and its claims against other gangs.
+A change that takes nothing from others takes effect at once, any other once the gang has released its nodes.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState, Placement
 
 
-def can_change(state: JobState, job: Job) -> bool:
-    """Whether the job may become `job`: not once it has ended, and only in the same size while it holds nodes."""
+def can_change(state: JobState, job: Job, *, by_cluster: bool = False) -> bool:
+    """Whether the job may become `job` now: not once it has ended; while it holds nodes, only if others lose nothing.
+
+    `by_cluster`: the settings of the cluster have changed its queue and priority, which it takes at once.
+    """
     if state.status.phase in TERMINAL:
         return False
-    return state.status.placement is None or _sizes(state.job) == _sizes(job)
+    if state.status.placement is None:
+        return True
+    after = replace(job, queue=state.job.queue, priority=state.job.priority) if by_cluster else job
+    return _holds_the_same(state.job, after) and _claims_no_more(state.job, after)
 
 
 def job_as_placed(job: Job, placement: Placement | None) -> Job:
@@ -27,6 +38,36 @@ def _as_placed(role: Role, placement: Placement) -> Role:
     return role if nodes is None or role.elastic else replace(role, replicas=len(nodes))
 
 
-def _sizes(job: Job) -> list[tuple[str, int | None]]:
-    """Replicas by role; None for an elastic role."""
-    return [(role.name, None if role.elastic else role.replicas) for role in job.roles]
+def _holds_the_same(before: Job, after: Job) -> bool:
+    """Whether a running gang is charged the same, to the same queue, user and array."""
+    return _charge(before) == _charge(after)
+
+
+def _charge(job: Job) -> tuple[object, ...]:
+    """Returns all that a running gang is charged, without the sizes of elastic roles: their placement decides on those.
+
+    Constraints on nodes are left out: they matter where it starts or grows next.
+    """
+    roles = [
+        (each.name, None if each.elastic else each.replicas, each.resources, each.whole_node) for each in job.roles
+    ]
+    return job.queue, job.user, job.array, roles
+
+
+def _claims_no_more(before: Job, after: Job) -> bool:
+    """Whether others can have the nodes of a running gang as early as before, and as many of them."""
+    return (
+        after.priority <= before.priority
+        and (after.preemptible or not before.preemptible)
+        and after.grace <= before.grace
+        and _longest_hold_ms(after) <= _longest_hold_ms(before)
+        and all(_minimum(new) <= _minimum(old) for old, new in zip(before.roles, after.roles, strict=True))
+    )
+
+
+def _longest_hold_ms(job: Job) -> float:
+    return math.inf if job.walltime is None else job.walltime + job.grace
+
+
+def _minimum(role: Role) -> int:
+    return role.replicas if role.min_replicas is None else role.min_replicas

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_job_reader import PYTORCH, ReaderCase, pytorch_job
+from reader_case import PYTORCH, ReaderCase
+from test_job_reader import pytorch_job
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.stored_state import FIELD

@@ -129,7 +129,11 @@ class Gang:
     """Spec that its object requests, if it applies to the next start only."""
     last_readable: str = ""
     """Its spec for the status (`readable_spec`), while the object's own spec has a fault; else ""."""
+    started_spec: str = ""
+    """Its spec for the status (`readable_spec`), while `requested_spec` waits; else ""."""
     stored: Stored | None = None
+    decided: Status | None = None
+    """Status that the controller has decided on, until it is committed."""
     run: Run | None = None
     deleted: bool = False
     """The object was deleted or annotated: the job is to end."""
@@ -161,6 +165,11 @@ class Gang:
     def state(self) -> JobState:
         """The status together with the job."""
         return JobState(self.id, self.number, self.job, self.status)
+
+    @property
+    def decided_state(self) -> JobState:
+        """The state that the controller has decided on last, committed or not."""
+        return self.state if self.decided is None else replace(self.state, status=self.decided)
 
     @property
     def holds_nodes(self) -> bool:
@@ -226,7 +235,7 @@ class Gang:
 
     def respecify(self, parsed: ParsedJob, job: Job) -> None:
         """Replaces the job by another one, also in the known object."""
-        self.requested_spec, self.job = None, job
+        self.requested_spec, self.job, self.started_spec = None, job, ""
         manifest = {**self.parsed.manifest, "spec": parsed.manifest["spec"]}
         self.parsed, self._names.made_for = replace(parsed, manifest=manifest), (0, ())
 

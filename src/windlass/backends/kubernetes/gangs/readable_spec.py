@@ -1,6 +1,7 @@
-"""Last readable spec of a job, stored in its status while the object's own spec has a fault.
+"""Specs of a job that are stored in its status, because the object's own spec is another one.
 
-A gang continues unchanged after an edit that cannot be read. The next leader finds its spec here.
+A gang continues unchanged after an edit that cannot be read (`FIELD`), and one that holds nodes after an edit that
+takes from others (`STARTED_FIELD`). The next leader finds its spec here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from windlass.jobs.kubernetes.settings import Settings
 
 FIELD = "lastReadable"
 """Below `status`: one text with the spec, and the labels and annotations, which a reader uses as well."""
+STARTED_FIELD = "startedSpec"
+"""Below `status`: the same for the spec with which the gang was started, while its owner asks for another."""
 _METADATA = ("labels", "annotations")
 
 
@@ -26,9 +29,9 @@ def text_of(parsed: ParsedJob, metadata: Mapping[str, Any]) -> str:
     return msgspec.json.encode({"metadata": kept, "spec": parsed.manifest["spec"]}).decode()
 
 
-def stored_text(manifest: Mapping[str, Any]) -> str:
+def stored_text(manifest: Mapping[str, Any], field: str = FIELD) -> str:
     """Returns the text that an object's status contains, or ""."""
-    found = (manifest.get("status") or {}).get(FIELD)
+    found = (manifest.get("status") or {}).get(field)
     return found if isinstance(found, str) else ""
 
 

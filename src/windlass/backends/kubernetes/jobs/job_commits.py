@@ -56,6 +56,8 @@ class JobCommits:
         Raises BackendError if nothing could be written.
         """
         own = [(gang, state) for state in states if (gang := self.runs.store.get(state.id)) is not None]
+        for gang, state in own:  # from here on it takes no spec that this state does not take
+            gang.decided = state.status
         jobs = [gang.id for gang, _ in own] + list(forgotten)
         writes = [self.write(gang, state) for gang, state in own]
         removals = [self.remove(job_id) for job_id in forgotten]
@@ -72,6 +74,7 @@ class JobCommits:
                 self.runs.parts.monitor.faults.note(gang.reference, STATE_REPLACED)
         if gang.notes.not_written:
             gang.notes.not_written, gang.notes.needs_write = "", True
+        gang.decided = None
         self.specs.apply_requested(gang)
         if phase is Phase.SUSPENDED:
             self.gangs.delete_pods(gang)

@@ -187,6 +187,7 @@ class JobReader:
             if parsed is found:
                 self._reports.forget_faults(reference.uid)
             gang = _gang(reference, manifest, parsed, stored)
+            _restore_started_spec(gang, manifest, self._settings)
             gang.last_readable = last_readable
             self._enter(gang)
 
@@ -265,7 +266,11 @@ class JobReader:
         self._reports.forget_faults(gang.reference.uid)
         gang.notes.needs_write |= bool(gang.last_readable)
         gang.last_readable = ""
+        started = gang.started_spec or readable_spec.text_of(gang.parsed, metadata)
         self._specs.apply(gang, parsed)
+        if gang.requested_spec is not None and gang.started_spec != started:
+            gang.started_spec, gang.notes.needs_write = started, True
+            self._specs.changed(gang)
 
 
 def is_orphaned(manifest: Manifest) -> bool:
@@ -302,6 +307,16 @@ def _gang(reference: ObjectReference, manifest: Manifest, parsed: ParsedJob, sto
     is_known = written == stored and not unreadable
     gang.version.committed = (manifest.get("status") or {}).get(stored_state.FIELD) if is_known else _NOT_KNOWN
     return gang
+
+
+def _restore_started_spec(gang: Gang, manifest: Manifest, settings: Settings) -> None:
+    """Gives a gang that holds nodes the spec with which it was started, and keeps the present one for later."""
+    if gang.status.placement is None:
+        return
+    text = readable_spec.stored_text(manifest, readable_spec.STARTED_FIELD)
+    started = readable_spec.read(manifest, text, settings)
+    if started is not None:
+        gang.requested_spec, gang.parsed, gang.started_spec = (gang.parsed, gang.job), started, text
 
 
 def _creation_order(gang: Gang) -> tuple[str, str]:

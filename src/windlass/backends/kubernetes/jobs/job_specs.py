@@ -1,7 +1,9 @@
 """Resolves the specs of jobs in the cluster, and applies changed ones to the jobs in the controller.
 
 A spec is resolved when its object is read (`job_reader`), when the object changes, and when something changes in the
-cluster that its names refer to. A running gang takes a changed spec at its next start.
+cluster that its names refer to. A gang that holds nodes takes a changed spec once it has released them, unless the
+change takes nothing from others. A successor of the leader finds the spec of such a gang in its status
+(`readable_spec`).
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class JobSpecs:
         """Resolves the job of a manifest for the controller."""
         found = self._resolve_names(gang.parsed)
         gang.job = job_as_placed(found.job, gang.stored.status.placement if gang.stored else None)
-        gang.requested_spec = None if gang.job == found.job else (gang.parsed, found.job)
+        parsed = gang.requested_spec[0] if gang.requested_spec else gang.parsed
+        requested = found if parsed is gang.parsed else self._resolve_names(parsed)
+        gang.requested_spec = None if gang.job == requested.job else (parsed, requested.job)
         gang.fit.waiting_reason = (
             "" if gang.stored else found.trouble
         )  # the controller knows every job that has a state
@@ -64,7 +68,7 @@ class JobSpecs:
 
     def apply_requested(self, gang: Gang) -> None:
         """Changes the job in the controller to the requested one, if the gang can change already."""
-        if gang.requested_spec is None or not can_change(gang.state, gang.requested_spec[1]):
+        if gang.requested_spec is None or not can_change(gang.decided_state, gang.requested_spec[1]):
             return
         gang.respecify(*gang.requested_spec)
         self._inject(JobChanged(gang.id, gang.job))
@@ -88,6 +92,7 @@ class JobSpecs:
         A job that may no longer use its queue leaves it, whatever else keeps it from being scheduled. One that
         cannot be scheduled for another reason stays as it is, and does not start until that has passed.
         """
+        self._follow_rights(gang)
         parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
         found = self._resolve_names(parsed)
         resolved = found.denial or not found.trouble
@@ -96,9 +101,18 @@ class JobSpecs:
             self._request(gang, parsed, job)
         self._note_denial(gang, found)
 
+    def _follow_rights(self, gang: Gang) -> None:
+        """Changes the queue of a gang that holds nodes at once, if it may no longer use it, or may again."""
+        if gang.decided_state.status.placement is None:
+            return
+        found = self._resolve_names(gang.parsed)
+        if (found.denial or not found.trouble) and found.job.queue != gang.job.queue:
+            gang.job = replace(gang.job, queue=found.job.queue, priority=found.job.priority)
+            self._inject(JobChanged(gang.id, gang.job, by_cluster=True))
+
     def _note_denial(self, gang: Gang, found: ResolvedJob) -> None:
         """Notes, for the status, what a job that the controller knows has instead of what it asks for."""
-        instead = f"until then its queue is {found.job.queue} and its priority {found.job.priority}"
+        instead = f"until then its queue is {gang.job.queue} and its priority {gang.job.priority}"
         denial = f"{found.denial}; {instead}" if found.denial else ""
         if denial != gang.fit.denial:
             gang.fit.denial = denial
@@ -115,5 +129,5 @@ class JobSpecs:
             self._request(gang, parsed, found.job)
 
     def _request(self, gang: Gang, parsed: ParsedJob, job: Job) -> None:
-        gang.requested_spec = parsed, job
+        gang.requested_spec = None if job == gang.job and parsed is gang.parsed else (parsed, job)
         self.apply_requested(gang)

@@ -55,8 +55,8 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
         shown[TRAINING] = gang.notes.training
     if (runtime := gang.parsed.runtime) is not None:
         shown[train_runtimes.FIELD] = runtime.text
-    if gang.last_readable or readable_spec.FIELD in before:
-        shown[readable_spec.FIELD] = gang.last_readable or None  # null removes it
+    specs = {readable_spec.FIELD: gang.last_readable, readable_spec.STARTED_FIELD: gang.started_spec}
+    shown |= {name: text or None for name, text in specs.items() if text or name in before}  # null removes it
     return {name: value for name, value in shown.items() if name != FIELD}
 
 
