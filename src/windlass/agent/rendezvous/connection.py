@@ -73,7 +73,10 @@ class AgentConnection:
 
     def send(self, message: Message) -> None:
         """Sends a message now, or as soon as the other side takes it."""
-        body = json.dumps(message).encode()
+        self.send_encoded(encode_message(message))
+
+    def send_encoded(self, body: bytes) -> None:
+        """Sends a message that `encode_message` has encoded, once for many connections."""
         if self._authentication is None:
             self._send_line(body)
         elif self._authentication.is_challenged:
@@ -165,6 +168,11 @@ class AgentConnection:
         for body in waiting:
             self._send_line(authentication.sign(body))
         return True
+
+
+def encode_message(message: Message) -> bytes:
+    """The bytes of a message."""
+    return json.dumps(message).encode()
 
 
 def _parse(line: bytes) -> Message | None:

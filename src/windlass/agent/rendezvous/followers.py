@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from windlass.agent.hang_detection import SlowestRank
-from windlass.agent.rendezvous.connection import AgentConnection, Message
+from windlass.agent.rendezvous.connection import AgentConnection, Message, encode_message
 
 
 class FollowerConnections:
@@ -14,6 +14,8 @@ class FollowerConnections:
 
     def __init__(self) -> None:
         self._by_agent: dict[str, AgentConnection] = {}
+        self._agents: dict[AgentConnection, str] = {}
+        """The inverse: each of them sends a heartbeat every second."""
         self._slowest: dict[str, tuple[int, SlowestRank]] = {}
         """Generation and slowest rank of each follower, by its id."""
 
@@ -26,22 +28,25 @@ class FollowerConnections:
         """Adds a follower; closes its earlier connection, if it has one."""
         before = self._by_agent.pop(agent, None)
         self._by_agent[agent] = connection
+        self._agents[connection] = agent
         if before is not None:
+            del self._agents[before]
             before.close()
 
     def find(self, connection: AgentConnection) -> str | None:
         """Id of the follower with this connection; None if it is no follower's current one."""
-        return next((agent for agent, each in self._by_agent.items() if each is connection), None)
+        return self._agents.get(connection)
 
     def remove(self, agent: str) -> None:
         """Removes a follower whose connection is lost."""
-        del self._by_agent[agent]
+        del self._agents[self._by_agent.pop(agent)]
 
     def close_all(self) -> None:
         """Closes all connections and removes their followers."""
         for connection in self._by_agent.values():
             connection.close()
         self._by_agent.clear()
+        self._agents.clear()
 
     def record_heartbeat(self, agent: str, generation: int, slowest: SlowestRank) -> None:
         """Records the newest heartbeat of a follower."""
@@ -56,8 +61,9 @@ class FollowerConnections:
 
     def send_to_all(self, message: Message) -> None:
         """Sends to every follower."""
+        body = encode_message(message)
         for connection in self.connections:
-            connection.send(message)
+            connection.send_encoded(body)
 
     def slowest_ranks(self, generation: int) -> list[SlowestRank]:
         """The newest reports of followers on this generation; reports on older ones are left out."""

@@ -100,12 +100,13 @@ class Leader:
             address=self._me.address,
             restarts=action.restarts,
         )
+        fields = json.loads(wire.encode(membership))
         for index, peer in enumerate(action.members):
-            own = membership._replace(me=index)
             if peer.id == self._me.id:
+                own = membership._replace(me=index)
                 self._ranks.start(own, listener, keep=action.keep, reason=action.reason)
             else:
-                order = {"membership": json.loads(wire.encode(own)), "keep": action.keep, "reason": action.reason}
+                order = {"membership": {**fields, "me": index}, "keep": action.keep, "reason": action.reason}
                 self._followers.send(peer.id, {"type": "start", **order})
 
     def _check_for_hang(self) -> None:

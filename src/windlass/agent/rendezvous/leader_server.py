@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import Callable
 
-from windlass.agent.event_loop import EventLoop
+from windlass.agent.event_loop import DelayedCall, EventLoop
 from windlass.agent.hang_detection import HangLimits, SlowestRank
 from windlass.agent.options import RendezvousOptions
 from windlass.agent.rank_events import EVENT_TYPES
@@ -29,6 +29,8 @@ from windlass.agent.rendezvous.unproven_connections import UnprovenConnections
 
 _CLOSE_TIMEOUT_S = 2.0
 """Time for followers to receive the end of the run."""
+_ROSTER_DELAY_PER_FOLLOWER_S = 0.001
+"""Delay of the roster, in which further agents come: it goes to all of them, and is as long as they are many."""
 _OTHER_RUN = "the agents at this endpoint belong to another run: give all agents of a run the same --rdzv-id"
 
 
@@ -42,6 +44,7 @@ class LeaderServer:
         self,
         loop: EventLoop,
         rendezvous: RendezvousOptions,
+        max_agents: int,
         roster: Roster,
         find_leader: Callable[[], Endpoint | None],
         roles: RoleChanges,
@@ -50,7 +53,8 @@ class LeaderServer:
         self._find_leader, self._roles = find_leader, roles
         self.leader: Leader | None = None
         self.followers = FollowerConnections()
-        self._unproven = UnprovenConnections(loop)
+        self._unproven = UnprovenConnections(loop, max_agents)
+        self._roster_timer: DelayedCall | None = None
         self._ending: state_machine.EndRun | None = None
 
     @property
@@ -131,7 +135,7 @@ class LeaderServer:
             self.followers.add(peer.id, connection)
             peer = peer if peer.address else peer._replace(address=connection.peer_address)
             self.leader.apply(state_machine.AgentJoined(peer))
-            self._send_roster()
+            self._send_roster_soon()
 
     def _redirection(self) -> Message:
         leader = self._find_leader()
@@ -171,9 +175,15 @@ class LeaderServer:
                 self._roles.close(self._ending)
         elif self.leader is not None:
             self.leader.apply(state_machine.AgentLost(agent))
-            self._send_roster()
+            self._send_roster_soon()
+
+    def _send_roster_soon(self) -> None:
+        if self._roster_timer is None:
+            delay = _ROSTER_DELAY_PER_FOLLOWER_S * len(self.followers.connections)
+            self._roster_timer = self._loop.after(delay, self._send_roster)
 
     def _send_roster(self) -> None:
+        self._roster_timer = None
         if self.leader is not None:
             state = self.leader.state
             me = self._roster.me

@@ -52,7 +52,7 @@ class MultiNode:
         listener = sockets.listen(interface)
         self._roster = Roster(me._replace(port=listener.getsockname()[1]))
         self._follower = Follower(loop, options, rendezvous, self._roster, ranks, self)
-        self._server = LeaderServer(loop, rendezvous, self._roster, self._follower.find_leader, self)
+        self._server = LeaderServer(loop, rendezvous, options.nodes[1], self._roster, self._follower.find_leader, self)
         self._endpoint = RendezvousEndpoint(loop, rendezvous, interface, self._server.accept)
         self._next_search: Sequence[Endpoint] | None = None
         """Endpoints at which to search for the leader once the ranks of this node are stopped."""
