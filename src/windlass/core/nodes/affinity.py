@@ -27,14 +27,15 @@ def affinity_fault(terms: Sequence[Sequence[Match]]) -> str:
             return f"{match.operator} is no operator of an affinity; there are {', '.join(_OPERATORS)}"
         if match.operator in ("In", "NotIn") and not match.values:
             return f"the affinity's {match.key} {match.operator} names no values; name one at least"
-        if match.operator in ("Gt", "Lt") and (len(match.values) != 1 or _number(match.values[0]) is None):
+        if match.operator in ("Gt", "Lt") and (len(match.values) != 1 or number_in(match.values[0]) is None):
             return f"the affinity's {match.key} {match.operator} needs one whole number"
         if match.operator in ("Exists", "DoesNotExist") and match.values:
             return f"the affinity's {match.key} {match.operator} takes no values; leave them out"
     return ""
 
 
-def _number(text: str | None) -> int | None:
+def number_in(text: str | None) -> int | None:
+    """Returns the whole number of up to 18 digits that a text is; None if it is none."""
     plain = text or ""
     digits = plain.removeprefix("-")
     return int(plain) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
@@ -42,7 +43,7 @@ def _number(text: str | None) -> int | None:
 
 def _numbers_of(labels: Labels, match: Match) -> tuple[int, int] | None:
     """Returns the label's number and the number to compare with; None if either is no number."""
-    mine, other = _number(labels.get(match.key)), _number(match.values[0])
+    mine, other = number_in(labels.get(match.key)), number_in(match.values[0])
     return None if mine is None or other is None else (mine, other)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from windlass.core.model.resources import GPU_TYPE
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes import affinity
 from windlass.core.nodes.device_assignment import asks_for_gpus, gpu_part_of
+from windlass.core.nodes.label_codes import LabelCodes, encode_label, matching_nodes
 
 Mask: TypeAlias = NDArray[np.bool_]
 Losses: TypeAlias = list[tuple[str, Mask]]
@@ -128,8 +130,8 @@ def _losses_to_labels(table: NodeTable, kind: NodeRequirements) -> Iterator[tupl
     for name, value in kind.selector:
         yield f"label {name}={value}", _lacks_label(table, name, value)
     if kind.affinity:
-        bad = [not affinity.matches_terms(node.labels, kind.affinity) for node in table.nodes]
-        yield f"affinity {affinity.format_terms(kind.affinity)}", np.array(bad, dtype=np.bool_)
+        fits = matching_nodes(len(table.nodes), kind.affinity, partial(_codes_of_label, table))
+        yield f"affinity {affinity.format_terms(kind.affinity)}", ~fits
     if kind.gpu_types:
         lacks = [_lacks_label(table, GPU_TYPE, gpu_type) for gpu_type in kind.gpu_types]
         yield f"{GPU_TYPE} {' or '.join(kind.gpu_types)}", np.logical_and.reduce(lacks)
@@ -161,6 +163,16 @@ def _lacks_label(table: NodeTable, label: str, value: str) -> Mask:
         lacks = np.array([node.labels.get(label) != value for node in table.nodes], dtype=np.bool_)
         found = _cache_mask(table, key, lacks)
     return found
+
+
+def _codes_of_label(table: NodeTable, label: str) -> LabelCodes:
+    """Returns the codes of a label; labels that no node has share theirs, because jobs may name any number of them."""
+    there: frozenset[str] | None = table.constraint_masks.get("labels")
+    if there is None:
+        there = _cache_mask(table, "labels", frozenset().union(*(node.labels for node in table.nodes)))
+    key = ("label codes", label if label in there else None)
+    found: LabelCodes | None = table.constraint_masks.get(key)
+    return _cache_mask(table, key, encode_label(table.nodes, label)) if found is None else found
 
 
 def _losses_to_taints(table: NodeTable, tolerations: tuple[Toleration, ...]) -> Losses:

@@ -15,11 +15,15 @@ _UNHEEDED = (
     (("topologySpreadConstraints",), "topologySpreadConstraints"),
 )
 
+_MAX_CONDITIONS, _MAX_VALUES = 256, 1_024
+"""Maximum number of conditions, and of values in all of them, in the node affinity of one pod."""
+
 
 def affinity_of(spec: ManifestField) -> tuple[tuple[Match, ...], ...]:
     """The required terms of nodeAffinity; empty: every node. Raises ManifestError."""
     required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms = required["nodeSelectorTerms"]
+    _check_size(terms)
     matches = tuple(
         tuple(_match(match) for match in (*term["matchExpressions"].items(), *term["matchFields"].items()))
         for term in terms.items()
@@ -29,6 +33,20 @@ def affinity_of(spec: ManifestField) -> tuple[tuple[Match, ...], ...]:
     if wrong := affinity_fault(matches):
         terms.refuse(wrong)
     return matches
+
+
+def _check_size(terms: ManifestField) -> None:
+    """Refuses terms that would take long to evaluate: each condition is compared with the labels of all nodes."""
+    conditions = [
+        each for term in terms.items() for part in ("matchExpressions", "matchFields") for each in term[part].items()
+    ]
+    values = sum(len(each["values"].items()) for each in conditions)
+    if len(conditions) > _MAX_CONDITIONS:
+        terms.refuse(
+            f"has {len(conditions)} conditions; at most {_MAX_CONDITIONS} are allowed: label the nodes instead"
+        )
+    if values > _MAX_VALUES:
+        terms.refuse(f"names {values} values; at most {_MAX_VALUES} are allowed: label the nodes instead")
 
 
 def _match(written: ManifestField) -> Match:
