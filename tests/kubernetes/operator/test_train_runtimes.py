@@ -56,6 +56,15 @@ def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -
         status = await until(place, "flux", lambda status: is_true(status, "Failed"))
         reasons = {each["type"]: each["reason"] for each in status["conditions"]}
         assert reasons == {"Accepted": "Invalid", "Failed": "TrainingRuntimeNotSupported"}
+        # 4. The time to live is the JobSet's: the pods are deleted, and the job stays.
+        short = runtime("short", "short:1", 1)
+        short["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 0
+        await place.api.post(CLUSTER_RUNTIMES, short)
+        await place.api.post(TRAINJOBS, trainjob("short", "short"))
+        await until(place, "short", lambda status: is_true(status, "Complete"))
+        while await images(place, "short"):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+        assert is_true(await until(place, "short", bool), "Complete")
         await clear(place)
 
     tell(story)

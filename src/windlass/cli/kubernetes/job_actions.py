@@ -60,7 +60,7 @@ def _patch(action: JobAction, job: JobObject) -> Json:
     if action.verb == "cancel":
         return {"metadata": {"annotations": {CANCEL: action.by or "unknown user"}}}
     suspend = {"suspend": action.verb == "suspend"}
-    return {"spec": suspend if job.resource.kind == "TrainingJob" else {"runPolicy": suspend}}
+    return {"spec": {"runPolicy": suspend} if job.has_run_policy else suspend}
 
 
 async def _kill(session: ApiSession, pod: Json) -> None:

@@ -23,6 +23,7 @@ from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 
 Manifest = Mapping[str, Any]
 _UNPLACEABLE = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
+_WITHOUT_RUN_POLICY = ("TrainingJob", "TrainJob")
 _NOT_SEEN = "the operator has not seen it yet"
 
 
@@ -64,10 +65,15 @@ class JobObject:
         return str(self.manifest["metadata"].get("creationTimestamp") or "")
 
     @property
+    def has_run_policy(self) -> bool:
+        """Whether its kind has the fields of its operation in `spec.runPolicy`, and not in `spec` itself."""
+        return self.resource.kind not in _WITHOUT_RUN_POLICY
+
+    @property
     def suspended(self) -> bool:
         """Whether its specification says that it is suspended."""
         policy = self.manifest.get("spec")
-        if self.resource.kind != "TrainingJob":
+        if self.has_run_policy:
             policy = policy.get("runPolicy") if isinstance(policy, Mapping) else None
         return isinstance(policy, Mapping) and bool(policy.get("suspend"))
 

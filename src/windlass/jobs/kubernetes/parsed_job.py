@@ -61,6 +61,8 @@ class RunPolicy:
     priority_class: str
     gang_restart: bool
     """One lost pod restarts all: `restartMode: gang`, or the annotation `windlass.dev/restart-mode: gang`."""
+    ttl_keeps_job: bool = False
+    """Only the pods are deleted after the time to live; the job's object stays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,7 @@ def test_a_runtime_of_the_cluster_is_looked_up():
     manifest = of_ours(trainer={"numNodes": None, "image": None})
     parsed = read(manifest, Settings(runtimes=ours))
     assert (parsed.run_policy.ttl_ms, parsed.job.restart.user_limit, parsed.pod_count) == (60_000, 3, 3)
+    assert (parsed.run_policy.ttl_keeps_job, parsed.run_policy.clean_pod_policy) == (True, "Running")
     first = members(parsed, 1)[0].pod
     assert first["metadata"]["labels"]["team"] == "vision"
     assert [each["image"] for each in first["spec"]["containers"]] == ["ours:1", "logs:1"]

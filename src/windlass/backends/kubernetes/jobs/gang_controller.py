@@ -135,8 +135,10 @@ class GangController:
         return pods
 
     def delete_pods(self, gang: Gang) -> None:
-        """Deletes every pod of a gang that was suspended, and the pods' services."""
-        if gang.run is not None:
+        """Deletes every pod of a gang that was suspended, and the pods' services; of an ended gang, its pods."""
+        if gang.run is None:
+            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.reference.owner_key), 0)
+        else:
             self._executor.deletion.delete(gang.run.pods.all(), 0)
             self._executor.upkeep.remove_services(gang, gang.pod_names(gang.run))
 

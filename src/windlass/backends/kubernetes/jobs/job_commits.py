@@ -61,7 +61,9 @@ class JobCommits:
         jobs = [gang.id for gang, _ in own] + list(forgotten)
         writes = [self.write(gang, state) for gang, state in own]
         removals = [self.remove(job_id) for job_id in forgotten]
-        errors = await asyncio.gather(*writes, *removals, return_exceptions=True)
+        errors = await asyncio.gather(*writes, return_exceptions=True)
+        # a job with no time to live ends and is forgotten in one turn: its end is written first
+        errors += await asyncio.gather(*removals, return_exceptions=True)
         return await failures_of_jobs(self.connection, list(zip(jobs, errors, strict=True)))
 
     async def write(self, gang: Gang, state: JobState) -> None:
@@ -90,9 +92,15 @@ class JobCommits:
         self.runs.changed.mark(gang)
 
     async def remove(self, job_id: str) -> None:
-        """Deletes the object of a job whose time to live is over, and its dependents. Raises ApiError, Unreachable."""
+        """Deletes the object of a job whose time to live is over, and its dependents; of some kinds only the pods.
+
+        Raises ApiError, Unreachable.
+        """
         gang = self.runs.store.get(job_id)
         if gang is None or gang.status.phase not in TERMINAL:  # another job has that name by now
+            return
+        if gang.parsed.run_policy.ttl_keeps_job:
+            self.gangs.delete_pods(gang)
             return
         async with self._slots:
             is_deleted = await state_writes.delete_object(self.connection, gang, self.on_trouble)

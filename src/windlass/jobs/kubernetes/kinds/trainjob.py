@@ -101,7 +101,7 @@ def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:
     deadlines = [seconds_as_ms(each["activeDeadlineSeconds"]) for each in (spec, *jobs)]
     restarts = job_set["failurePolicy"]["maxRestarts"].integer() or 0
     return RunPolicy(
-        clean_pod_policy="None",
+        clean_pod_policy="Running",  # as the JobSet does: an ended job holds no nodes
         ttl_ms=seconds_as_ms(job_set["ttlSecondsAfterFinished"]),
         deadline_ms=min((each for each in deadlines if each is not None), default=None),
         backoff_limit=restarts + max(_BACKOFF_LIMIT if limit is None else limit for limit in backoff),
@@ -111,6 +111,7 @@ def _policy(manifest: ManifestField, runtime: Runtime) -> RunPolicy:
         min_available=None,
         priority_class="",
         gang_restart=True,
+        ttl_keeps_job=True,  # it is the JobSet's
     )
 
 
