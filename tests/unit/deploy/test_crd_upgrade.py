@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from earlier_commits import EARLIER, source_of
+from earlier_commits import EARLIER, definitions_of
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-
-_PRINT = (
-    "import json; from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds;"
-    "print(json.dumps(crds([*DEFAULT, POD_GROUPS])))"
-)
 
 
 @pytest.fixture(params=EARLIER)
 def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The definitions of an earlier commit, by name. Skips where the clone does not have it."""
-    environment = {**os.environ, "PYTHONPATH": str(source_of(request.param, tmp_path))}
-    printed = subprocess.run([sys.executable, "-c", _PRINT], env=environment, capture_output=True, check=True).stdout
-    return {each["metadata"]["name"]: each for each in json.loads(printed)}
+    return definitions_of(request.param, tmp_path)
 
 
 def incompatibilities(written: Any, read: Any, path: str = "") -> Iterator[str]:

@@ -1,0 +1,80 @@
+"""Stored objects outlast an upgrade of their definitions, and a rollback, on a real API server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from controlplane.api import Api, ApiError
+from controlplane.cluster import ControlPlane
+
+from deploy.samples import contains, place, samples_of
+from earlier_commits import WITHOUT_CHECKSUMS, definitions_of
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, to_patch
+from windlass.core.model.status import Phase, Status
+from windlass.deploy.crds import DEFAULT, crds
+from windlass.deploy.install.installer import apply
+from windlass.deploy.install.readiness import wait_until_admitted
+from windlass.deploy.install.resources import job_kinds
+
+STATE = to_patch(Stored(7, 1, Status(phase=Phase.QUEUED)))
+UPGRADED = ("mpijobs", "pytorchjobs", "queues", "trainingjobs", "trainjobs")
+"""Kinds of every API group; the schemas of Kubeflow's other kinds have the same parts."""
+Definitions = Sequence[dict[str, Any]]
+
+
+def upgraded(definitions: Definitions) -> Definitions:
+    return [each for each in definitions if each["spec"]["names"]["plural"] in UPGRADED]
+
+
+async def define(plane: ControlPlane, definitions: Definitions) -> None:
+    async with Connection(from_kubeconfig(str(plane.kubeconfig))) as connection:
+        async for _ in apply(connection, definitions, take_over=True):
+            pass
+        await wait_until_admitted(connection, "default", job_kinds(definitions))
+
+
+async def write(api: Api, manifest: dict[str, Any]) -> tuple[Any, Any]:
+    """Reads and writes an object, and the state of a job in its status; returns both as they are stored."""
+    where = place(manifest, manifest["metadata"]["name"])
+    found = await api.get(where)
+    found["metadata"]["labels"] = {"written": "again"}
+    found = await api.request("PUT", where, found)
+    if manifest["kind"].endswith("Job"):
+        found = await api.patch(f"{where}/status", {"status": {FIELD: STATE}})
+    return found["spec"], found.get("status", {}).get(FIELD)
+
+
+async def delete(api: Api, manifests: Definitions) -> None:
+    for each in manifests:
+        with contextlib.suppress(ApiError):  # there is none
+            await api.delete(place(each, each["metadata"]["name"]))
+
+
+def test_objects_outlast_an_upgrade_of_their_definitions_and_a_rollback(
+    run_on_api: Any, with_kinds: ControlPlane, tmp_path: Path
+) -> None:
+    earlier = upgraded([*definitions_of(WITHOUT_CHECKSUMS, tmp_path).values()])
+    now, manifests = upgraded(crds(DEFAULT)), samples_of(earlier)
+
+    async def story(api: Api) -> None:
+        await delete(api, manifests)
+        try:
+            await define(with_kinds, earlier)
+            for each in manifests:
+                await api.post(place(each), each)
+            written = [await write(api, each) for each in manifests]
+            assert [state for _, state in written if state], "no job has a state"
+            for definitions in (now, earlier):
+                await define(with_kinds, definitions)
+                for each, before in zip(manifests, written, strict=True):
+                    assert contains(await write(api, each), before), f"{each['kind']} {each['metadata']['name']}"
+        finally:
+            await define(with_kinds, now)
+            await delete(api, manifests)
+
+    run_on_api(story)
