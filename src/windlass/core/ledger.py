@@ -59,6 +59,8 @@ class Ledger:
         self._last: Snapshot | None = None
         self._frozen = False
         """The last snapshot shares the collections (`_running`, those of `_nodes` …): copy them before writing."""
+        self._lacks_columns = False
+        """Several gangs request an exclusive resource that may have no column yet."""
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> Ledger:
@@ -185,11 +187,13 @@ class Ledger:
     @property
     def table(self) -> NodeTable:
         """The current node table: capacity and state of each node."""
+        self._add_contended_columns()
         return self._nodes.table
 
     @property
     def free(self) -> Amounts:
         """int64[N, R]: free capacity now; read it, but do not keep it, because it changes in place."""
+        self._add_contended_columns()
         return self._nodes.free
 
     # --- snapshots ---------------------------------------------------------------------------------
@@ -197,6 +201,7 @@ class Ledger:
     def snapshot(self) -> Snapshot:
         """Returns the current state; the same object as before if nothing has changed."""
         if self._last is None or self._last.version != self.version:
+            self._add_contended_columns()
             self._frozen = True
             nodes, sums = self._nodes, self._sums
             nodes.free.flags.writeable = False
@@ -217,7 +222,7 @@ class Ledger:
                 past_usage=self._past_usage,
                 running_by_priority=sums.by_priority,
                 elastic_or_stopping=self._elastic_or_stopping,
-                exclusive_request_counts=self._exclusive.counts,
+                exclusive_request_counts=self._exclusive.share(),
             )
         return self._last
 
@@ -230,8 +235,11 @@ class Ledger:
         return replace(self._policy, typical_demands=self._popularity.typical)
 
     def _thaw(self) -> None:
-        """Copies what the last snapshot shares, before a change of usage."""
+        """Counts a change of usage, and copies what the last snapshot shares."""
         self.version += 1
+        self._unshare()
+
+    def _unshare(self) -> None:
         if self._frozen:
             self._nodes.unshare()
             self._sums.unshare()
@@ -240,8 +248,15 @@ class Ledger:
             self._frozen = False
 
     def _count_exclusive_requests(self, demands: tuple[Demand, ...], sign: int) -> None:
-        contended, table = self._exclusive.count(demands, sign), self._nodes.table
-        if any(name not in table.column for name in contended):
-            self._thaw()
-            after = build_table(table.nodes, table.topology, table.epoch + 1, self._exclusive.contended)
-            self._nodes.regrant(after, self._running)
+        column = self._nodes.table.column
+        self._lacks_columns |= any(name not in column for name in self._exclusive.count(demands, sign))
+
+    def _add_contended_columns(self) -> None:
+        """Adds the columns of all contended resources at once: each new table computes every grant again."""
+        if not self._lacks_columns:
+            return
+        self._lacks_columns = False
+        contended, table = self._exclusive.contended, self._nodes.table
+        if not table.column.keys() >= set(contended):
+            self._unshare()
+            self._nodes.regrant(build_table(table.nodes, table.topology, table.epoch + 1, contended), self._running)

@@ -129,3 +129,27 @@ def test_a_grant_computed_before_a_column_was_added_still_starts_its_gang():
     ledger.add_pending(waiting(2, exclusive(1, PORT)))
     ledger.hold(start_gang(snapshot.pending[0], admission.placement, 0), admission.grant)
     assert ledger.free[0, ledger.table.column[PORT]] == 0
+
+
+def test_columns_of_many_contended_resources_are_added_in_one_new_table():
+    ledger = ledger_of(nodes(8))
+    tables = ledger.table.epoch
+    for number in range(8):
+        ledger.add_pending(waiting(number, exclusive(1, f"apart/ml/app=a{number % 4}")))
+    version = ledger.version
+    assert len(columns(ledger)) == 4
+    assert (ledger.table.epoch, ledger.version) == (tables + 1, version), "it calls for no plan of its own"
+    assert len(admitted(carry_out(ledger))) == 8
+    assert (columns(ledger), ledger.table.epoch) == ([f"apart/ml/app=a{number}" for number in range(4)], tables + 1)
+    assert snapshot_violations(ledger.snapshot()) == []
+
+
+def test_a_new_leader_adds_the_columns_of_running_gangs_in_one_new_table():
+    before = ledger_of(nodes(8), *(waiting(number, exclusive(1, f"apart/ml/app=a{number % 4}")) for number in range(8)))
+    carry_out(before)
+    after = ledger_of(nodes(8))
+    tables = after.table.epoch
+    for gang in before.snapshot().running.values():
+        after.hold(gang)
+    assert (after.free == before.free).all()
+    assert after.table.epoch == tables + 1

@@ -15,27 +15,34 @@ class ExclusiveRequests:
     """By exclusive resource: number of gangs, waiting or running, that request it."""
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self.counts: Mapping[str, int] = dict(counts or {})
-        """Never changed in place, because snapshots share it."""
+        self._counts = dict(counts or {})
+        self._is_shared = False
+        """A snapshot shares the counts: copy them before the next change."""
         self._names: dict[int, tuple[tuple[Demand, ...], frozenset[str]]] = {}
         """Cache: id(demands) -> (demands, their exclusive resources); keeping demands prevents id reuse."""
+
+    def share(self) -> Mapping[str, int]:
+        """Returns the counts, which stay as they are from now on."""
+        self._is_shared = True
+        return self._counts
 
     @property
     def contended(self) -> list[str]:
         """Resources that several gangs request: only these need columns, to be released and reserved."""
-        return [name for name, count in self.counts.items() if count > 1]
+        return [name for name, count in self._counts.items() if count > 1]
 
     def count(self, demands: tuple[Demand, ...], sign: int) -> list[str]:
         """Adds (1) or subtracts (-1) a gang with these demands. Returns its resources that are contended now."""
         names = self._names_of(demands)
         if not names:
             return []
-        counts = dict(self.counts)
+        if self._is_shared:
+            self._counts, self._is_shared = self._counts.copy(), False
+        counts = self._counts
         for name in names:
             counts[name] = counts.get(name, 0) + sign
             if not counts[name]:
                 del counts[name]
-        self.counts = counts
         return [name for name in names if counts.get(name, 0) > 1]
 
     def _names_of(self, demands: tuple[Demand, ...]) -> frozenset[str]:

@@ -118,8 +118,13 @@ def resource_names_of(nodes: Sequence[Node], contended: Collection[str] = ()) ->
 
 
 def _capacity(nodes: Sequence[Node], resource_names: tuple[str, ...], devices: Devices | None) -> Amounts:
-    amounts = [[_amount(node, name) for name in resource_names] for node in nodes]
-    table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(resource_names)))
+    supplies = {name: column for column, name in enumerate(resource_names) if not is_exclusive(name)}
+    exclusives = {name: column for column, name in enumerate(resource_names) if is_exclusive(name)}
+    table = np.ones((len(nodes), len(resource_names)), dtype=np.int64, order="F")
+    amounts = [[_amount(node, name) for name in supplies] for node in nodes]
+    table[:, list(supplies.values())] = np.array(amounts, dtype=np.int64).reshape(len(nodes), len(supplies))
+    for row, node in enumerate(nodes):
+        table[row, [exclusives[name] for name in node.exclusive_in_use if name in exclusives]] = 0
     if devices is not None:
         table[:, devices.columns] = full_devices(nodes, devices)
         derive_resources(devices, table, np.arange(len(nodes)))
