@@ -254,15 +254,15 @@ class KubernetesBackend:
                 self.external.see_pod(pod, there=there)
             if not self._leads:
                 return
-            if there:
-                self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
-            else:
-                self.cluster.lose_pod(pod)
-                self._executor.deletion.forget(pod)
             if gang is not None:
                 if gang.run is not None:
                     self._gang_pods.see(gang, gang.run, pod, there=there)
                 self.changed.mark(gang)
+            if there:
+                self.cluster.see_pod(pod, self.external.held_of(pod) if gang is None else gang.held_of(pod))
+            else:
+                self.cluster.lose_pod(pod)
+                self._executor.deletion.forget(pod)
             self.monitor.check()
 
     def _see_released(self, pod: Pod, owner: OwnerKey) -> None:
@@ -276,7 +276,7 @@ class KubernetesBackend:
         """Counts a pod's resources again after the controller has begun, or ceased, to account for them."""
         with self.faults.contain(_reference(pod), "count", partial(self.recount, pod)):
             gang = self.gangs.owner(pod)
-            self.cluster.see_pod(pod, ours=self.external.holds(pod) if gang is None else gang.holds_nodes)
+            self.cluster.see_pod(pod, self.external.held_of(pod) if gang is None else gang.held_of(pod))
             self.monitor.check()
 
     def see_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:

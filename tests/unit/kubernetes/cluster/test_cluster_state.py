@@ -3,7 +3,9 @@
 from cluster_objects import node, pod
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.topology_levels import Level
@@ -19,7 +21,7 @@ def gpus(picture):
 def test_foreign_pods_take_their_requests():
     picture = ClusterView(ObjectFaults(lambda: 0))
     assert picture.put_node(node("n1", DGX))
-    assert picture.put_pod(pod("web", ON_N1), ours=False)
+    assert picture.put_pod(pod("web", ON_N1), None)
     assert gpus(picture) == {"n1": 6}
     assert picture.drop_pod(pod("web", ON_N1))
     assert gpus(picture) == {"n1": 8}
@@ -28,25 +30,43 @@ def test_foreign_pods_take_their_requests():
 def test_our_own_gangs_are_not_counted_as_occupancy():
     picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
-    assert not picture.put_pod(pod("digits-0", ON_N1), ours=True)
+    assert not picture.put_pod(pod("digits-0", ON_N1), {})
     assert gpus(picture) == {"n1": 8}
-    assert picture.put_pod(pod("digits-0", ON_N1), ours=False)  # its gang is gone, and it is still terminating
+    assert picture.put_pod(pod("digits-0", ON_N1), None)  # its gang is gone, and it is still terminating
     assert gpus(picture) == {"n1": 6}
+
+
+def test_a_pod_of_a_gang_counts_as_far_as_it_requests_more_than_is_held_for_it():
+    def resized(cpu, kept=""):
+        resources = f"{{requests: {{cpu: '{cpu}', nvidia.com/gpu: '2'}}}}"
+        seen = pod("digits-0", f"{{nodeName: n1, containers: [{{name: a, resources: {resources}}}]}}")
+        refused = objects.Condition("PodResizePending", "True", "Infeasible")
+        status = objects.ContainerStatus("a", resources=objects.Resources({"cpu": kept, "nvidia.com/gpu": "2"}))
+        status = structs.replace(seen.status, conditions=(refused,), container_statuses=(status,))
+        return structs.replace(seen, status=status) if kept else seen
+
+    picture = ClusterView(ObjectFaults(lambda: 0))
+    picture.put_node(node("n1", DGX))
+    held = {"cpu": 10_000, "gpu": 2}
+    for each, left in ((resized(10), 100), (resized(60), 50), (resized(200, "60"), 50), (resized(4), 100)):
+        picture.put_pod(each, held)
+        [found] = picture.nodes()
+        assert (found.capacity["cpu"], found.capacity["gpu"]) == (left * 1000, 8)
 
 
 def test_pending_and_ended_pods_change_nothing():
     picture = ClusterView(ObjectFaults(lambda: 0))
     picture.put_node(node("n1", DGX))
-    assert not picture.put_pod(pod("web", "{containers: [{name: a}]}", "Pending"), ours=False)
-    assert not picture.put_pod(pod("job", ON_N1, "Succeeded"), ours=False)
-    assert picture.put_pod(pod("web", ON_N1), ours=False)
-    assert not picture.put_pod(pod("web", ON_N1, resourceVersion="2"), ours=False)
-    assert picture.put_pod(pod("web", ON_N1, "Failed"), ours=False)
+    assert not picture.put_pod(pod("web", "{containers: [{name: a}]}", "Pending"), None)
+    assert not picture.put_pod(pod("job", ON_N1, "Succeeded"), None)
+    assert picture.put_pod(pod("web", ON_N1), None)
+    assert not picture.put_pod(pod("web", ON_N1, resourceVersion="2"), None)
+    assert picture.put_pod(pod("web", ON_N1, "Failed"), None)
 
 
 def test_a_pod_may_be_seen_before_its_node():
     picture = ClusterView(ObjectFaults(lambda: 0))
-    assert not picture.put_pod(pod("web", ON_N1), ours=False)
+    assert not picture.put_pod(pod("web", ON_N1), None)
     picture.put_node(node("n1", DGX))
     assert gpus(picture) == {"n1": 6}
     assert picture.drop_node("n1")
@@ -58,7 +78,7 @@ def test_only_changed_nodes_are_built_again():
     picture.put_node(node("n1", DGX))
     picture.put_node(node("n2", DGX))
     before = {each.name: each for each in picture.nodes()}
-    picture.put_pod(pod("web", ON_N1), ours=False)
+    picture.put_pod(pod("web", ON_N1), None)
     after = {each.name: each for each in picture.nodes()}
     assert after["n1"] is not before["n1"]
     assert after["n2"] is before["n2"]
@@ -109,7 +129,7 @@ def test_events_lead_to_the_same_state_as_a_new_list(events):
             case "pod", (name, on, wanted, ours):
                 resources = f"{{requests: {{nvidia.com/gpu: '{wanted}'}}}}"
                 pods[name] = pod(name, f"{{nodeName: {on}, containers: [{{name: a, resources: {resources}}}]}}"), ours
-                picture.put_pod(pods[name][0], ours=ours)
+                picture.put_pod(pods[name][0], {} if ours else None)
             case "gone", (name,):
                 pods.pop(name, None)
                 picture.drop_pod(pod(name, "{containers: []}"))
@@ -119,6 +139,6 @@ def test_events_lead_to_the_same_state_as_a_new_list(events):
     for seen in nodes.values():
         fresh.put_node(seen)
     for seen, ours in pods.values():
-        fresh.put_pod(seen, ours=ours)
+        fresh.put_pod(seen, {} if ours else None)
     assert picture.topology == fresh.topology
     assert {each.name: each for each in picture.nodes()} == {each.name: each for each in fresh.nodes()}

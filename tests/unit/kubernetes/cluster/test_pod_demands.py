@@ -24,5 +24,5 @@ def test_a_pod_with_anti_affinity_to_equal_pods_excludes_them_from_its_node():
 
 def test_a_pod_of_another_scheduler_excludes_equal_pods_from_its_node():
     picture = ClusterView(ObjectFaults(lambda: 0))
-    picture.put_pod(pod("web-1", ONE_A_NODE, labels={"app": "web"}), ours=False)
+    picture.put_pod(pod("web-1", ONE_A_NODE, labels={"app": "web"}), None)
     assert picture.others.taken("n1")["apart/default/app=web"] == 1

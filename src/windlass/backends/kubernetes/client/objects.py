@@ -242,6 +242,8 @@ class ContainerStatus(ApiStruct, frozen=True):
     state: ContainerState = _NO_STATE
     ready: bool = False
     restart_count: int = 0
+    resources: Resources = _NOTHING_ASKED
+    """Resources that its node has given it: other ones than in the spec while a resize is not carried out."""
 
 
 class PodStatus(ApiStruct, frozen=True):

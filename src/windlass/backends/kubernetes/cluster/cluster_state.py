@@ -15,6 +15,7 @@ from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.port import ClusterChanged
 from windlass.core.model.job import Job
 from windlass.core.model.queue import Queue
+from windlass.core.model.resources import Resources
 from windlass.core.nodes.node_health import grace_of
 from windlass.jobs.kubernetes.kinds.trainingjob import API_VERSION
 
@@ -62,9 +63,9 @@ class ClusterState:
         dead, self._dead = frozenset(self._dead), set()
         return dead
 
-    def see_pod(self, pod: Pod, *, ours: bool) -> None:
-        """Handles a new or changed pod. `ours`: the controller accounts for it itself."""
-        self.has_news |= self.picture.put_pod(pod, ours=ours)
+    def see_pod(self, pod: Pod, held: Resources | None) -> None:
+        """Handles a new or changed pod. `held`: what the controller holds for it as a member of a gang, if anything."""
+        self.has_news |= self.picture.put_pod(pod, held)
 
     def lose_pod(self, pod: Pod) -> None:
         """Handles a deleted pod."""

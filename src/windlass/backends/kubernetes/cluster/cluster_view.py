@@ -13,9 +13,10 @@ from windlass.backends.kubernetes.client.resources import NODES
 from windlass.backends.kubernetes.cluster.nodes import NodeConversion, is_same_to_core, node
 from windlass.backends.kubernetes.cluster.object_faults import ObjectFaults
 from windlass.backends.kubernetes.cluster.occupancy import Occupancy
-from windlass.backends.kubernetes.cluster.pods import pod_usage
+from windlass.backends.kubernetes.cluster.pods import excess_usage, pod_usage
 from windlass.backends.kubernetes.cluster.topology_levels import Level, level_labels, levels_of, topology
 from windlass.core.model.node import Node, Topology
+from windlass.core.model.resources import Resources
 
 
 class ClusterView:
@@ -52,13 +53,13 @@ class ClusterView:
         self._stale.pop(name, None)
         return True
 
-    def put_pod(self, pod: Pod, *, ours: bool) -> bool:
-        """Adds or updates a pod. `ours`: it belongs to a gang for which the controller holds nodes.
+    def put_pod(self, pod: Pod, held: Resources | None) -> bool:
+        """Adds or updates a pod. `held`: what the controller holds for it as a member of a gang; None: nothing.
 
-        A pod that outlives its gang is to be put again, with `ours` false.
+        A pod that outlives its gang is to be put again, with None.
         """
         on = pod.spec.node_name
-        amounts = pod_usage(pod) if on and not ours else {}
+        amounts = {} if not on else pod_usage(pod) if held is None else excess_usage(pod.spec, pod.status, held)
         uid = pod.metadata.uid
         return self._taken(self.others.put(uid, on, amounts) if amounts else self.others.drop(uid))
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from windlass.backends.kubernetes.client.objects import Container, Pod, StringMap
+from windlass.backends.kubernetes.client.objects import Container, Pod, PodSpec, PodStatus, StringMap
 from windlass.backends.kubernetes.client.objects import Resources as Asked
-from windlass.core.model.resources import PODS, Resources
+from windlass.core.model.resources import CPU, MEMORY, PODS, Resources
 from windlass.jobs.kubernetes.manifest_reader import ManifestError, ManifestField
 from windlass.jobs.kubernetes.pods.anti_affinity import anti_affinity_selectors, exclusions_of_pod
 from windlass.jobs.kubernetes.pods.pod_requests import effective_requests, host_port
 from windlass.jobs.kubernetes.pods.quantities import amount
+
+_INFEASIBLE = "PodResizePending", "Infeasible"
+"""Type and reason of the condition of a pod that keeps its resources, because its node cannot have more."""
 
 
 def pod_usage(pod: Pod) -> dict[str, int]:
@@ -21,14 +24,33 @@ def pod_usage(pod: Pod) -> dict[str, int]:
     """
     if pod.status.has_ended:
         return {}
-    spec = pod.spec
-    together = effective_requests(
-        [_asked(container.resources) for container in spec.containers],
-        [(_asked(each.resources), each.restart_policy == "Always") for each in spec.init_containers],
+    return {**_requests(pod.spec, pod.status), **dict.fromkeys((*ports_of(pod), *_apart(pod)), 1), PODS: 1}
+
+
+def excess_usage(spec: PodSpec, status: PodStatus, held: Resources) -> dict[str, int]:
+    """Returns the CPU and memory that a living pod requests beyond what the controller holds for it.
+
+    Its owner may resize it in place, and admission may add containers to it.
+    """
+    if status.has_ended:
+        return {}
+    asked = _requests(spec, status)
+    return {name: more for name in (CPU, MEMORY) if (more := asked.get(name, 0) - held.get(name, 0)) > 0}
+
+
+def _requests(spec: PodSpec, status: PodStatus) -> dict[str, int]:
+    is_kept = any((each.type, each.reason) == _INFEASIBLE for each in status.conditions)
+    states = (*status.container_statuses, *status.init_container_statuses) if is_kept else ()
+    kept = {each.name: each.resources for each in states if each.resources.requests or each.resources.limits}
+    return effective_requests(
+        [_asked(kept.get(container.name, container.resources)) for container in spec.containers],
+        [
+            (_asked(kept.get(each.name, each.resources)), each.restart_policy == "Always")
+            for each in spec.init_containers
+        ],
         _asked(spec.resources),
         amounts(spec.overhead),
     )
-    return {**together, **dict.fromkeys((*ports_of(pod), *_apart(pod)), 1), PODS: 1}
 
 
 def ports_of(pod: Pod) -> Iterator[str]:

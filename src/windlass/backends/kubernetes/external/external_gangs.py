@@ -67,7 +67,7 @@ class ExternalGangs:
         """Carries out the commands of the controller."""
         self._changed: dict[str, ExternalGang] = {}
         self.get = self._index.get
-        self.holds = self._index.holds
+        self.held_of = self._index.held_of
 
     # --- what watches and endpoints call -------------------------------------------------------------
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.pods import pod_usage
 from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.external.groups import Groups
+from windlass.core.model.resources import Resources
 from windlass.jobs.kubernetes.external.membership import GangKey
 
 
@@ -68,10 +70,12 @@ class GangIndex:
             if self._by_uid.get(pod.metadata.uid) is gang:
                 self.release(pod.metadata.uid)
 
-    def holds(self, pod: Pod) -> bool:
-        """Tells whether the controller accounts for the resources of a pod on its node."""
+    def held_of(self, pod: Pod) -> Resources | None:
+        """Returns what the controller holds for a pod on its node: its requests as it was gathered. None: nothing."""
         gang = self._by_uid.get(pod.metadata.uid)
         allocation = gang.allocation if gang is not None else None
         if gang is None or allocation is None or not allocation.is_held:
-            return False
-        return not pod.spec.node_name or pod.spec.node_name == allocation.nodes[gang.number_of(pod.metadata.uid)]
+            return None
+        number = gang.number_of(pod.metadata.uid)
+        is_elsewhere = pod.spec.node_name not in ("", allocation.nodes[number])
+        return None if is_elsewhere else pod_usage(gang.pods[number])

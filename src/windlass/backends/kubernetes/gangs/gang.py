@@ -11,10 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference, version_of
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.pods import pod_usage
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.job import Job, RestartScope
+from windlass.core.model.resources import Resources
 from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
@@ -171,10 +174,19 @@ class Gang:
         """The state that the controller has decided on last, committed or not."""
         return self.state if self.decided is None else replace(self.state, status=self.decided)
 
-    @property
-    def holds_nodes(self) -> bool:
-        """Whether the controller accounts for the resources of its pods."""
-        return self.run is not None and not self.run.gone
+    def held_of(self, pod: Pod) -> Resources | None:
+        """Returns what the controller holds for one of its pods on its node; None: nothing.
+
+        A pod that is no member of the present generation is about to be deleted, and all of it counts as held.
+        """
+        run = self.run
+        if run is None or run.gone:
+            return None
+        number = run.pods.number(pod.metadata.uid)
+        if number is None:
+            return pod_usage(pod)
+        role = run.slots[number].role
+        return next((each.resources for each in self.job.roles if each.name == role), None)
 
     @property
     def restarts_members(self) -> bool:
