@@ -12,6 +12,9 @@ from train_jobs import CLUSTER_RUNTIMES, RUNTIMES, TRAINJOBS, clear, images, run
 
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME
 
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+IGNORED = f"{EVENTS}?fieldSelector=reason%3DFieldsIgnored,regarding.kind%3DTrainJob"
+
 
 async def until(place: OperatorPlace, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The status of a TrainJob, once the condition holds."""
@@ -41,13 +44,20 @@ def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -
         seen = place.world.monitor.lookups.runtime
         while (seen(CLUSTER_RUNTIME, "", "torch-distributed") or {}).get("spec") != new:  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.05)
-        await place.api.post(RUNTIMES, {**runtime("own", "own:1", 3), "kind": "TrainingRuntime"})
+        own = {**runtime("own", "own:1", 3), "kind": "TrainingRuntime"}
+        own["spec"]["podGroupPolicy"] = {"coscheduling": {"scheduleTimeoutSeconds": 9}}
+        await place.api.post(RUNTIMES, own)
         await place.api.post(TRAINJOBS, trainjob("later"))
         await place.api.post(TRAINJOBS, trainjob("own", "own", "TrainingRuntime"))
         for name, image in (("later", ["site:2"]), ("own", ["own:1"] * 3)):
             await until(place, name, lambda status: is_true(status, "Complete"))
             assert await images(place, name) == image
         assert await images(place, "early") == ["site:1", "site:1"]
+        while not (found := (await place.api.get(IGNORED))["items"]):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+        (event,) = found
+        assert (event["regarding"]["name"], event["type"]) == ("own", "Warning")
+        assert event["note"] == "runtime: podGroupPolicy.coscheduling.scheduleTimeoutSeconds has no effect"
         # 3. A runtime that cannot be used fails the job in the words of the trainer.
         flux = runtime("flux", "flux:1", 1)
         flux["spec"]["mlPolicy"] = {"numNodes": 1, "flux": {}}

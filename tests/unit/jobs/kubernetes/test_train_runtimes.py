@@ -209,10 +209,12 @@ def test_the_runtime_names_the_queue_the_deadline_and_the_job_that_decides():
 def test_fields_without_effect_are_warnings():
     runtime = edited("podGroupPolicy", "coscheduling", value={"scheduleTimeoutSeconds": 60})
     runtime["metadata"]["labels"]["trainer.kubeflow.org/support"] = "deprecated"
+    runtime["spec"]["template"]["metadata"] = {"annotations": {"example.com/a": "b"}}
     parsed = read(job(labels={"a": "b"}), having(runtime))
     assert [each.partition(":")[2][:30] or each[:11] for each in parsed.warnings] == [
         " podGroupPolicy.coscheduling.s",
         " torch-distributed is deprecat",
+        " example.com/a of the JobSet a",
         " they are those of the JobSet,",
     ]
 

@@ -16,6 +16,7 @@ from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
 from windlass.backends.kubernetes.status.events import (
+    FIELDS_IGNORED,
     NOT_WRITTEN,
     RECOVERED,
     STATE_REPLACED,
@@ -118,8 +119,12 @@ class JobCommits:
                 )
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
-        """Records an Event for the last transition of each job."""
-        for last in {each.job_id: each for each in transitions}.values():
+        """Records an Event for the last transition of each job, and one for fields of a new job without effect."""
+        listed = list(transitions)
+        arrived = {each.job_id for each in listed if each.before == Phase.CREATED}
+        for last in {each.job_id: each for each in listed}.values():
             if (gang := self.runs.store.get(last.job_id)) is not None:
                 reason = last.event if last.event == RECOVERED else last.after
                 events.record(EventRecord(gang.reference, reason, last.event, last.message or reason, last.at))
+                if last.job_id in arrived and (ignored := "; ".join(gang.parsed.warnings)):
+                    events.record(EventRecord(gang.reference, FIELDS_IGNORED, "Read", ignored, last.at))

@@ -26,9 +26,10 @@ _MAX_NOTE_BYTES = 1_024
 _MAX_NAME_CHARS = 236
 """Characters of an object's name in the name of its Event, which has at most 253."""
 RECOVERED, NOT_WRITTEN, OBJECT_FAULT, AGENT_REFUSED = "Recovered", "StateNotWritten", "ObjectFault", "AgentRefused"
+FIELDS_IGNORED = "FieldsIgnored"
 _BAD = (
     *("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp"),
-    *(RECOVERED, NOT_WRITTEN, OBJECT_FAULT, AGENT_REFUSED),
+    *(RECOVERED, NOT_WRITTEN, OBJECT_FAULT, AGENT_REFUSED, FIELDS_IGNORED),
 )
 STATE_REPLACED = "had a state in status.windlass that another writer has put there; it is replaced by the job's own"
 """Note of a fault of a job."""

@@ -14,7 +14,7 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upsert
-from windlass.jobs.kubernetes.kinds.trainjob_runtime import snapshot, warnings
+from windlass.jobs.kubernetes.kinds.trainjob_runtime import VOLCANO_QUEUE, snapshot, warnings
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
@@ -38,7 +38,6 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _VARIABLES = {"torch": trainer.torch, "jax": trainer.jax, "xgboost": trainer.xgboost}
 """Variables of a trainer's pod, by framework."""
 _SSH, _HOSTS = "mpi-ssh-auth", "mpi-hostfile"
-_VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _BACKOFF_LIMIT = 6
 """Default `backoffLimit` of batch/v1, for a job of the runtime that sets none."""
 
@@ -119,7 +118,7 @@ def _queue_of(runtime: Runtime) -> str:
     """The queue that a runtime names for its jobs: by our label, or by Volcano's annotation under its policy."""
     about = runtime.spec["template"]["metadata"]
     volcano = runtime.spec["podGroupPolicy"]["volcano"].value is not None
-    return about["labels"][QUEUE].text() or (about["annotations"][_VOLCANO_QUEUE].text() if volcano else "")
+    return about["labels"][QUEUE].text() or (about["annotations"][VOLCANO_QUEUE].text() if volcano else "")
 
 
 def _refuse_reserved(manifest: ManifestField, runtime: Runtime) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.labels import RUNTIME as RUNTIME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError, ManifestField
 from windlass.jobs.kubernetes.settings import Settings
@@ -31,6 +32,8 @@ _BUILT_IN = "built-in"
 _SOURCES = ("cluster", _BUILT_IN)
 _REFERENCE = ("spec", "runtimeRef")
 _DEPRECATED = "trainer.kubeflow.org/support"
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+_USED_METADATA = (STEP, QUEUE, VOLCANO_QUEUE)
 
 # Fields of a runtime, level by level. A field outside of its list is refused, because it would have no effect.
 _SPEC = ("mlPolicy", "podGroupPolicy", "template")
@@ -186,5 +189,19 @@ def warnings(found: RuntimeSnapshot, manifest: ManifestField) -> list[str]:
     made = [f"runtime: {name} has no effect" for name, field in idle.items() if field.value is not None]
     if about["labels"][_DEPRECATED].text() == "deprecated":
         made.append(f"runtime: {about['name'].text()} is deprecated")
+    made += _unused_metadata(spec["template"])
     named = [name for name in ("labels", "annotations") if manifest["spec"][name].text_map()]
     return made + [f"spec.{name} have no effect: they are those of the JobSet, and there is none" for name in named]
+
+
+def _unused_metadata(template: ManifestField) -> list[str]:
+    """A warning for labels and annotations of the JobSet and its Jobs, of which there are none here."""
+    jobs = [job["template"] for job in template["spec"]["replicatedJobs"].items()]
+    found = {
+        name
+        for each in (template, *jobs)
+        for part in ("labels", "annotations")
+        for name in each["metadata"][part].text_map()
+        if name not in _USED_METADATA
+    }
+    return [f"runtime: {', '.join(sorted(found))} of the JobSet and its Jobs have no effect"] if found else []
