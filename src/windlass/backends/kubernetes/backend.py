@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.agents.gang_agents import BackendAccess
 from windlass.backends.kubernetes.agents.pod_tokens import TokenReviews
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
-from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.client.object_reference import ObjectReference, job_id
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.backends.kubernetes.client.resources import JOBS, PODS, Resource
@@ -39,6 +39,7 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.jobs.job_takeover import JobTakeover
 from windlass.backends.kubernetes.jobs.run_control import BackendParts, ChangedGangs, RunControl
+from windlass.backends.kubernetes.jobs.train_job_sets import TrainJobSets
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
@@ -190,7 +191,8 @@ class KubernetesBackend:
         for pod in self.pods.all():
             self.recount(pod)
         delete = self._executor.deletion.delete
-        self.job_reader.left_by_others = JobTakeover(self._gang_pods, self.monitor, delete, self.now).status_of
+        takeover = JobTakeover(self._job_sets, self._gang_pods, self.monitor, delete, self.now)
+        self.job_reader.left_by_others = takeover.status_of
         states += self.job_reader.begin(self._resume)
         return Recovery(self.cluster.changed(), tuple(states), read_past_usage(self.cluster.queues))
 
@@ -288,6 +290,14 @@ class KubernetesBackend:
             if gang is not None and self._leads:
                 self.gangs.see_launcher(gang)
 
+    def see_group(self, resource: Resource, manifest: dict[str, Any], *, there: bool) -> None:
+        """Records a PodGroup or a JobSet as it is now, or as it was when it was deleted."""
+        self.external.see_object(resource, manifest, there=there)
+        about = manifest["metadata"]
+        waiting = self.jobs.get(job_id("TrainJob", about["namespace"], about["name"]))
+        if waiting is not None and waiting.fit.waiting_reason:
+            self.monitor.resolve_soon()
+
     def report_job_fault(self, job_id: str, error: Exception) -> None:
         """Reports a job that made a turn of the controller raise and was set aside for a while."""
         gang = self.external.get(job_id) or self.jobs.get(job_id)
@@ -310,6 +320,10 @@ class KubernetesBackend:
 
     # --- connections between the parts ---------------------------------------------------------------
 
+    @property
+    def _job_sets(self) -> TrainJobSets:
+        return TrainJobSets(self.external.job_set)
+
     def _fit(self, parsed: ParsedJob) -> ResolvedJob:
         """Resolves a job in the cluster; a job for which that raises waits."""
         try:
@@ -317,7 +331,9 @@ class KubernetesBackend:
                 self.monitor.lookups.of(parsed.namespace),
                 self.pods.owned(OwnerKey(parsed.namespace, parsed.uid)),
             )
-            return fit_job(parsed, around, pods, runs_mpijobs_v1=self.settings.runs_mpijobs_v1)
+            found = fit_job(parsed, around, pods, runs_mpijobs_v1=self.settings.runs_mpijobs_v1)
+            trouble = self._job_sets.trouble(parsed)
+            return replace(found, trouble=trouble, job=replace(found.job, hold=trouble)) if trouble else found
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's
             self.faults.counts[str(parsed.manifest.get("kind"))] += 1
             text = f"it cannot be resolved in this cluster: {type(error).__name__}: {error}"

@@ -175,7 +175,7 @@ class Watches:
 
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
             for change in changes:
-                self._backend.external.see_object(resource, change.object, there=change.kind != "deleted")
+                self._backend.see_group(resource, change.object, there=change.kind != "deleted")
 
         return apply
 

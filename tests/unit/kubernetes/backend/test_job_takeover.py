@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,14 +13,20 @@ from reader_case import PYTORCH, ReaderCase
 from test_job_reader import pytorch_job
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
+from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs.stored_state import FIELD
 from windlass.backends.kubernetes.jobs.job_takeover import JobTakeover
+from windlass.backends.kubernetes.jobs.train_job_sets import TrainJobSets
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_store import PodStore
+from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import JobArrived, JobEvent
 from windlass.core.lifecycle.events import Resume, Suspend
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Placement
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 NOON = 1_767_268_800_000
 CREATED, STARTED, ENDED = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T02:00:00Z"
@@ -43,8 +50,11 @@ class TakeoverCase(ReaderCase):
         nodes = SimpleNamespace(picture=SimpleNamespace(by_name=dict.fromkeys(("n1", "n2", "n3"))))
         monitor = SimpleNamespace(state=nodes, placements=SimpleNamespace(fits=self.fits))
         gang_pods = SimpleNamespace(pods=self.pods, launchers=LauncherJobs(self.pods))
-        takeover = JobTakeover(gang_pods, monitor, self.delete, lambda: NOON)  # type: ignore[arg-type]
+        self.job_sets: dict[tuple[str, str], dict[str, Any]] = {}
+        sets = TrainJobSets(lambda namespace, name: self.job_sets.get((namespace, name)))
+        takeover = JobTakeover(sets, gang_pods, monitor, self.delete, lambda: NOON)  # type: ignore[arg-type]
         self.reader.left_by_others = takeover.status_of
+        self.sets = sets
 
     def fits(self, _gang_id: str, _job: Job, _placement: Placement, node: str) -> bool:
         return node not in self.full
@@ -64,6 +74,9 @@ class TakeoverCase(ReaderCase):
         manifest["spec"] = {**SPEC, "runPolicy": run_policy or {}}
         self.reader.update(PYTORCH, {**manifest, "status": {"conditions": list(conditions), **status}})
         return self.recover()
+
+    def resolve_names(self, parsed: ParsedJob) -> ResolvedJob:
+        return replace(super().resolve_names(parsed), trouble=self.sets.trouble(parsed))
 
 
 def condition(kind: str, status: str = "True", **more: Any) -> dict[str, Any]:
@@ -208,3 +221,56 @@ def test_an_adopted_state_is_written_with_its_placement_at_once() -> None:
     assert FIELD not in gang.parsed.manifest["status"]
     written = gang.stored.followed_by(gang.status)
     assert (written.revision, written.placed) == (1, None)
+
+
+TRAIN_JOBS = named("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
+
+
+def train_job() -> dict[str, Any]:
+    about = {**pytorch_job(version=1)["metadata"], "creationTimestamp": CREATED}
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 2, "image": "x"}}
+    return {"apiVersion": TRAIN_JOBS.api_version, "kind": "TrainJob", "metadata": about, "spec": spec}
+
+
+def job_set(*conditions: dict[str, Any], suspend: bool = False, owner: str = "u1") -> dict[str, Any]:
+    about = {"namespace": "ml", "name": "digits", "ownerReferences": [{"uid": owner, "controller": True}]}
+    return {"metadata": about, "spec": {"suspend": suspend}, "status": {"conditions": list(conditions)}}
+
+
+@pytest.mark.parametrize(
+    ("end", "phase", "shown"), [("Completed", Phase.SUCCEEDED, "Complete"), ("Failed", Phase.FAILED, "Failed")]
+)
+def test_a_train_job_waits_for_its_job_set_and_ends_with_it(end: str, phase: Phase, shown: str) -> None:
+    case = TakeoverCase()
+    case.job_sets["ml", "digits"] = job_set()
+    case.reader.update(TRAIN_JOBS, train_job())
+    assert case.recover() == []
+    assert case.take_events() == []
+    assert case.refused[0].message.startswith("its JobSet ml/digits, which another operator has created, goes on")
+    case.job_sets["ml", "digits"] = job_set(condition(end, lastTransitionTime=ENDED))
+    case.specs.resolve_again(ChangedNames())
+    (gang,) = case.adopted
+    assert (gang.status.phase, gang.status.finished_at) == (phase, ENDED_MS)
+    assert gang.has_unwritten_state
+    written = {each["type"] for each in status_of(gang, gang.status, NOON)["conditions"] if each["status"] == "True"}
+    assert written == {shown}
+    assert case.take_events() == []
+
+
+def test_a_train_job_whose_job_set_was_deleted_is_new() -> None:
+    case = TakeoverCase()
+    case.job_sets["ml", "digits"] = job_set()
+    case.reader.update(TRAIN_JOBS, train_job())
+    case.recover()
+    case.job_sets.clear()
+    case.specs.resolve_again(ChangedNames())
+    assert [type(event) for event in case.take_events()] == [JobArrived]
+
+
+@pytest.mark.parametrize("found", [job_set(suspend=True), job_set(owner="another")])
+def test_a_suspended_or_foreign_job_set_holds_up_no_train_job(found: dict[str, Any]) -> None:
+    case = TakeoverCase()
+    case.job_sets["ml", "digits"] = found
+    case.reader.update(TRAIN_JOBS, train_job())
+    case.recover()
+    assert [type(event) for event in case.take_events()] == [JobArrived]

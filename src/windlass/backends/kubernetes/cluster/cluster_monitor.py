@@ -81,6 +81,10 @@ class ClusterMonitor:
         self.report()
         return Settled.LOOKUPS if changed or self.lookups.has_other_levels() else Settled.CLUSTER
 
+    def resolve_soon(self) -> None:
+        """Schedules that jobs are resolved again."""
+        self._mark_lookups()
+
     def is_closed(self, node: str) -> bool:
         """Tells whether no pod may be started on a node."""
         found = self.state.picture.objects.get(node)

@@ -6,8 +6,9 @@ another gang.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource
@@ -28,6 +29,7 @@ from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.port import JobArrived, JobChanged
 from windlass.core.model.status import TERMINAL, JobState
+from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
 
 
 class ExternalGangs:
@@ -88,6 +90,10 @@ class ExternalGangs:
         """Records a PodGroup, Job or JobSet as it is now, or as it was when it was deleted."""
         self._groups.see_object(resource, manifest, there=there)
         self._callbacks.wake()
+
+    def job_set(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Returns the JobSet of this name, if it exists."""
+        return self._groups.object_of(GangKey(namespace, name, Dialect.JOB_SET))
 
     def gather_again(self) -> None:
         """Gathers refused and incomplete groups again: nodes, claims or classes have changed."""

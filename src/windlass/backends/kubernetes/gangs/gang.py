@@ -21,6 +21,7 @@ from windlass.core.model.resources import Resources
 from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
+from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 WAITING = "Waiting"
@@ -222,11 +223,14 @@ class Gang:
 
     @property
     def has_unwritten_state(self) -> bool:
-        """Whether its state follows from another operator's status and is yet to be written.
+        """Whether its state follows from what another operator has left, and is yet to be written."""
+        return self.stored is not None and self.stored.revision == 0 and not self.is_as_left
 
-        That of an ended job never is: its object says everything.
-        """
-        return self.stored is not None and self.stored.revision == 0 and self.stored.status.phase not in TERMINAL
+    @property
+    def is_as_left(self) -> bool:
+        """Whether another operator has written the end of the job: then its status stays as that has written it."""
+        is_ended = self.stored is not None and self.stored.revision == 0 and self.stored.status.phase in TERMINAL
+        return is_ended and has_ended(self.parsed.manifest)
 
     def takes_known_state(self) -> bool:
         """Takes the state in the known object if this controller has written it; returns False if another writer has.

@@ -54,7 +54,7 @@ class JobReader:
         adopt: Callable[[Gang], None],
     ) -> None:
         self._store, self._specs, self._reports, self._settings = store, specs, reports, settings
-        self._adopt = adopt
+        self._adopt, specs.arrive = adopt, self._arrive
         self._successors: dict[str, tuple[Resource, Manifest]] = {}
         """By job id: the object that follows one of the same name that has not ended yet."""
         self.foreign_kinds: frozenset[str] = frozenset()
@@ -207,6 +207,10 @@ class JobReader:
         if not self._leads:  # `recover` resolves it: a follower reads a job again at each of its writes
             return
         self._specs.resolve(gang)
+        self._arrive(gang)
+
+    def _arrive(self, gang: Gang) -> None:
+        """Reports a job that the controller does not know: as new, or in the state that it has already."""
         if gang.stored is not None or self._take_over(gang):
             self._adopt(gang)
             self._reports.report_missed_requests(gang)

@@ -39,6 +39,8 @@ class JobSpecs:
     ) -> None:
         self._store, self._reports, self._resolve_names = store, reports, resolve_names
         self._inject, self.changed = inject, changed
+        self.arrive: Callable[[Gang], None] = reports.report_arrival
+        """Called with a job that the controller does not know yet, once its names are resolved again."""
 
     def resolve(self, gang: Gang) -> None:
         """Resolves the job of a manifest for the controller."""
@@ -78,7 +80,7 @@ class JobSpecs:
         """Resolves names again after the cluster has changed: jobs that were held may arrive."""
         for gang in [gang for gang in self._store if gang.fit.waiting_reason]:
             self.resolve(gang)
-            self._reports.report_arrival(gang)
+            self.arrive(gang)
         for gang in [gang for gang in self._store if gang.fit.to_choose and not gang.fit.waiting_reason]:
             if gang.status.phase not in TERMINAL:
                 self._resolve_volumes(gang)

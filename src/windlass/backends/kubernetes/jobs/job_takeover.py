@@ -4,7 +4,8 @@ A job that has ended stays ended. A job with pods on nodes runs: its pods become
 ends are judged as those of any other generation. A pod that is missing, or that no scheduler has placed yet, is one
 that was lost: it is created anew on a node that has room for it, beside the others where pods restart one by one. A job
 without any pod on a node is a new one. Pods without a node that an operator has created are deleted; those of a
-launcher's Job are left to the scheduler that they name, because the Job would create them again.
+launcher's Job are left to the scheduler that they name, because the Job would create them again. `train_job_sets` has
+the rules for TrainJobs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
+from windlass.backends.kubernetes.jobs.train_job_sets import TrainJobSets
 from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.core.model.job import Job
 from windlass.core.model.status import Phase, Placement, Status
@@ -30,6 +32,7 @@ Slots = dict[str, list[str]]
 class JobTakeover:
     """Finder of the state in which another operator has left a job. `delete`: deletes pods."""
 
+    job_sets: TrainJobSets
     gang_pods: GangPods
     monitor: ClusterMonitor
     delete: Callable[[Iterable[Pod], int], None]
@@ -41,6 +44,8 @@ class JobTakeover:
         Raises ContradictoryStatusError.
         """
         ended = foreign_status.read_end(gang.parsed, self.now())
+        if ended is None:
+            ended = self.job_sets.ended_status(gang.parsed, self.now())
         if ended is not None:
             return ended
         pods = tuple(self._pods(gang))

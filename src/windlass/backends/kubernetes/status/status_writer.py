@@ -110,7 +110,7 @@ class StatusWriter:
             not gang.notes.needs_write
             or gang.stored is None
             or gang.reference.uid in self._under_way
-            or _is_as_left(gang)
+            or gang.is_as_left
             or not _is_writable(gang)
         ):
             return
@@ -148,11 +148,6 @@ class StatusWriter:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause)
             gang.notes.needs_write = False
-
-
-def _is_as_left(gang: Gang) -> bool:
-    """Tells whether another operator has ended the job: its status stays as that operator has written it."""
-    return gang.stored is not None and gang.stored.revision == 0 and gang.stored.status.phase in TERMINAL
 
 
 def _is_writable(gang: Gang) -> bool:
