@@ -41,11 +41,19 @@ class PlacementCheck:
 
     def hold(self, gang_id: str, job: Job, placement: Placement, is_held: Callable[[], bool]) -> None:
         """Records what a gang holds from now on; this replaces what it held before."""
-        self._release(gang_id)
+        self.release(gang_id)
         amounts = resources_by_node([(job, placement.nodes)])
         self._holds[gang_id] = _Hold(amounts, is_held)
         for node in amounts:
             self._gangs[node].add(gang_id)
+
+    def release(self, gang_id: str) -> None:
+        """Forgets what a gang has held; to be called when its run is over, also if no other gang comes to its nodes."""
+        hold = self._holds.pop(gang_id, None)
+        for node in hold.amounts if hold is not None else ():
+            self._gangs[node].discard(gang_id)
+            if not self._gangs[node]:
+                del self._gangs[node]
 
     def find_stale_node(
         self, gang_id: str, job: Job, placement: Placement, to_be_bound: Collection[str]
@@ -77,12 +85,5 @@ class PlacementCheck:
             if self._holds[other].is_held():
                 held.update(self._holds[other].amounts[node])
             else:
-                self._release(other)
+                self.release(other)
         return held
-
-    def _release(self, gang_id: str) -> None:
-        hold = self._holds.pop(gang_id, None)
-        for node in hold.amounts if hold is not None else ():
-            self._gangs[node].discard(gang_id)
-            if not self._gangs[node]:
-                del self._gangs[node]

@@ -79,6 +79,7 @@ class GangGathering:
     def forget(self, gang: ExternalGang) -> None:
         """Removes a gang that has ended for the controller, and touches the groups that waited for its end."""
         self.index.remove(gang)
+        self.placements.release(gang.id)
         self.messages.clear(gang.id)
         group = self.groups.get(gang.member)
         if group is not None:

@@ -126,6 +126,7 @@ class GangController:
         if gang.run is None:
             return ()
         pods, names, gang.run = tuple(gang.run.pods.all()), set(gang.pod_names(gang.run)), None
+        self._parts.monitor.placements.release(gang.id)
         if gang.released:
             return pods
         phases = {pod.metadata.name: pod.status.phase for pod in pods if _is_owned(pod, gang)}

@@ -83,6 +83,7 @@ class JobCommits:
             self.gangs.delete_pods(gang)
         if gang.run is not None and gang.run.gone and state.status.is_gone and phase not in TERMINAL:
             gang.run = None
+            self.runs.parts.monitor.placements.release(gang.id)
         if phase in (*TERMINAL, Phase.SUSPENDED):
             self.runs.standby.discard(gang)
         if phase in TERMINAL:
