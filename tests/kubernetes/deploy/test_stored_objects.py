@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,3 +79,47 @@ def test_objects_outlast_an_upgrade_of_their_definitions_and_a_rollback(
             await delete(api, manifests)
 
     run_on_api(story)
+
+
+def test_an_mpijob_of_another_definition_keeps_its_version_when_ours_replaces_it(
+    run_on_api: Any, with_kinds: ControlPlane
+) -> None:
+    ours = [each for each in crds(DEFAULT) if each["spec"]["names"]["plural"] == "mpijobs"]
+
+    async def story(api: Api) -> None:
+        for version in ("v1", "v2beta1"):
+            job = {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob"}
+            job |= {"metadata": {"name": "pi", "namespace": "default"}, "spec": {"mpiReplicaSpecs": {}}}
+            try:
+                await remove(api, ours[0]["metadata"]["name"])
+                await define(with_kinds, [definition_of_one_version(ours[0], version)])
+                await api.post(place(job), job)
+                await define(with_kinds, ours)
+                for each in ("v1", "v2beta1"):
+                    found = await api.get(place(job | {"apiVersion": f"kubeflow.org/{each}"}, "pi"))
+                    assert found["spec"].get("dialect", version) == version
+                    assert "dialect" in found["spec"], f"{each} does not tell that it is {version}"
+            finally:
+                await define(with_kinds, ours)
+                await delete(api, [job])
+
+    run_on_api(story)
+
+
+def definition_of_one_version(ours: dict[str, Any], version: str) -> dict[str, Any]:
+    """A definition like those of Kubeflow's operators, of which each has one version of MPIJob."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    only = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}}
+    spec = {**ours["spec"], "versions": [{**only, "schema": schema}]}
+    about = {"name": ours["metadata"]["name"]}
+    return {"apiVersion": ours["apiVersion"], "kind": ours["kind"], "metadata": about, "spec": spec}
+
+
+async def remove(api: Api, name: str) -> None:
+    """Deletes a definition, with its objects."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    with contextlib.suppress(ApiError):
+        await api.delete(path)
+        while await api.get(path):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
