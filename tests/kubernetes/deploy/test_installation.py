@@ -184,7 +184,8 @@ def test_a_check_reports_an_error_until_it_is_repaired(windlass, api):
         await client.post(LEASE, lease)
         await client.patch(QUERIES, {"spec": {"service": None}})  # an API of the server itself is always available
         await client.post("/api/v1/nodes", node)
-        await client.patch("/api/v1/nodes/n1/status", {"status": {"allocatable": {"nvidia.com/gpu": "8"}}})
+        status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
+        await client.patch("/api/v1/nodes/n1/status", {"status": status})
 
     api(mend)
     code, found = verdicts(windlass)
