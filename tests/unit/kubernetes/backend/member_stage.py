@@ -93,7 +93,9 @@ class Stage:
         self.events: list[e.Event] = []
         gang_pods = GangPods(self.pods, self.launchers, lambda _node: False, lambda: self.now, 60_000)
         self.closed: set[str] = set()
-        placements = SimpleNamespace(fits=lambda _gang_id, _job, _placement, node: node not in self.closed)
+        placements = SimpleNamespace(
+            fits=lambda _gang_id, _job, _placement, node: node not in self.closed, release=lambda _gang_id: None
+        )
         monitor = SimpleNamespace(placements=placements)
         parts = BackendParts(gang_pods, monitor, lambda job_event: self.events.append(job_event.event), 0)
         store = {self.gang.id: self.gang}
