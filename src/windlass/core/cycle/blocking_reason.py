@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.model.gang import PendingGang, minimum_demands
+from windlass.core.model.gang import PendingGang, class_key_of, minimum_demands
 from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.placement.empty_cluster_fit import fits_empty, usable_nodes
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 """Maximum number of gangs that a message names; it counts the others."""
+
+_UNTRIED = "not tried for the gaps yet: too many other gangs of its queue and user were tried and found none"
+_UNSEARCHED = "; no gang to preempt was searched for it: too many searches for its queue have failed in this plan"
 
 
 def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
@@ -44,6 +47,8 @@ def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
 
 def _in_the_way(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
     """The verdict for a gang that would fit if no other gang or reservation came first."""
+    if class_key_of(gang) in cycle.untried:
+        return Verdict(Reason.PENDING_EVALUATION, _UNTRIED)
     first = _goes_first(cycle, gang)
     return (_after(first) if first else _reserved(cycle, gang)) or _after(None)
 
@@ -80,6 +85,11 @@ def with_refused_evictions(verdict: Verdict, refused: Sequence[str]) -> Verdict:
     more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
     text = f"; not preempted for it, as their eviction was refused: {', '.join(refused[:_NAMED])}{more}"
     return replace(verdict, message=verdict.message + text)
+
+
+def with_search_put_off(verdict: Verdict) -> Verdict:
+    """The verdict of a gang for which no victims were searched."""
+    return replace(verdict, message=verdict.message + _UNSEARCHED)
 
 
 def _reserved(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:

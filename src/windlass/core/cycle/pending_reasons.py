@@ -7,7 +7,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from windlass.core.cycle.blocking_reason import eviction_verdict, verdict_of, with_refused_evictions
+from windlass.core.cycle.blocking_reason import (
+    eviction_verdict,
+    verdict_of,
+    with_refused_evictions,
+    with_search_put_off,
+)
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.reasons import PERMANENT_REASONS, StartCertainty, Verdict
@@ -38,6 +43,8 @@ class PendingReasons(Mapping[str, Verdict]):
         verdict = self._verdicts[number] if going is None else eviction_verdict(going)
         if job_id in self._cycle.unevictable:
             verdict = with_refused_evictions(verdict, self._cycle.unevictable[job_id])
+        if job_id in self._cycle.unsearched:
+            verdict = with_search_put_off(verdict)
         expected = None if verdict.reason in PERMANENT_REASONS else self._expectations.get(job_id)
         if expected is None or (expected.certainty is StartCertainty.EXPECTED and expected.at <= self._cycle.now):
             return verdict  # by total amounts it has room now, node by node it has none: no estimate

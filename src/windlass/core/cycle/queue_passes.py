@@ -5,15 +5,18 @@ A gap is capacity that is free until a reservation starts. The turn of a gang is
 
 from __future__ import annotations
 
+from windlass.core.cycle.attempt_budget import AttemptBudget
 from windlass.core.cycle.running_changes import RunningChanges
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.model.gang import EquivalenceClass
+from windlass.core.model.gang import EquivalenceClass, class_key_of
 from windlass.core.model.obstacle import LACKS_NODES, Obstacle
 from windlass.core.queues.orders.registry import has_backfill_order
 from windlass.core.queues.queue_order import QueueOrder
 
 _MAX_FAILED_CLASSES = 1_000
-"""Maximum number of failed attempts to backfill in one plan, to bound its cost; as Slurm's bf_max_job_test."""
+"""Maximum number of failed attempts to backfill in one plan, to bound its cost; as Slurm's bf_max_job_test. Queues and
+users share it (`attempt_budget`), as by bf_max_job_user.
+"""
 
 
 def start_by_turn(
@@ -56,13 +59,18 @@ def backfill_gaps(cycle: SchedulingCycle, changes: RunningChanges, classes: list
     if not classes:
         return
     queue_order = QueueOrder(classes, cycle.fair_shares, priority_first=cycle.priority_first, backfill=True)
-    failed = 0
+    budget, failed = AttemptBudget(_MAX_FAILED_CLASSES, classes), 0
     for gang in queue_order:
         if gang.id in cycle.decided:
+            continue
+        if not budget.has_left(gang):
+            cycle.untried.add(class_key_of(gang))
+            queue_order.drop()
             continue
         obstacle = cycle.find_obstacle(gang) or cycle.try_to_start(gang)
         if obstacle is None or changes.make_room(gang, obstacle):
             continue
+        budget.spend(gang)
         longest = cycle.profile.next_shorter_walltime(gang) if obstacle is Obstacle.RESERVED else None
         if longest is None:
             queue_order.drop()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windlass.core.cycle.attempt_budget import AttemptBudget
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import PendingGang, RunningGang, demands_as_placed, requeue_gang
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from windlass.core.preemption.victim_search import Eviction, SearchContext
     from windlass.core.preemption.victims import VictimCandidates
 
-_MAX_FAILED_SEARCHES = 32
-"""Maximum number of failed victim searches in one plan; this bounds the cost of a plan."""
+_MAX_FAILED_SEARCHES, _LEAST_FAILED_SEARCHES = 32, 4
+"""Maximum number of failed victim searches in one plan, and each queue's minimum share; they bound the cost of a plan.
+"""
 _REMOVABLE = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.RESERVED})
 """Obstacles that the release of other gangs may remove."""
 _LACKS_ONLY_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.RESERVED, Obstacle.LEAVING})
@@ -45,7 +47,6 @@ class RunningChanges:
         self._cycle = cycle
         self._dry_run = dry_run
         self._is_enabled = cycle.snapshot.policy.preempt
-        self._searches = 0
         self._next_preemptible: dict[tuple[str, int], int | None] = {}
         self.growing: tuple[Resize, ...] = ()
         """Resizes of gangs that grow."""
@@ -64,9 +65,13 @@ class RunningChanges:
         has_victims = self._candidates.may_have_victims(gang)
         if not (has_victims or self._candidates.releasing):
             return False
-        found = find_victims(self._context(gang), gang) if self._searches < _MAX_FAILED_SEARCHES else None
+        may_search = self._searches.has_left(gang)
+        found = find_victims(self._context(gang), gang) if may_search else None
         if found is None or not self._would_start(found):
-            self._searches += 1
+            if may_search:
+                self._searches.spend(gang)
+            else:
+                self._cycle.unsearched.add(gang.id)
             self._note_refusals(gang)
             if has_victims:
                 self._note_next_preemptible(gang)
@@ -94,6 +99,11 @@ class RunningChanges:
             for preemption in eviction.preemptions:
                 ledger.add_pending(requeue_gang(cycle.snapshot.running[preemption.job_id], cycle.now))
         return any(start.gang.id == found.gang.id for start in self._dry_run(ledger.snapshot()).started)
+
+    @cached_property
+    def _searches(self) -> AttemptBudget:
+        """Failed searches that are left in this plan."""
+        return AttemptBudget(_MAX_FAILED_SEARCHES, self._cycle.snapshot.classes, _LEAST_FAILED_SEARCHES)
 
     @cached_property
     def may_help(self) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.core.cycle.quota_claims import QuotaClaims
-from windlass.core.model.gang import Demand, PendingGang, SortKey, demands_as_placed, total_of
+from windlass.core.model.gang import ClassKey, Demand, PendingGang, SortKey, demands_as_placed, total_of
 from windlass.core.model.obstacle import LACKS_NODES, WITHOUT_QUOTA_CLAIM, Obstacle
 from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
@@ -71,6 +71,10 @@ class SchedulingCycle:
         """By id of a gang: the release of other gangs for which it waits."""
         self.unevictable: dict[str, list[str]] = {}
         """By id of a blocked gang: ids of gangs that are no victims because their eviction was refused lately."""
+        self.untried: set[ClassKey] = set()
+        """Classes that were not tried for the gaps, because attempts for others of their queue or user had failed."""
+        self.unsearched: set[str] = set()
+        """Gangs for which no victims were searched, for the same reason."""
         self.decided: set[str] = set()
         """Ids of the gangs that start or are blocked."""
         self.claims = QuotaClaims(snapshot, self.usage, self.evictions)
