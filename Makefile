@@ -7,7 +7,7 @@ PYTHON ?=
 WORKERS ?= 4
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending anti_affinity capacity_churn fault_schedules pending_conditions
-TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
+TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery agent_rendezvous training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh tools/lock_subset.py
 
 .PHONY: help demo demo-kubernetes test soak soak-simulator soak-daemon soak-kubernetes lint format bench bench-scheduler bench-train docs release lock clean

@@ -18,7 +18,7 @@ from windlass.agent.options import Options, RendezvousOptions
 from windlass.agent.rendezvous.multi_node import MultiNode
 from windlass.agent.rendezvous.state_machine import Peer, RendezvousRules
 
-ROUNDS = {100: 3, 300: 3, 1000: 1}
+ROUNDS = {100: 3, 300: 3}
 """Number of agents → how often they meet."""
 PROCS = 8
 LIMIT_S = 120.0
