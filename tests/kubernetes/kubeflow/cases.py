@@ -1,0 +1,537 @@
+"""Manifests of Kubeflow's kinds and their variations, with what is done to the job and to its pods."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind with replica specs. `lead`: the type of the pod whose end decides, "" without one."""
+
+    name: str
+    version: str
+    specs: str
+    container: str
+    lead: str
+    replicas: dict[str, int]
+    """Number of pods by replica type, in the order of the manifest."""
+
+    @property
+    def plural(self) -> str:
+        return f"{self.name.lower()}s"
+
+    @property
+    def label(self) -> str:
+        """Name of the recording."""
+        return f"{self.name.lower()}-{self.version.rpartition('/')[2]}"
+
+    def has(self, role: str) -> bool:
+        return role in self.replicas
+
+
+KUBEFLOW = "kubeflow.org/v1"
+KINDS = (
+    Kind("PyTorchJob", KUBEFLOW, "pytorchReplicaSpecs", "pytorch", "Master", {"Master": 1, "Worker": 2}),
+    Kind("TFJob", KUBEFLOW, "tfReplicaSpecs", "tensorflow", "Chief", {"Chief": 1, "PS": 1, "Worker": 1}),
+    Kind("XGBoostJob", KUBEFLOW, "xgbReplicaSpecs", "xgboost", "Master", {"Master": 1, "Worker": 2}),
+    Kind("PaddleJob", KUBEFLOW, "paddleReplicaSpecs", "paddle", "Master", {"Master": 1, "Worker": 2}),
+    Kind("JAXJob", KUBEFLOW, "jaxReplicaSpecs", "jax", "", {"Worker": 2}),
+    Kind("MPIJob", KUBEFLOW, "mpiReplicaSpecs", "mpi", "Launcher", {"Launcher": 1, "Worker": 2}),
+    Kind("MPIJob", "kubeflow.org/v2beta1", "mpiReplicaSpecs", "mpi", "Launcher", {"Launcher": 1, "Worker": 2}),
+)
+V2 = KINDS[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """One action on a job or on its pods, after which the cluster is observed once nothing changes any more."""
+
+    verb: str
+    """create, end, patch, delete_pod, delete or wait."""
+    role: str = ""
+    """Replica type of the pods; "": all that run."""
+    index: int | None = None
+    code: int = 0
+    patch: Manifest = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A manifest and the actions on it."""
+
+    kind: Kind
+    name: str
+    manifest: Manifest
+    actions: tuple[Do, ...]
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.kind.label}-{self.name}"
+
+
+def base(kind: Kind) -> Manifest:
+    """The plain manifest of a kind, as its samples have it."""
+    specs = {role: replica_spec(kind, count) for role, count in kind.replicas.items()}
+    spec: Manifest = {kind.specs: specs}
+    if kind.name == "MPIJob":
+        spec["slotsPerWorker"] = 1
+    meta = {"name": "job"}
+    return {"apiVersion": kind.version, "kind": kind.name, "metadata": meta, "spec": spec}
+
+
+def replica_spec(kind: Kind, count: int) -> Manifest:
+    container = {"name": kind.container, "image": "example.com/train:1", "command": ["python", "train.py"]}
+    return {"replicas": count, "template": {"spec": {"containers": [container]}}}
+
+
+Variation = Callable[[Kind, Manifest], tuple[Do, ...]]
+"""Changes a plain manifest, and returns what is done after its creation."""
+VARIATIONS: dict[str, tuple[Variation, Callable[[Kind], bool]]] = {}
+
+
+def variation(applies: Callable[[Kind], bool] = lambda _kind: True) -> Callable[[Variation], Variation]:
+    def register(function: Variation) -> Variation:
+        VARIATIONS[function.__name__.strip("_").replace("_", "-")] = function, applies
+        return function
+
+    return register
+
+
+def cases(kinds: tuple[Kind, ...] = KINDS) -> Iterator[Case]:
+    for kind in kinds:
+        for name, (change, applies) in VARIATIONS.items():
+            if applies(kind):
+                manifest = copy.deepcopy(base(kind))
+                actions = change(kind, manifest)
+                yield Case(kind, name, manifest, (Do("create"), *actions))
+
+
+def has_lead(kind: Kind) -> bool:
+    return bool(kind.lead)
+
+
+def is_replicated(kind: Kind) -> bool:
+    """Tells whether training-operator handles the kind."""
+    return kind is not V2
+
+
+def of(name: str) -> Callable[[Kind], bool]:
+    return lambda kind: kind.name == name
+
+
+def run_policy(kind: Kind, manifest: Manifest, **fields: Any) -> None:
+    manifest["spec"].setdefault("runPolicy", {}).update(fields)
+
+
+def each_spec(kind: Kind, manifest: Manifest) -> Iterator[Manifest]:
+    yield from manifest["spec"][kind.specs].values()
+
+
+def each_pod(kind: Kind, manifest: Manifest) -> Iterator[Manifest]:
+    yield from (spec["template"]["spec"] for spec in each_spec(kind, manifest))
+
+
+def finish(kind: Kind) -> tuple[Do, ...]:
+    """Ends the pod that decides, or all of them."""
+    return (Do("end", kind.lead, 0) if kind.lead else Do("end"),)
+
+
+WORKER = ("Worker", 0)
+
+
+# --- ends -----------------------------------------------------------------------------------------------------
+
+
+@variation()
+def _succeeds(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return finish(kind)
+
+
+@variation()
+def _all_succeed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return (Do("end"),)
+
+
+@variation()
+def _workers_succeed_first(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return Do("end", "Worker"), *finish(kind)
+
+
+@variation(has_lead)
+def _lead_fails(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "Never"
+    return (Do("end", kind.lead, 0, code=1),)
+
+
+@variation()
+def _worker_fails_never(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "Never"
+    return (Do("end", *WORKER, code=1),)
+
+
+@variation()
+def _worker_killed_never(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "Never"
+    return (Do("end", *WORKER, code=137),)
+
+
+@variation()
+def _worker_fails_on_failure(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "OnFailure"
+    return Do("end", *WORKER, code=1), *finish(kind)
+
+
+@variation(is_replicated)
+def _worker_fails_always(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"][kind.specs]["Worker"]["restartPolicy"] = "Always"
+    return Do("end", *WORKER, code=1), *finish(kind)
+
+
+@variation(is_replicated)
+def _exit_code_permanent(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "ExitCode"
+    return (Do("end", *WORKER, code=1),)
+
+
+@variation(is_replicated)
+def _exit_code_retryable(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "ExitCode"
+    return Do("end", *WORKER, code=137), *finish(kind)
+
+
+@variation(is_replicated)
+def _exit_code_backoff_limit(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "ExitCode"
+    run_policy(kind, manifest, backoffLimit=1)
+    return Do("end", *WORKER, code=137), Do("end", *WORKER, code=137)
+
+
+@variation()
+def _backoff_limit_zero(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, backoffLimit=0)
+    return (Do("end", kind.lead or "Worker", 0, code=1),)
+
+
+@variation()
+def _default_policy_fails(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return (Do("end", kind.lead or "Worker", 0, code=1),)
+
+
+@variation()
+def _deadline(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, activeDeadlineSeconds=3)
+    return (Do("wait", seconds=4),)
+
+
+@variation()
+def _pod_deleted(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return Do("delete_pod", *WORKER), *finish(kind)
+
+
+@variation(has_lead)
+def _lead_deleted(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return (Do("delete_pod", kind.lead, 0),)
+
+
+@variation(of("TFJob"))
+def _all_workers_policy(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["successPolicy"] = "AllWorkers"
+    return Do("end", "Chief", 0), Do("end", "Worker")
+
+
+@variation(of("TFJob"))
+def _worker_zero_decides(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    specs = manifest["spec"][kind.specs]
+    del specs["Chief"]
+    specs["Worker"]["replicas"] = 2
+    return Do("end", "Worker", 1), Do("end", *WORKER)
+
+
+@variation(of("TFJob"))
+def _evaluator(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"][kind.specs]["Evaluator"] = replica_spec(kind, 1)
+    return finish(kind)
+
+
+# --- what remains ---------------------------------------------------------------------------------------------
+
+
+@variation()
+def _clean_all(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, cleanPodPolicy="All")
+    return finish(kind)
+
+
+@variation()
+def _clean_running(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, cleanPodPolicy="Running")
+    return finish(kind)
+
+
+@variation()
+def _clean_none(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, cleanPodPolicy="None")
+    return finish(kind)
+
+
+@variation()
+def _clean_all_failed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, cleanPodPolicy="All", backoffLimit=0)
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "Never"
+    return (Do("end", kind.lead or "Worker", 0, code=1),)
+
+
+@variation()
+def _clean_running_failed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, cleanPodPolicy="Running", backoffLimit=0)
+    for spec in each_spec(kind, manifest):
+        spec["restartPolicy"] = "Never"
+    return (Do("end", kind.lead or "Worker", 0, code=1),)
+
+
+@variation()
+def _ttl_zero(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, ttlSecondsAfterFinished=0)
+    return (*finish(kind), Do("wait", seconds=1))
+
+
+@variation()
+def _ttl_two(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, ttlSecondsAfterFinished=2, cleanPodPolicy="None")
+    return (*finish(kind), Do("wait", seconds=3))
+
+
+@variation()
+def _deleted(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return (Do("delete"),)
+
+
+# --- suspension and scaling -----------------------------------------------------------------------------------
+
+
+def suspend(is_suspended: bool) -> Do:
+    return Do("patch", patch={"spec": {"runPolicy": {"suspend": is_suspended}}})
+
+
+@variation()
+def _suspended(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, suspend=True)
+    return ()
+
+
+@variation()
+def _resumed(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, suspend=True)
+    return suspend(False), *finish(kind)
+
+
+@variation()
+def _suspended_running(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return suspend(True), suspend(False), *finish(kind)
+
+
+def scale(kind: Kind, count: int) -> Do:
+    return Do("patch", patch={"spec": {kind.specs: {"Worker": {"replicas": count}}}})
+
+
+@variation()
+def _scaled_up(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return scale(kind, 3), *finish(kind)
+
+
+@variation()
+def _scaled_down(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    return scale(kind, 1), *finish(kind)
+
+
+@variation(of("PyTorchJob"))
+def _elastic(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    del manifest["spec"][kind.specs]["Master"]
+    manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "rdzvBackend": "c10d", "maxRestarts": 10}
+    return scale(kind, 3), Do("end")
+
+
+# --- shapes of manifests --------------------------------------------------------------------------------------
+
+
+@variation(has_lead)
+def _lead_alone(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    specs = manifest["spec"][kind.specs]
+    for role in [each for each in specs if each != kind.lead]:
+        del specs[role]
+    return finish(kind)
+
+
+@variation(of("PyTorchJob"))
+def _workers_alone(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    del manifest["spec"][kind.specs]["Master"]
+    return (Do("end"),)
+
+
+@variation()
+def _no_replicas(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    """Without numbers: one of each type."""
+    for spec in each_spec(kind, manifest):
+        del spec["replicas"]
+    return finish(kind)
+
+
+@variation()
+def _labels(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["metadata"] |= {"labels": {"team": "vision"}, "annotations": {"note": "of the job"}}
+    for spec in each_spec(kind, manifest):
+        spec["template"]["metadata"] = {"labels": {"app": "train"}, "annotations": {"note": "of the pod"}}
+    return ()
+
+
+@variation()
+def _ports(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["containers"][0]["ports"] = [{"name": f"{kind.name.lower()}-port", "containerPort": 24000}]
+    return ()
+
+
+@variation()
+def _environment(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["containers"][0]["env"] = [{"name": "MASTER_PORT", "value": "1"}, {"name": "MINE", "value": "2"}]
+    return ()
+
+
+@variation()
+def _sidecar(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["containers"].append({"name": "logs", "image": "example.com/logs:1"})
+    return ()
+
+
+@variation()
+def _init_container(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["initContainers"] = [{"name": "fetch", "image": "example.com/fetch:1"}]
+    return ()
+
+
+@variation()
+def _host_network(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["hostNetwork"] = True
+    return ()
+
+
+@variation()
+def _gpus(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 2, "cpu": "1", "memory": "1Gi"}}
+    return finish(kind)
+
+
+@variation()
+def _volumes(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+        pod["containers"][0]["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
+    return ()
+
+
+@variation()
+def _arguments(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["containers"][0] |= {"args": ["--epochs", "3"], "workingDir": "/srv"}
+    return ()
+
+
+@variation()
+def _image_alone(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        del pod["containers"][0]["command"]
+    return ()
+
+
+@variation()
+def _min_available(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, schedulingPolicy={"minAvailable": 2, "queue": "default"})
+    return ()
+
+
+@variation(of("PyTorchJob"))
+def _processes_per_node(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["nprocPerNode"] = "4"
+    return ()
+
+
+@variation(of("TFJob"))
+def _dynamic_workers(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["enableDynamicWorker"] = True
+    manifest["spec"][kind.specs]["Worker"]["replicas"] = 2
+    return ()
+
+
+@variation(of("MPIJob"))
+def _slots(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["slotsPerWorker"] = 4
+    return ()
+
+
+@variation(lambda kind: kind is V2)
+def _intel(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["mpiImplementation"] = "Intel"
+    return ()
+
+
+@variation(lambda kind: kind is V2)
+def _mpich(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["mpiImplementation"] = "MPICH"
+    return ()
+
+
+@variation(lambda kind: kind is V2)
+def _launcher_as_worker(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["runLauncherAsWorker"] = True
+    return finish(kind)
+
+
+@variation(lambda kind: kind is V2)
+def _launcher_waits(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
+    return finish(kind)
+
+
+@variation()
+def _managed_by_another(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    run_policy(kind, manifest, managedBy="kueue.x-k8s.io/multikueue")
+    return ()
+
+
+@variation()
+def _wrong_container(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    for pod in each_pod(kind, manifest):
+        pod["containers"][0]["name"] = "main"
+    return ()
+
+
+@variation()
+def _wrong_role(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"][kind.specs]["Helper"] = replica_spec(kind, 1)
+    return ()
+
+
+@variation(has_lead)
+def _two_leads(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"][kind.specs][kind.lead]["replicas"] = 2
+    return ()

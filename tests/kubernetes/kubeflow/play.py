@@ -1,0 +1,99 @@
+"""Plays cases on a control plane whose operator is given: each in a namespace of its own, many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+from controlplane.api import Api, ApiError
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.fake_pod import End
+
+from .cases import KINDS, Case, Do, Kind
+from .observed import CaseView, Object, Watcher
+
+QUIET_S, LONGEST_S = 2.0, 20.0
+"""Seconds without a change after which a case counts as settled, and the longest wait for that."""
+AT_ONCE = 16
+NODES = [f"n{number}" for number in range(40)]
+
+
+async def play(
+    api: Api,
+    cases: Iterable[Case],
+    *,
+    kinds: tuple[Kind, ...] = KINDS,
+    quiet: float = QUIET_S,
+    at_once: int = AT_ONCE,
+) -> AsyncIterator[tuple[Case, list[Object]]]:
+    """Yields each case with what was seen after each of its actions, as they end."""
+    room = asyncio.Semaphore(at_once)
+    async with FakeKubelets(api.access) as kubelets, Watcher(api, kinds) as watcher:
+        await kubelets.add_nodes(NODES)
+
+        async def one(case: Case) -> tuple[Case, list[Object]]:
+            async with room:
+                return case, await _play(api, kubelets, watcher, case, quiet)
+
+        for done in asyncio.as_completed([one(case) for case in cases]):
+            yield await done
+
+
+async def _play(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, quiet: float) -> list[Object]:
+    await api.post("/api/v1/namespaces", {"metadata": {"name": case.namespace}})
+    await _until_usable(api, case.namespace)
+    view, seen = CaseView(watcher, case.kind, case.namespace), []
+    for action in case.actions:
+        try:
+            await _act(api, kubelets, watcher, case, action)
+        except ApiError as refused:
+            seen.append({"refused": str(refused).partition(": ")[0]})
+            break
+        await watcher.settle(case.namespace, quiet, LONGEST_S)
+        seen.append(view.look())
+    await api.delete(f"/api/v1/namespaces/{case.namespace}")
+    return seen
+
+
+async def _until_usable(api: Api, namespace: str) -> None:
+    """Waits for the namespace's service account, without which pods are refused."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+            except ApiError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+async def _act(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, action: Do) -> None:
+    jobs = f"/apis/{case.kind.version}/namespaces/{case.namespace}/{case.kind.plural}"
+    watcher.changed[case.namespace] = asyncio.get_running_loop().time()
+    match action.verb:
+        case "create":
+            await api.post(jobs, case.manifest)
+        case "patch":
+            await api.patch(f"{jobs}/job", action.patch)
+        case "delete":
+            await api.delete(f"{jobs}/job", {"propagationPolicy": "Background"})
+        case "wait":
+            await asyncio.sleep(action.seconds)
+        case "delete_pod":
+            for name in _pods(watcher, case, action):
+                await api.delete(f"/api/v1/namespaces/{case.namespace}/pods/{name}", {"gracePeriodSeconds": 0})
+        case _:
+            for name in _pods(watcher, case, action):
+                await kubelets.end(case.namespace, name, End(action.code))
+
+
+def _pods(watcher: Watcher, case: Case, action: Do) -> list[str]:
+    """Names of the pods that run and that an action is about."""
+    running = (
+        each["metadata"]["name"]
+        for each in watcher.of("pods", case.namespace)
+        if each.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in each["metadata"]
+    )
+    role = f"job-{action.role.lower()}" if action.role else "job"
+    wanted = f"{role}-{action.index}" if action.index is not None and action.role != "Launcher" else role
+    return [name for name in running if name == wanted or (wanted == role and name.startswith(f"{role}-"))]
