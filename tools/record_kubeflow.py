@@ -39,7 +39,7 @@ CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - whe
 SERVICE = "training-operator.kubeflow.svc"
 SECRET = "/api/v1/namespaces/kubeflow/secrets/training-operator-webhook-cert"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-AT_ONCE, QUIET_S = 5, 3.0
+AT_ONCE, QUIET_S = 4, 3.0
 """The operators send 20 and 5 requests a second by default; more cases at once would settle too late."""
 
 

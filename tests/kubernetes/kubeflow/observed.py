@@ -117,6 +117,17 @@ class Watcher:
         """The objects of a kind in a namespace, in the order of their names."""
         return [value for key, value in sorted(self.found[name].items()) if key[0] == namespace]
 
+    def status(self, kind: Kind, namespace: str) -> Object | None:
+        """What clients read of the status of a namespace's one job, if it has one."""
+        jobs = self.of(f"{kind.plural}.{kind.version}", namespace)
+        return status_of(jobs[0]) if jobs and jobs[0].get("status") else None
+
+    async def noticed(self, kind: Kind, namespace: str, before: Object | None, within: float) -> None:
+        """Waits until the status of a job differs from what it was, or until `within` seconds are over."""
+        end = time.monotonic() + within
+        while self.status(kind, namespace) == before and time.monotonic() < end:
+            await asyncio.sleep(0.1)
+
     async def settle(self, namespace: str, quiet: float, longest: float) -> None:
         """Waits until nothing has changed in a namespace for `quiet` seconds, or until `longest` are over."""
         end = time.monotonic() + longest
@@ -188,6 +199,7 @@ def status_of(job: Object) -> Object:
         role: {name: count for name, count in (each or {}).items() if isinstance(count, int) and count}
         for role, each in (status.get("replicaStatuses") or {}).items()
     }
+    counts = {role: each for role, each in counts.items() if each}
     times = {name: name in status for name in ("startTime", "completionTime")}
     return {"conditions": conditions, "replicaStatuses": counts, **times}
 

@@ -12,8 +12,10 @@ from controlplane.fake_pod import End
 from .cases import KINDS, Case, Do, Kind
 from .observed import CaseView, Object, Watcher
 
-QUIET_S, LONGEST_S = 2.0, 20.0
+QUIET_S, LONGEST_S = 2.0, 30.0
 """Seconds without a change after which a case counts as settled, and the longest wait for that."""
+NOTICED_WITHIN_S = 10.0
+"""Seconds within which an operator reports in the job's status what was done, if it reports it at all."""
 AT_ONCE = 16
 NODES = [f"n{number}" for number in range(40)]
 
@@ -44,11 +46,13 @@ async def _play(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, 
     await _until_usable(api, case.namespace)
     view, seen = CaseView(watcher, case.kind, case.namespace), []
     for action in case.actions:
+        before = watcher.status(case.kind, case.namespace)
         try:
             await _act(api, kubelets, watcher, case, action)
         except ApiError as refused:
             seen.append({"refused": str(refused).partition(": ")[0]})
             break
+        await watcher.noticed(case.kind, case.namespace, before, NOTICED_WITHIN_S)
         await watcher.settle(case.namespace, quiet, LONGEST_S)
         seen.append(view.look())
     await api.delete(f"/api/v1/namespaces/{case.namespace}")
