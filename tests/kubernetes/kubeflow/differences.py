@@ -55,4 +55,24 @@ INTENDED: tuple[Intended, ...] = (
         r"\d+/pods/[^/]+/spec/initContainers/[^/]+/securityContext",
         verdict="better",
     ),
+    Intended(
+        "events of a job",
+        "One event for each change of the job's state, which names nodes and reasons.",
+        r"\d+/events.*",
+    ),
+    Intended(
+        "condition `Admitted`",
+        "An additional condition: the nodes, or the reason why the job waits.",
+        r"\d+/job/conditions/Admitted",
+        verdict="better",
+        theirs="nothing",
+    ),
+    Intended(
+        "`completionTime` of a failed job",
+        "It says when the job failed; training-operator leaves it out.",
+        r"\d+/job/completionTime",
+        verdict="better",
+        theirs="False",
+        ours="True",
+    ),
 )

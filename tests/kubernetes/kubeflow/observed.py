@@ -149,21 +149,31 @@ class CaseView:
         """By kind and name of an object: its facts, as they were shown last. They are shown again once they differ."""
 
     def look(self) -> Object:
+        """What is seen now. Facts that were shown before are left out."""
+        seen, self._shown = self._seen()
+        return seen
+
+    def peek(self) -> Object:
+        """The same, without a memory of it."""
+        return self._seen()[0]
+
+    def _seen(self) -> tuple[Object, dict[tuple[str, str], Object]]:
+        shown = dict(self._shown)
         jobs = self._watcher.of(f"{self._kind.plural}.{self._kind.version}", self._namespace)
-        objects = {name: dict(self._objects(name)) for name in PATHS if name != "events"}
+        objects = {name: dict(self._objects(name, shown)) for name in PATHS if name != "events"}
         seen: Object = {"job": status_of(jobs[0]) if jobs else None}
         seen |= {name: found for name, found in objects.items() if found}
         seen["events"] = sorted(set(self._events()))
-        return seen
+        return seen, shown
 
-    def _objects(self, name: str) -> Iterator[tuple[str, Object]]:
+    def _objects(self, name: str, shown: dict[tuple[str, str], Object]) -> Iterator[tuple[str, Object]]:
         for each in self._watcher.of(name, self._namespace):
             meta = each["metadata"]
             if meta["name"] in ("kube-root-ca.crt", "default") and not meta.get("ownerReferences"):
                 continue
             steady, found = self._steady_name(each), facts(each)
-            is_new = self._shown.get((name, steady)) != found
-            self._shown[name, steady] = found
+            is_new = shown.get((name, steady)) != found
+            shown[name, steady] = found
             yield steady, (found if is_new else {}) | (self._pod(each) if name == "pods" else {})
 
     def _steady_name(self, value: Object) -> str:

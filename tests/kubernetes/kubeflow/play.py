@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from controlplane.api import Api, ApiError
 from controlplane.fake_kubelet import FakeKubelets
@@ -17,6 +17,9 @@ QUIET_S, LONGEST_S = 2.0, 30.0
 NOTICED_WITHIN_S = 10.0
 """Seconds within which an operator reports in the job's status what was done, if it reports it at all."""
 AT_ONCE = 16
+AT_LEAST_S = 0.5
+Expected = Callable[[Case, int, Object], bool]
+"""Tells whether what is seen after an action, by its number, is as expected."""
 NODES = [f"n{number}" for number in range(40)]
 
 
@@ -27,21 +30,32 @@ async def play(
     kinds: tuple[Kind, ...] = KINDS,
     quiet: float = QUIET_S,
     at_once: int = AT_ONCE,
+    is_expected: Expected | None = None,
 ) -> AsyncIterator[tuple[Case, list[Object]]]:
-    """Yields each case with what was seen after each of its actions, as they end."""
+    """Yields each case with what was seen after each of its actions, as they end.
+
+    After an action the cluster is looked at when it is as expected, or when nothing changes any more.
+    """
     room = asyncio.Semaphore(at_once)
     async with FakeKubelets(api.access) as kubelets, Watcher(api, kinds) as watcher:
         await kubelets.add_nodes(NODES)
 
         async def one(case: Case) -> tuple[Case, list[Object]]:
             async with room:
-                return case, await _play(api, kubelets, watcher, case, quiet)
+                return case, await _play(api, kubelets, watcher, case, quiet, is_expected)
 
         for done in asyncio.as_completed([one(case) for case in cases]):
             yield await done
 
 
-async def _play(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, quiet: float) -> list[Object]:
+async def _play(
+    api: Api,
+    kubelets: FakeKubelets,
+    watcher: Watcher,
+    case: Case,
+    quiet: float,
+    is_expected: Expected | None,
+) -> list[Object]:
     await api.post("/api/v1/namespaces", {"metadata": {"name": case.namespace}})
     await _until_usable(api, case.namespace)
     view, seen = CaseView(watcher, case.kind, case.namespace), []
@@ -52,8 +66,14 @@ async def _play(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, 
         except ApiError as refused:
             seen.append({"refused": str(refused).partition(": ")[0]})
             break
-        await watcher.noticed(case.kind, case.namespace, before, NOTICED_WITHIN_S)
-        await watcher.settle(case.namespace, quiet, LONGEST_S)
+        if is_expected is None:
+            await watcher.noticed(case.kind, case.namespace, before, NOTICED_WITHIN_S)
+            await watcher.settle(case.namespace, quiet, LONGEST_S)
+        else:
+            await asyncio.sleep(AT_LEAST_S)
+            end = asyncio.get_running_loop().time() + quiet
+            while not is_expected(case, len(seen), view.peek()) and asyncio.get_running_loop().time() < end:
+                await asyncio.sleep(0.2)
         seen.append(view.look())
     await api.delete(f"/api/v1/namespaces/{case.namespace}")
     return seen

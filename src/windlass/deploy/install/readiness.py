@@ -69,7 +69,7 @@ def _missing(definition: Manifest) -> str:
 
 def condition_of(manifest: Manifest, name: str) -> Manifest:
     """The condition of this type in the status of an object; empty if there is none."""
-    conditions: Sequence[Manifest] = manifest.get("status", {}).get("conditions", [])
+    conditions: Sequence[Manifest] = manifest.get("status", {}).get("conditions") or ()  # null in a new definition
     return next((each for each in conditions if each["type"] == name), {})
 
 

@@ -1,0 +1,67 @@
+"""What our operator does with manifests of Kubeflow's kinds equals what Kubeflow's operators were recorded to do.
+
+`make test` plays the cases of CHOSEN; with WINDLASS_KUBEFLOW=all, as in `make soak-kubernetes`, all of them are played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from controlplane.cluster import ControlPlane, Settings
+from controlplane.fixtures import serve
+
+from .cases import KINDS, Case, cases
+from .compared import Difference, differences
+from .differences import INTENDED
+from .observed import Object
+from .ours import operator
+from .play import play
+
+ALL = os.environ.get("WINDLASS_KUBEFLOW") == "all"
+CHOSEN = ("succeeds", "clean-all", "clean-none", "worker-fails-never", "labels", "deleted", "slots")
+RECORDED = {
+    f"{kind.label}-{name}": seen
+    for kind in KINDS
+    for name, seen in json.loads((Path(__file__).parent / f"recorded/{kind.label}.json").read_text()).items()
+}
+WITHIN_S = 30.0
+SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300)
+
+
+@pytest.fixture(scope="session")
+def kubeflow_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    yield from serve(request, SETTINGS)
+
+
+def unexpected(case: Case, number: int, seen: Object) -> list[Difference]:
+    """The differences after an action that no row of the table names."""
+    recorded = RECORDED[case.namespace]
+    theirs = recorded[number] if number < len(recorded) else None
+    found = differences(case.namespace, theirs, seen, str(number))
+    return [each for each in found if not any(row.covers(each) for row in INTENDED)]
+
+
+@pytest.mark.controllers
+@pytest.mark.timeout(3600 if ALL else 300)
+def test_our_operator_does_what_kubeflows_operators_do(kubeflow_plane: ControlPlane, tmp_path: Path) -> None:
+    wanted = [each for each in cases() if ALL or each.name in CHOSEN]
+
+    async def whole() -> dict[str, list[Difference]]:
+        found = {}
+        async with kubeflow_plane.api() as api:
+            played = play(
+                api, wanted, quiet=WITHIN_S, is_expected=lambda case, number, seen: not unexpected(case, number, seen)
+            )
+            async for case, seen in played:
+                found[case.namespace] = [each for at, one in enumerate(seen) for each in unexpected(case, at, one)]
+        return found
+
+    with operator(kubeflow_plane, tmp_path):
+        found = asyncio.run(whole())
+    lines = [str(each) for name in sorted(found) for each in found[name]]
+    assert not lines, "\n".join(lines)
