@@ -2,5 +2,5 @@
 
 `cases` are the manifests and what happens to their pods; `observed` watches a cluster and says what became of a case;
 `play` runs cases on a control plane with an operator; `recorded/` holds what training-operator 1.9.0 and mpi-operator
-0.8.2 did (`tools/record_kubeflow.py` makes it); `differences` names what is meant to be different, with its reason.
+0.8.2 did (`record` makes it); `differences` names what is meant to be different, with its reason.
 """

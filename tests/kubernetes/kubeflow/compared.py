@@ -39,4 +39,6 @@ def _by_name(value: Any) -> Any:
             return {each[key]: each for each in value}
     if isinstance(value, list) and value and all(isinstance(each, dict) and "conditions" not in each for each in value):
         return dict(enumerate(value))
-    return dict(enumerate(value)) if isinstance(value, list) and any(isinstance(each, dict) for each in value) else value
+    return (
+        dict(enumerate(value)) if isinstance(value, list) and any(isinstance(each, dict) for each in value) else value
+    )

@@ -65,7 +65,7 @@ _BY_SERVER: Mapping[str, object] = {
 }
 """Fields with the value that the API server gives them where nobody else does."""
 _LEFT_OUT = ("nodeName", "tolerations", "clusterIP", "clusterIPs", "defaultMode", "selector_of_job")
-_TOKEN = "kube-api-access-"
+_ACCESS = "kube-api-access-"
 
 
 class Watcher:
@@ -125,7 +125,7 @@ class Watcher:
     async def noticed(self, kind: Kind, namespace: str, before: Object | None, within: float) -> None:
         """Waits until the status of a job differs from what it was, or until `within` seconds are over."""
         end = time.monotonic() + within
-        while self.status(kind, namespace) == before and time.monotonic() < end:
+        while self.status(kind, namespace) == before and time.monotonic() < end:  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.1)
 
     async def settle(self, namespace: str, quiet: float, longest: float) -> None:
@@ -257,7 +257,7 @@ def _is_default(name: str, value: object) -> bool:
 
 def _is_own(value: object) -> bool:
     name = str(value.get("name", "")) if isinstance(value, dict) else ""
-    return name.startswith((_TOKEN, "WINDLASS_", "windlass-"))
+    return name.startswith((_ACCESS, "WINDLASS_", "windlass-"))
 
 
 def text(value: str) -> str:

@@ -39,7 +39,9 @@ def operator(plane: ControlPlane, folder: Path) -> Iterator[Path]:
 
 async def _command(plane: ControlPlane, folder: Path) -> list[str | Path]:
     async with Connection(from_kubeconfig(str(plane.kubeconfig))) as connection:
-        objects = [each for each in installation_objects(Setup("windlass:1", mpijob_v1=True)) if each["kind"] not in _INSIDE]
+        objects = [
+            each for each in installation_objects(Setup("windlass:1", mpijob_v1=True)) if each["kind"] not in _INSIDE
+        ]
         async for _ in apply(connection, objects):
             pass
     account = await plane.service_account(NAMESPACE, "windlass-operator")

@@ -4,10 +4,11 @@
     git clone --depth 1 --branch v0.8.2 https://github.com/kubeflow/mpi-operator
     (cd training-operator && go build -o operator ./cmd/training-operator.v1)
     (cd mpi-operator && go build -o operator ./cmd/mpi-operator)
-    unshare --mount tools/record_kubeflow.py --training-operator training-operator --mpi-operator mpi-operator
+    unshare --mount tests/kubernetes/kubeflow/record.py --training-operator training-operator
+    tests/kubernetes/kubeflow/record.py --mpi-operator mpi-operator
 
-Needs root: training-operator's webhooks are called by the name of their Service, which is made known to this process and
-its children in a mount namespace of their own. The recordings are written to `tests/kubernetes/kubeflow/recorded`.
+The first needs root: training-operator's webhooks are called by the name of their Service, which is made known to this
+process and its children in a mount namespace of their own. The recordings are written to the folder `recorded`.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import yaml
 from controlplane import cluster
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.processes import Server
+
 from kubeflow.cases import KINDS, V2, Case, cases
 from kubeflow.play import play
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests/kubernetes/kubeflow/recorded"
-CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - where the operator reads them
+FOLDER = Path(__file__).resolve().parent / "recorded"
+CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 SERVICE = "training-operator.kubeflow.svc"
-SECRET = "/api/v1/namespaces/kubeflow/secrets/training-operator-webhook-cert"
+SECRET = "/api/v1/namespaces/kubeflow/secrets/training-operator-webhook-cert"  # noqa: S105 - a path
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 AT_ONCE, QUIET_S = 4, 3.0
 """The operators send 20 and 5 requests a second by default; more cases at once would settle too late."""
@@ -72,7 +74,7 @@ async def record(source: Path, wanted: list[Case], *, print_only: bool) -> None:
                 kinds = tuple(kind for kind in KINDS if (kind is V2) == is_mpi)
                 async for case, found in play(api, wanted, kinds=kinds, quiet=QUIET_S, at_once=AT_ONCE):
                     seen[case.namespace] = found
-                    print(f"{len(seen)} of {len(wanted)}: {case.namespace}", file=sys.stderr)
+                    print(f"{len(seen)} of {len(wanted)}: {case.namespace}", file=sys.stderr)  # noqa: T201 - progress
             json.dump(seen, sys.stdout, indent=1) if print_only else write(seen, wanted)
         finally:
             plane.close()
@@ -90,8 +92,8 @@ def write(seen: Mapping[str, object], wanted: Sequence[Case]) -> None:
 @asynccontextmanager
 async def training_operator(api: Api, plane: ControlPlane, source: Path, log: Path) -> AsyncIterator[None]:
     hosts = log.parent / "hosts"
-    hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {SERVICE}\n")
-    subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)  # noqa: S607 - of the system
+    hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {SERVICE}\n")  # noqa: ASYNC240 - nothing else runs
+    subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)  # noqa: ASYNC221 - nothing else runs
     for file in sorted((source / "manifests/base/crds").glob("kubeflow*.yaml")):
         await define(api, yaml.safe_load(file.read_text()))
     await api.post("/api/v1/namespaces", {"metadata": {"name": "kubeflow"}})
@@ -105,7 +107,7 @@ async def training_operator(api: Api, plane: ControlPlane, source: Path, log: Pa
     with running(source, plane, log):
         await certificates(api)
         async with asyncio.timeout(120):
-            while log.read_text().count("Starting workers") < len(KINDS) - 1:
+            while log.read_text().count("Starting workers") < len(KINDS) - 1:  # noqa: ASYNC110, ASYNC240 - polled
                 await asyncio.sleep(0.2)
         yield
 
@@ -113,9 +115,9 @@ async def training_operator(api: Api, plane: ControlPlane, source: Path, log: Pa
 async def certificates(api: Api) -> None:
     """Puts the certificates that the operator makes where it reads them, as the mount of its Secret does."""
     async with asyncio.timeout(120):
-        while not (data := (await api.get(SECRET)).get("data")):
+        while not (data := (await api.get(SECRET)).get("data")):  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.2)
-    CERTIFICATES.mkdir(parents=True, exist_ok=True)
+    CERTIFICATES.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs
     for name, value in data.items():
         (CERTIFICATES / name).write_bytes(base64.b64decode(value))
 
@@ -127,7 +129,7 @@ async def mpi_operator(api: Api, plane: ControlPlane, source: Path, log: Path) -
     flags = ["--kube-api-qps", "200", "--kube-api-burst", "400"]
     with running(source, plane, log, f"--kubeConfig={plane.kubeconfig}", *flags):
         async with asyncio.timeout(120):
-            while "Starting workers" not in log.read_text():
+            while "Starting workers" not in log.read_text():  # noqa: ASYNC110, ASYNC240 - polled
                 await asyncio.sleep(0.2)
         yield
 
