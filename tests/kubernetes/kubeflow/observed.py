@@ -17,7 +17,7 @@ import aiohttp
 from controlplane.api import Api, ApiError
 from controlplane.fake_pod import ANNOTATION
 
-from .cases import KINDS, Kind
+from .kinds import KINDS, Kind
 
 Object = dict[str, Any]
 PATHS = {

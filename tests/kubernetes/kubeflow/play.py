@@ -10,7 +10,7 @@ from controlplane.api import Api, ApiError
 from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import End
 
-from .cases import KINDS, Case, Do, Kind
+from .kinds import KINDS, Case, Do, Kind, Manifest
 from .observed import CaseView, Object, Watcher
 
 QUIET_S, LONGEST_S = 2.0, 30.0
@@ -97,7 +97,7 @@ async def _act(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, a
     watcher.changed[case.namespace] = time.monotonic()
     match action.verb:
         case "create":
-            await api.post(jobs, case.manifest)
+            await _create(api, jobs, case.manifest)
         case "patch":
             await api.patch(f"{jobs}/job", action.patch)
         case "delete":
@@ -110,6 +110,20 @@ async def _act(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, a
         case _:
             for name in _pods(watcher, case, action):
                 await kubelets.end(case.namespace, name, End(action.code))
+
+
+async def _create(api: Api, path: str, manifest: Manifest) -> None:
+    """Creates a job. An API server answers 503 for some seconds until its policies know a new kind."""
+    end = time.monotonic() + NOTICED_WITHIN_S
+    while True:
+        try:
+            await api.post(path, manifest)
+        except ApiError as refused:
+            if refused.status != 503 or time.monotonic() > end:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            return
 
 
 def _pods(watcher: Watcher, case: Case, action: Do) -> list[str]:

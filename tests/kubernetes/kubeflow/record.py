@@ -33,7 +33,8 @@ from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.processes import Server
 
-from kubeflow.cases import KINDS, V2, Case, cases
+from kubeflow.cases import cases
+from kubeflow.kinds import KINDS, V2, Case
 from kubeflow.play import play
 
 FOLDER = Path(__file__).resolve().parent / "recorded"

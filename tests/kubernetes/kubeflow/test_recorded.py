@@ -16,9 +16,10 @@ import pytest
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 
-from .cases import KINDS, Case, cases
+from .cases import cases
 from .compared import Difference, differences
 from .differences import INTENDED, is_open
+from .kinds import KINDS, Case
 from .observed import Object
 from .ours import operator
 from .play import play
