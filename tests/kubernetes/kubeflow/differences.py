@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from .compared import Difference
+from .comparison import Difference
 
 
 @dataclass(frozen=True, slots=True)

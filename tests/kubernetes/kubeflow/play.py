@@ -11,7 +11,7 @@ from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import End
 
 from .kinds import KINDS, Case, Do, Kind, Manifest
-from .observed import CaseView, Object, Watcher
+from .observation import CaseView, Object, Watcher
 
 QUIET_S, LONGEST_S = 2.0, 30.0
 """Seconds without a change after which a case counts as settled, and the longest wait for that."""

@@ -1,4 +1,4 @@
-"""What became of a case: the job's status, its objects and its events, in a form that two operators can be compared in.
+"""The outcome of a case: the job's status, its objects and its events, in a form that two operators can be compared in.
 
 Times, uids, addresses, the operator's own marks and what the API server adds by itself are left out. Names that a
 controller draws by chance end with `*`.
@@ -63,7 +63,7 @@ _BY_SERVER: Mapping[str, object] = {
     "completions": 1,
     "manualSelector": False,
 }
-"""Fields with the value that the API server gives them where nobody else does."""
+"""Fields with the value that the API server gives them where no one else does."""
 _LEFT_OUT = ("nodeName", "tolerations", "clusterIP", "clusterIPs", "defaultMode", "selector_of_job")
 _ACCESS = "kube-api-access-"
 
@@ -118,7 +118,7 @@ class Watcher:
         return [value for key, value in sorted(self.found[name].items()) if key[0] == namespace]
 
     def status(self, kind: Kind, namespace: str) -> Object | None:
-        """What clients read of the status of a namespace's one job, if it has one."""
+        """The status that clients read of a namespace's one job, if it has one."""
         jobs = self.of(f"{kind.plural}.{kind.version}", namespace)
         return status_of(jobs[0]) if jobs and jobs[0].get("status") else None
 
@@ -139,7 +139,7 @@ class Watcher:
 
 
 class CaseView:
-    """What is seen of one case, each time that it is looked at."""
+    """View of one case, each time that it is looked at."""
 
     def __init__(self, watcher: Watcher, kind: Kind, namespace: str) -> None:
         self._watcher, self._kind, self._namespace = watcher, kind, namespace
@@ -149,7 +149,7 @@ class CaseView:
         """By kind and name of an object: its facts, as they were shown last. They are shown again once they differ."""
 
     def look(self) -> Object:
-        """What is seen now. Facts that were shown before are left out."""
+        """Returns the objects as they are now. Facts that were shown before are left out."""
         seen, self._shown = self._seen()
         return seen
 

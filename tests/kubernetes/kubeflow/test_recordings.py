@@ -1,4 +1,4 @@
-"""What our operator does with manifests of Kubeflow's kinds equals what Kubeflow's operators were recorded to do.
+"""Our operator does with manifests of Kubeflow's kinds as Kubeflow's operators were recorded to do.
 
 `make test` plays the cases of CHOSEN; with WINDLASS_KUBEFLOW=all, as in `make soak-kubernetes`, all are played that
 have no open differences.
@@ -17,10 +17,10 @@ from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 
 from .cases import cases
-from .compared import Difference, differences
+from .comparison import Difference, differences
 from .differences import INTENDED, is_open
 from .kinds import KINDS, Case
-from .observed import Object
+from .observation import Object
 from .ours import operator
 from .play import play
 
