@@ -1,4 +1,4 @@
-"""Writes reference/cli.md from the output of --help of every verb."""
+"""Writes reference/cli.md from the output of --help of every verb, and the tables of guides/from-kubeflow.md."""
 
 import os
 import subprocess
@@ -7,7 +7,12 @@ from pathlib import Path
 
 from windlass.cli.verb_table import VERBS
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
+
+from kubeflow.guide import page
+
 PAGE = Path(__file__).parent / "reference/cli.md"
+KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"
 HEAD = """# The command line
 
 For users of the command line: every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) are on
@@ -18,6 +23,7 @@ another page.
 def main() -> None:
     sections = [f"## {verb}\n\n```text\n{help_of(verb)}\n```" for verb in VERBS]
     PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
+    KUBEFLOW.write_text(page(KUBEFLOW.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def help_of(*verb: str) -> str:

@@ -19,6 +19,7 @@ from controlplane.fixtures import serve
 from .cases import cases
 from .comparison import Difference, differences
 from .differences import INTENDED, is_open
+from .guide import page
 from .kinds import KINDS, Case
 from .observation import Object
 from .ours import operator
@@ -31,6 +32,7 @@ RECORDED = {
     for kind in KINDS
     for name, seen in json.loads((Path(__file__).parent / f"recorded/{kind.label}.json").read_text()).items()
 }
+GUIDE = Path(__file__).parents[3] / "docs/guides/from-kubeflow.md"
 WITHIN_S = 30.0
 SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300)
 
@@ -46,6 +48,10 @@ def unexpected(case: Case, number: int, seen: Object) -> list[Difference]:
     theirs = recorded[number] if number < len(recorded) else None
     found = differences(case.namespace, theirs, seen, str(number))
     return [each for each in found if not any(row.covers(each) for row in INTENDED)]
+
+
+def test_the_guide_shows_the_tables_of_these_cases() -> None:
+    assert GUIDE.read_text() == page(GUIDE.read_text()), "write it anew: make docs"
 
 
 @pytest.mark.controllers
