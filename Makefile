@@ -70,7 +70,7 @@ soak-kubernetes: .venv/.installed-dev
 	@WINDLASS_KUBERNETES_SCHEDULES=$(or $(SCHEDULES),200) WINDLASS_FIRST_SEED=$(or $(FIRST),1) \
 		WINDLASS_CAMPAIGN_RESULTS=$(or $(RESULTS),soak-kubernetes.jsonl) \
 		$(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_campaign.py
-	@WINDLASS_KUBEFLOW=all $(BIN)/python -m pytest -q tests/kubernetes/kubeflow
+	@WINDLASS_KUBEFLOW=all $(BIN)/python -m pytest -q tests/kubernetes/kubeflow_operators
 	@WINDLASS_NODE_SCHEDULES=$(or $(NODE_SCHEDULES),10) $(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_real_nodes.py
 	@WINDLASS_STEADY_SECONDS=$(or $(STEADY),3600) $(BIN)/python -m pytest -q -s tests/kubernetes/campaigns/test_steady_use.py
 	@$(BIN)/python tools/campaign_results.py $(or $(RESULTS),soak-kubernetes.jsonl)

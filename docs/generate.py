@@ -9,7 +9,7 @@ from windlass.cli.verb_table import VERBS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
-from kubeflow.guide import page
+from kubeflow_operators.guide import page
 
 PAGE = Path(__file__).parent / "reference/cli.md"
 KUBEFLOW = Path(__file__).parent / "guides/from-kubeflow.md"

@@ -94,7 +94,7 @@ async def until_free(place: OperatorPlace, gpus: int) -> None:
 
 def free_gpus(place: OperatorPlace) -> int:
     """GPUs of the nodes that no foreign pod uses, less those that jobs hold."""
-    return unused_gpus(place) - sum(2 for gang in place.world.jobs if gang.holds_nodes)
+    return unused_gpus(place) - sum(2 for gang in place.world.jobs if gang.run is not None and not gang.run.gone)
 
 
 def unused_gpus(place: OperatorPlace) -> int:

@@ -43,11 +43,11 @@ def test_the_name_of_a_role_may_stand_in_a_path():
 
 
 def properties(schema, path=()):
-    """Every field of a kind's definition: its path."""
+    """Every field of a kind's definition: its path. Those of pods are Kubernetes', which kubectl explains."""
     for name, inner in schema.get("properties", {}).items():
         yield (*path, name)
         named = inner.get("additionalProperties")
-        parts = [inner, inner.get("items"), None if path or name != "roles" else named]
+        parts = [inner, inner.get("items"), None if path or name != "roles" else named] if name != "pod" else []
         for part in parts:
             if isinstance(part, dict):
                 yield from properties(part, (*path, name, *(["NAME"] if part is named else [])))

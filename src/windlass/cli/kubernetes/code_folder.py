@@ -40,8 +40,8 @@ def pack_folder(folder: Path) -> CodeArchive:
     """Packs a folder without the files ignored by `.windlassignore` or, if the folder has none, by `.gitignore`.
 
     As in git, the `.gitignore` files of the folders above it apply too, up to the root of its repository. Raises
-    UsageError if it is not a folder, is too large to be shipped, contains a link to a file outside of it, or files
-    that look like secrets and that no pattern with `!` names.
+    UsageError if it is not a folder, is too large to be shipped, contains a link to a folder or to a file outside of
+    it, or files that look like secrets and that no pattern with `!` names.
     """
     if not folder.is_dir():
         raise UsageError(f"--ship {folder}: there is no such folder")
@@ -58,6 +58,7 @@ def _files(folder: Path) -> Iterator[File]:
     for path, is_named in sorted(_included_files(folder)):
         name = path.relative_to(folder).as_posix()
         try:
+            _check_link(folder, path)
             target = _target(folder, path)
             found = _read(folder, target)
         except OSError as error:
@@ -98,6 +99,15 @@ def _target(folder: Path, path: Path) -> Path:
     return target.relative_to(folder)
 
 
+def _check_link(folder: Path, path: Path) -> None:
+    """Raises UsageError for a link to a folder, which the job would miss."""
+    if path.is_symlink() and path.is_dir():
+        raise UsageError(
+            f"--ship {folder}: {path.relative_to(folder).as_posix()} is a link to a folder, which is not shipped\n"
+            f"put the files in its place, or list the link in {_ignore_file(folder)}"
+        )
+
+
 def _read(folder: Path, target: Path) -> tuple[bytes, bool] | None:
     """Returns the content of a regular file, and whether it is executable; None for other files and dead links.
 
@@ -129,13 +139,14 @@ def _ignore_file(folder: Path) -> str:
 
 
 def _included_files(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Yields every file that is not ignored, and whether a pattern with `!` names it. Skips links to folders."""
+    """Yields every file and link that is not ignored, and whether a pattern with `!` names it."""
     ignoring = _ignore_file(folder)
     inherited = _repository_specs(folder) if ignoring != IGNORE_FILE else []
     specs = {folder: [_IgnoreFile(folder, GitIgnoreSpec.from_lines(_ALWAYS)), *inherited]}
     for here, folders, files in os.walk(folder):
         place = Path(here)
         own = specs[place] + _specs_in(place, ignoring)
+        files += [name for name in folders if (place / name).is_symlink()]
         folders[:] = [name for name in folders if not _is_skipped(place / name, own)]
         specs |= {place / name: own for name in folders}
         for path in (place / name for name in files):

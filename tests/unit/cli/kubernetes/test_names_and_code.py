@@ -141,6 +141,14 @@ def test_a_link_through_a_linked_folder_is_refused(folder, tmp_path_factory):
         pack_folder(folder)
 
 
+def test_a_link_to_a_folder_is_refused_as_its_files_would_be_missed(folder):
+    (folder / "lib").symlink_to("src")
+    with pytest.raises(UsageError, match="lib is a link to a folder, which is not shipped"):
+        pack_folder(folder)
+    (folder / ".gitignore").write_text("lib\n")
+    assert "src/net.py" in pack_folder(folder).sizes
+
+
 def test_links_within_the_folder_are_packed_and_dead_links_are_not(folder):
     (folder / "main.py").symlink_to("src/net.py")
     (folder / ".#main.py").symlink_to("somebody@machine.12:34")
@@ -188,6 +196,9 @@ def test_a_file_that_becomes_a_link_after_the_check_is_not_read(folder, tmp_path
         ".kube/config",
         ".ssh/known_hosts",
         "secrets.yaml",
+        "prod.env",
+        "hf_token",
+        "api_key.txt",
     ],
 )
 def test_files_that_look_like_secrets_are_refused_unless_they_are_named(folder, name):

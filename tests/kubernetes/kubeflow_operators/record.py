@@ -1,11 +1,11 @@
-"""Records what Kubeflow's operators do with each case of `tests/kubernetes/kubeflow/cases.py`.
+"""Records what Kubeflow's operators do with each case of `tests/kubernetes/kubeflow_operators/cases.py`.
 
     git clone --depth 1 --branch v1.9.0 https://github.com/kubeflow/training-operator
     git clone --depth 1 --branch v0.8.2 https://github.com/kubeflow/mpi-operator
     (cd training-operator && go build -o operator ./cmd/training-operator.v1)
     (cd mpi-operator && go build -o operator ./cmd/mpi-operator)
-    unshare --mount tests/kubernetes/kubeflow/record.py --training-operator training-operator
-    tests/kubernetes/kubeflow/record.py --mpi-operator mpi-operator
+    unshare --mount tests/kubernetes/kubeflow_operators/record.py --training-operator training-operator
+    tests/kubernetes/kubeflow_operators/record.py --mpi-operator mpi-operator
 
 The first needs root: training-operator's webhooks are called by the name of their Service, which is made known to this
 process and its children in a mount namespace of their own. The recordings are written to the folder `recorded`.
@@ -33,9 +33,9 @@ from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.processes import Server
 
-from kubeflow.cases import cases
-from kubeflow.kinds import KINDS, V2, Case
-from kubeflow.play import play
+from kubeflow_operators.cases import cases
+from kubeflow_operators.kinds import KINDS, V2, Case
+from kubeflow_operators.play import play
 
 FOLDER = Path(__file__).resolve().parent / "recorded"
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
