@@ -15,9 +15,9 @@ EQUAL, OPEN, NONE = "equal", "open", "–"
 def tables() -> str:
     """The three tables in Markdown: kinds, cases, intended differences."""
     parts = [
-        ("### Kinds", ("kind", "cases", "equal", "open"), _kinds()),
-        ("### Cases", ("case", *(_title(kind) for kind in KINDS)), _cases()),
-        ("### Intended differences", ("subject", "verdict", "reason"), _differences()),
+        ("## Kinds", ("kind", "cases", "equal", "open"), _kinds()),
+        ("## Cases", ("case", *(_title(kind) for kind in KINDS)), _cases()),
+        ("## Intended differences", ("subject", "verdict", "reason"), _differences()),
     ]
     return "\n\n".join(f"{title}\n\n{_table(head, rows)}" for title, head, rows in parts)
 
