@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def test_an_image_that_cannot_be_pulled_is_named_in_the_job(run):
 
         job = await until(place, f"{JOBS}/pair", told)
         [found] = [each for each in job["status"]["conditions"] if each["type"] == "ImagesPulled"]
-        assert "pair-master-0" in found["message"]
+        assert re.search(r" of pair-(master|worker)-0\b", found["message"])  # the first that a kubelet reports
         assert "example.com/digits:1: not found" in found["message"]
 
     run(story)
