@@ -27,16 +27,30 @@ def is_true(status: dict[str, Any], condition: str) -> bool:
     return any((each["type"], each["status"]) == (condition, "True") for each in status.get("conditions", ()))
 
 
+async def repair_unmatched(place: OperatorPlace) -> None:
+    """A change of a job that the runtime lacks fails the TrainJob until its spec is repaired."""
+    job = trainjob("unmatched", "own", "TrainingRuntime")
+    job["spec"]["podTemplateOverrides"] = [{"targetJobs": [{"name": "nodes"}], "spec": {}}]
+    await place.api.post(TRAINJOBS, job)
+    status = await until(place, "unmatched", lambda status: is_true(status, "Failed"))
+    assert {each["reason"] for each in status["conditions"]} == {"Invalid"}
+    await place.api.patch(f"{TRAINJOBS}/unmatched", {"spec": {"podTemplateOverrides": None}})
+    status = await until(place, "unmatched", lambda status: is_true(status, "Complete"))
+    assert not is_true(status, "Failed")
+
+
 def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -> None:
     async def story(place: OperatorPlace) -> None:
-        # 1. No runtime: the job waits with the reason, and runs once the edited runtime exists.
+        # 1. No runtime: the job has failed with the reason, and runs once the edited runtime exists.
         await place.api.post(TRAINJOBS, trainjob("early"))
         waiting = await until(place, "early", lambda status: bool(status.get("conditions")))
-        (accepted,) = waiting["conditions"]
+        accepted, failed = waiting["conditions"]
         assert (accepted["type"], accepted["reason"], waiting["state"]) == ("Accepted", "Waiting", "Created")
-        assert "there is no ClusterTrainingRuntime 'torch-distributed'" in accepted["message"]
+        assert (failed["type"], failed["status"], failed["reason"]) == ("Failed", "True", "TrainingRuntimeNotFound")
+        assert "there is no ClusterTrainingRuntime 'torch-distributed'" in failed["message"]
         await place.api.post(CLUSTER_RUNTIMES, runtime("torch-distributed", "site:1", 2, Behaviour.RUN))
-        await until(place, "early", lambda status: status.get("state") == "Running")
+        runs = await until(place, "early", lambda status: status.get("state") == "Running")
+        assert not is_true(runs, "Failed")
         assert await images(place, "early") == ["site:1", "site:1"]
         # 2. A later change of the runtime concerns new jobs only, and a runtime of the namespace is found.
         new = runtime("torch-distributed", "site:2", 1)["spec"]
@@ -66,6 +80,7 @@ def test_the_runtimes_of_the_cluster_decide_and_a_missing_one_is_awaited(tell) -
         status = await until(place, "flux", lambda status: is_true(status, "Failed"))
         reasons = {each["type"]: each["reason"] for each in status["conditions"]}
         assert reasons == {"Accepted": "Invalid", "Failed": "TrainingRuntimeNotSupported"}
+        await repair_unmatched(place)
         # 4. The time to live is the JobSet's: the pods are deleted, and the job stays.
         short = runtime("short", "short:1", 1)
         short["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 0

@@ -9,7 +9,6 @@ from typing import Any
 from windlass.backends.kubernetes.client.object_reference import job_id
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs import stored_state
-from windlass.backends.kubernetes.status.refusals import ACCEPTED
 from windlass.core.model.job import Job, Role
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
@@ -17,7 +16,7 @@ from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import ARRAY, JOB_NAME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.status.conditions import FAILED, QUEUED, conditions_of, is_true
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, FAILED, QUEUED, conditions_of, is_true
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND
 

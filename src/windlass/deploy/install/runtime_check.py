@@ -12,7 +12,7 @@ from windlass.backends.kubernetes.gangs.stored_state import FIELD
 from windlass.backends.kubernetes.served_kinds import RUNTIMES
 from windlass.deploy.install.findings import Finding, ok, warning
 from windlass.jobs.kubernetes.kinds.registry import TRAINER
-from windlass.jobs.kubernetes.status.conditions import COMPLETE, FAILED, conditions_of, is_true
+from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.train_runtimes import RUNTIME
 
 _TRAIN_JOBS = named(TRAINER, "trainjobs", "TrainJob")
@@ -38,9 +38,7 @@ def findings_of_runtimes(runtimes: list[Any], jobs: list[Any]) -> list[Finding]:
 
 def _is_new(job: Any) -> bool:
     """Whether neither Windlass nor the trainer has begun with a job."""
-    conditions = conditions_of(job)
-    ended = is_true(conditions, COMPLETE) or is_true(conditions, FAILED)
-    return not ended and FIELD not in (job.get("status") or {})
+    return not has_ended(job) and FIELD not in (job.get("status") or {})
 
 
 def _runtime_of(job: Mapping[str, Any]) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from windlass.jobs.kubernetes.manifest_reader import Manifest
 Lookup: TypeAlias = Callable[[str, str, str], Manifest | None]
 """A runtime by its kind, namespace ("" if it has none) and name; None if there is none."""
 
+TRAIN_JOB = "TrainJob"
 NOT_FOUND = "TrainingRuntimeNotFound"
 """Reason of a job that waits for its runtime."""
 NOT_SUPPORTED = "TrainingRuntimeNotSupported"

@@ -1,4 +1,4 @@
-"""TrainJobs whose runtime is missing wait for it; those whose runtime cannot be used fail."""
+"""TrainJobs with a fault have a condition Failed; those whose runtime is missing go on when it is created."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from windlass.backends.port import BackendEvent, JobArrived
 from windlass.core.model.status import JobState, Phase, Placement, Status
 from windlass.jobs.kubernetes.labels import CANCEL
 from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.foreign_status import read_end
 from windlass.jobs.kubernetes.train_runtimes import FIELD, built_in
 
 TRAINJOB = named("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
@@ -43,6 +44,7 @@ class RuntimeCase:
             self.store, reports, lambda parsed: ResolvedJob(parsed.job), self.events.append, lambda _gang: None
         )
         self.reader = JobReader(self.store, specs, reports, Settings(runtimes=self.lookups.runtime), lambda _gang: None)
+        self.reader.left_by_others = lambda gang: read_end(gang.parsed, 0)
         self.lookups.on_runtimes = self.reader.read_waiting
         if leads:
             self.lead()
@@ -72,7 +74,7 @@ def test_a_job_waits_for_its_runtime_and_arrives_with_it() -> None:
     case = RuntimeCase()
     case.reader.update(TRAINJOB, trainjob())
     (refusal,) = case.refused
-    assert (refusal.reason, refusal.state, refusal.end) == ("Waiting", "Created", "")
+    assert (refusal.reason, refusal.state, refusal.end) == ("Waiting", "Created", "TrainingRuntimeNotFound")
     assert "there is no ClusterTrainingRuntime 'torch-distributed'" in refusal.message
     case.see_runtime(5, name="another")
     assert case.sizes == []
@@ -102,7 +104,8 @@ def test_a_job_that_waits_can_be_cancelled() -> None:
     case = RuntimeCase()
     case.reader.update(TRAINJOB, trainjob())
     case.reader.update(TRAINJOB, trainjob(2, annotations={CANCEL: "ada"}))
-    assert [(each.state, each.end) for each in case.refused] == [("Created", ""), ("Failed", "TrainingRuntimeNotFound")]
+    assert [each.state for each in case.refused] == ["Created", "Failed"]
+    assert {each.end for each in case.refused} == {"TrainingRuntimeNotFound"}
 
 
 def test_a_job_of_a_runtime_that_cannot_be_used_has_failed() -> None:
@@ -111,6 +114,55 @@ def test_a_job_of_a_runtime_that_cannot_be_used_has_failed() -> None:
     case.reader.update(TRAINJOB, trainjob())
     (refusal,) = case.refused
     assert (refusal.reason, refusal.state, refusal.end) == ("Invalid", "Failed", "TrainingRuntimeNotSupported")
+
+
+def refused_status(refusal: Refusal) -> dict[str, Any]:
+    """The status that a refusal writes."""
+    both = {"message": refusal.message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    accepted = {"type": "Accepted", "status": "False", "reason": refusal.reason, **both}
+    failed = {"type": "Failed", "status": "True", "reason": refusal.end, **both}
+    return {"conditions": [accepted, failed] if refusal.end else [accepted], "state": refusal.state}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"trainer": {"numNodes": "three"}},
+        {"podTemplateOverrides": [{"targetJobs": [{"name": "nodes"}], "spec": {}}]},
+        {"runtimeRef": {"name": "torch-distributed", "kind": "Deployment"}},
+    ],
+)
+def test_a_trainjob_with_a_fault_has_failed_and_goes_on_when_it_is_repaired(fault: dict[str, Any]) -> None:
+    case = RuntimeCase()
+    case.see_runtime(3)
+    faulty = {**trainjob(), "spec": {**trainjob()["spec"], **fault}}
+    case.reader.update(TRAINJOB, faulty)
+    (refusal,) = case.refused
+    assert refusal.end in ("Invalid", "TrainingRuntimeNotSupported")
+    case.reader.update(TRAINJOB, {**faulty, "status": refused_status(refusal)})
+    case.reader.update(TRAINJOB, {**trainjob(2, generation=2), "status": refused_status(refusal)})
+    assert case.sizes == [3]
+
+
+def test_a_new_leader_goes_on_with_a_job_that_failed_for_its_missing_runtime() -> None:
+    first = RuntimeCase()
+    first.reader.update(TRAINJOB, trainjob())
+    (refusal,) = first.refused
+    second = RuntimeCase()
+    second.reader.update(TRAINJOB, {**trainjob(2), "status": refused_status(refusal)})
+    assert second.sizes == []
+    second.see_runtime(4)
+    assert second.sizes == [4]
+    (gang,) = second.store
+    conditions = status_of(gang, Status(phase=Phase.QUEUED), 0)["conditions"]
+    assert [each["type"] for each in conditions] == ["Queued"]
+
+
+def test_the_failure_that_the_trainer_has_written_stays() -> None:
+    case = RuntimeCase()
+    failed = {"type": "Failed", "status": "True", "reason": "FailedJobs", "message": "a job has failed"}
+    case.reader.update(TRAINJOB, {**trainjob(), "status": {"conditions": [failed]}})
+    assert case.refused == []
 
 
 @pytest.mark.parametrize("found", ["edited", "deleted"])

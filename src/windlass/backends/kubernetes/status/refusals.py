@@ -12,10 +12,9 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.gangs.stored_state import STATE
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
-from windlass.jobs.kubernetes.status.conditions import FAILED, conditions_of
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, FAILED, conditions_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
-ACCEPTED = "Accepted"
 INVALID = "Invalid"
 DENIED = "Denied"
 """Reason for a job that may not use the queue or the priority that it asks for."""
@@ -38,7 +37,7 @@ class Refusal:
     stands: Callable[[], bool] = lambda: True
     """Whether the refusal still holds when it is written."""
     end: str = ""
-    """Reason of a condition `Failed`, for a job that can never run; "" without such a condition."""
+    """Reason of a condition `Failed`, for a job that cannot run as things are; "" without such a condition."""
 
 
 class Refusals:

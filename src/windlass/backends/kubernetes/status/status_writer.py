@@ -18,13 +18,13 @@ from windlass.backends.kubernetes.gangs.image_waits import IMAGES_PULLED, image_
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
-from windlass.backends.kubernetes.status.refusals import ACCEPTED, DENIED
+from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Status, state_name
 from windlass.jobs.kubernetes import train_runtimes
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
-from windlass.jobs.kubernetes.status.conditions import conditions_of
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 

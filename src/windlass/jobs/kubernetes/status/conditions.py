@@ -15,6 +15,8 @@ Conditions: TypeAlias = tuple[Condition, ...]
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
 QUEUED, ADMITTED = "Queued", "Admitted"
 """Conditions without a counterpart in the training operator."""
+ACCEPTED = "Accepted"
+"""Whether Windlass has read the object without a fault."""
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 COMPLETE = "Complete"
 """The success of a TrainJob."""

@@ -1,7 +1,8 @@
 """The status that another operator has written into a job's object, in the terms of the core.
 
 A job that has ended stays ended, with the times of its object; one that is suspended stays suspended. Whether a job
-runs shows in its pods, not in its conditions: an operator that was stopped may have written neither.
+runs shows in its pods, not in its conditions: an operator that was stopped may have written neither. A `Failed` that
+Windlass has written for a job that it did not accept is no end: the fault may have been repaired since.
 Sources: kubeflow/training-operator v1.9, pkg/util/status.go, pkg/controller.v1/common/job.go (CleanupJob);
 kubeflow/mpi-operator v0.8, pkg/controller/mpi_job_controller_status.go; kubeflow/trainer v2, trainjob_types.go.
 """
@@ -15,12 +16,14 @@ from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP
 from windlass.jobs.kubernetes.status.conditions import (
+    ACCEPTED,
     COMPLETE,
     FAILED,
     RUNNING,
     SUCCEEDED,
     SUSPENDED,
     Condition,
+    Conditions,
     conditions_of,
     is_true,
 )
@@ -37,7 +40,7 @@ def read_end(parsed: ParsedJob, now: int) -> Status | None:
     `now`: its end in ms if the object names no plausible time: a time to live never begins before the job's creation.
     Raises ContradictoryStatusError.
     """
-    conditions = conditions_of(parsed.manifest)
+    conditions = _without_refusal(conditions_of(parsed.manifest))
     success = COMPLETE if parsed.api_version.startswith(TRAINER_GROUP) else SUCCEEDED
     ends = [each for each in conditions if each["type"] in (success, FAILED) and each.get("status") == "True"]
     if not ends:
@@ -62,8 +65,18 @@ def read_end(parsed: ParsedJob, now: int) -> Status | None:
 
 def has_ended(manifest: Mapping[str, Any]) -> bool:
     """Tells whether the conditions of an object name an end, whatever its spec says."""
-    conditions = conditions_of(dict(manifest))
+    conditions = _without_refusal(conditions_of(dict(manifest)))
     return any(is_true(conditions, each) for each in (SUCCEEDED, FAILED, COMPLETE))
+
+
+def _without_refusal(conditions: Conditions) -> Conditions:
+    """The conditions without a `Failed` for the reason for which Windlass has not accepted the job."""
+    refused = [each.get("message") for each in conditions if _is(each, ACCEPTED, "False")]
+    return tuple(each for each in conditions if not (_is(each, FAILED, "True") and each.get("message") in refused))
+
+
+def _is(condition: Condition, kind: str, status: str) -> bool:
+    return bool(condition["type"] == kind and condition.get("status") == status)
 
 
 def is_suspended(parsed: ParsedJob) -> bool:
