@@ -262,7 +262,7 @@ def show_events(kind: str, name: str) -> None:
     print("$ kubectl events", flush=True)
     events = json.loads(output_of(f"kubectl get events.events.k8s.io -o json {chosen}"))["items"]
     for each in sorted(events, key=lambda event: event["eventTime"]):
-        print(f"  {each['eventTime'][11:19]}  {each['type']:<8} {each['reason']:<11} {each['note']}")
+        print(f"  {each['eventTime'][11:19]}  {each['type']:<8} {each['reason']:<22} {each['note']}")
 
 
 def read(name: str) -> dict:

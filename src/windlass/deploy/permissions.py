@@ -71,7 +71,7 @@ SCHEDULING = (
         _status("queues", "schedulingpolicies", "reservations"),
         ("patch",),
     ),
-    Permission("write events", "events.k8s.io", ("events",), ("create",)),
+    Permission("write events, and count repeated ones", CORE, ("events",), ("create", "patch")),
     Permission("detect other operators", "apps", ("deployments",), ("list",)),
     Permission(
         "know whether the users of jobs were checked at admission",

@@ -76,10 +76,10 @@ def test_a_deleted_pod_restarts_its_gang_and_is_reported(user: User) -> None:
     status = user.status("pytorchjobs/pair")
     assert (status["attempts"], status["failures"]["infrastructure"]) == (2, 1)
     events = user.events("PyTorchJob/pair")
-    assert [reason for reason, _ in events if reason in ("Restarting", "Succeeded")][-1] == "Succeeded"
-    assert any(reason == "Restarting" and ("pair-worker-1" in note or "worker/1" in note) for reason, note in events), (
-        events
-    )
+    ends = ("PyTorchJobRestarting", "PyTorchJobSucceeded")
+    assert [reason for reason, _ in events if reason in ends][-1] == "PyTorchJobSucceeded"
+    restarts = [note for reason, note in events if reason == "PyTorchJobRestarting"]
+    assert any("pair-worker-1" in note or "worker/1" in note for note in restarts), events
 
 
 def test_a_job_recreated_at_once_is_a_new_job(user: User) -> None:

@@ -46,7 +46,9 @@ from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.status.events import OBJECT_FAULT, STATE_REPLACED, EventRecord, EventRecorder
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
+from windlass.backends.kubernetes.status.events import OBJECT_FAULT, STATE_REPLACED, EventRecorder
+from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
@@ -104,8 +106,9 @@ class KubernetesBackend:
         self.redaction = MessageRedaction(lambda name: name in self.jobs.namespaces or name in self.pods.namespaces)
         """Hides the jobs of other namespaces in what is written into an object."""
         self._events = EventRecorder(connection, urgent, self.redaction, on_trouble)
+        self._announcer = JobAnnouncer(self._events.record, self.now)
         self.faults.report = self._report_fault
-        self._refusals = Refusals(connection, self.redaction, self.now, on_trouble)
+        self._refusals = Refusals(connection, self.redaction, self._announcer, self.now, on_trouble)
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
         self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs
@@ -124,7 +127,7 @@ class KubernetesBackend:
             self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_pull_timeout
         )
         parts = BackendParts(self._gang_pods, self.monitor, self.inbox.put, settings.failure_settling)
-        self._statuses = StatusWriter(connection, urgent, self.now)
+        self._statuses = StatusWriter(connection, urgent, self.now, self._announcer.announce)
         self._runs = RunControl(
             self.jobs, self.changed, self._standby, self._executor, parts, self._statuses.write_if_changed
         )
@@ -152,6 +155,7 @@ class KubernetesBackend:
             self.gangs,
             self._runs,
             self.redaction,
+            self._announcer.announce,
             self.recount,
             self.now,
             self.on_trouble,

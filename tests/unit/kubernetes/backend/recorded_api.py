@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.object_cache import Change, ObjectRevision
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.client.resources import EVENTS, named
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.controller.controller import Controller
 
@@ -36,6 +36,8 @@ class RecordedApi:
         self.deleted: list[str] = []
         self.events: list[dict[str, Any]] = []
         """Events with the reason ObjectFault."""
+        self.announced: list[dict[str, Any]] = []
+        """All other Events; one that is counted again is listed again."""
         self.statuses: dict[str, dict[str, Any]] = {}
         """By name of an object: its status."""
         self.versions = 100
@@ -51,11 +53,15 @@ class RecordedApi:
         self.bound[name] = node
 
     async def create(self, _resource: object, body: dict[str, Any]) -> dict[str, Any]:
-        if body.get("reason") == "ObjectFault":
-            self.events.append(body)
+        if body["kind"] == "Event":
+            (self.events if body["reason"] == "ObjectFault" else self.announced).append(body)
         return body | {"metadata": body["metadata"] | {"uid": "made"} | self._version()}
 
-    async def patch(self, _resource: object, namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
+    async def patch(self, resource: object, namespace: str, name: str, body: dict[str, Any], **_: Any) -> Any:
+        if resource == EVENTS:
+            first = next(each for each in (*self.announced, *self.events) if each["metadata"]["name"] == name)
+            self.announced.append(first | body)
+            return first | body
         about = {"namespace": namespace, "name": name, **body["metadata"], **self._version()}
         before = self.statuses.get(name, {})
         self.statuses[name] = {**before, **body["status"]}

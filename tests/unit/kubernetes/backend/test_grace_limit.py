@@ -146,7 +146,7 @@ def test_a_disruption_budget_protects_from_priority_and_keeps_no_lent_quota(reas
         assert cluster.api.deleted == (["web"] if is_reclaimed else [])
         assert (cluster.status(gang).reason == "PreemptionRefused") is not is_reclaimed
         await asyncio.sleep(0.6)
-        assert [event["regarding"]["name"] for event in cluster.api.events] == (["web"] if is_reclaimed else [])
+        assert [event["involvedObject"]["name"] for event in cluster.api.events] == (["web"] if is_reclaimed else [])
         await cluster.backend.close()
 
     asyncio.run(story())

@@ -121,7 +121,7 @@ def test_an_unforeseen_error_of_one_external_gang_is_its_own_and_ends_with_a_ret
         await on.run()
         assert on.api.bound["healthy"] == "n1"
         assert on.backend.faults.counts["Pod"] >= 1
-        assert [event["regarding"]["name"] for event in on.api.events] == ["odd"]
+        assert [event["involvedObject"]["name"] for event in on.api.events] == ["odd"]
         broken.clear()
         await pass_time(on, 20)
         assert on.api.bound == {"healthy": "n1", "odd": "n1"}

@@ -44,7 +44,8 @@ def test_a_new_job_waits_until_the_queue_is_open_to_its_namespace() -> None:
         cluster.put_job(queue="team-b")
         await cluster.run(2)
         assert JOB not in cluster.controller.states
-        (refusal,) = cluster.api.statuses["digits"]["conditions"]
+        created, refusal = cluster.api.statuses["digits"]["conditions"]
+        assert (created["type"], created["status"]) == ("Created", "True")
         assert (refusal["type"], refusal["status"]) == ("Accepted", "False")
         assert refusal["message"].startswith("the queue team-b is closed to the namespace ml: ")
         cluster.put_namespace(team="b")
@@ -61,7 +62,8 @@ def test_a_job_without_a_queue_waits_until_its_namespace_is_listed() -> None:
         await cluster.run()
         assert JOB not in cluster.controller.states
         assert cluster.api.bound == {}
-        (refusal,) = cluster.api.statuses["digits"]["conditions"]
+        created, refusal = cluster.api.statuses["digits"]["conditions"]
+        assert (created["type"], created["status"]) == ("Created", "True")
         assert refusal["message"] == "the namespace ml is not listed yet"
         cluster.put_namespace(**{"windlass.dev/queue": "team-b"})
         put_queue(cluster)

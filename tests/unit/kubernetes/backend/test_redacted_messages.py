@@ -10,13 +10,15 @@ from recorded_api import Cluster, RecordedApi
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.resources import JOBS, PODS
-from windlass.backends.kubernetes.status.events import OBJECT_FAULT, EventRecord
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
+from windlass.backends.kubernetes.status.events import OBJECT_FAULT
 from windlass.backends.kubernetes.status.redaction import HIDDEN, MessageRedaction
 from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.port import Changes, Transition
 from windlass.core.lifecycle.events import Preempt, Resized
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.status import Placement
 from windlass.server.operator.pending_reasons import write_reason
 
 OTHERS = (
@@ -85,9 +87,9 @@ def test_the_status_and_the_event_of_a_preempted_job_hide_the_job_that_it_makes_
         await cluster.lead()
         await cluster.run()
         before = cluster.controller.states["ml/digits"]
-        placement = before.status.placement
+        elsewhere = Placement(dict.fromkeys(before.status.placement.nodes, ("n2",)))
         for event in (
-            Resized(placement, "makes room for team-a/secret-model: others of its queue wait"),
+            Resized(elsewhere, "makes room for team-a/secret-model: others of its queue wait"),
             Preempt("for team-a/secret-model: it has a lower priority"),
         ):
             after, _ = step(before, event, cluster.now)

@@ -54,7 +54,7 @@ def stale_gang(name: str) -> Gang:
 def play(story: Callable[[StatusWriter, SlowApi], Awaitable[None]]) -> SlowApi:
     async def whole() -> SlowApi:
         api = SlowApi()
-        writer = StatusWriter(cast("Connection", api), PriorityLimiter(4), lambda: 0)
+        writer = StatusWriter(cast("Connection", api), PriorityLimiter(4), lambda: 0, lambda _gang: None)
         await story(writer, api)
         await writer.close()
         return api
@@ -84,7 +84,7 @@ def test_a_status_that_waits_for_a_commit_is_that_of_the_committed_state() -> No
         connection = cast("Connection", server)
         gang = gang_of(server)
         await state_writes.write_state(connection, gang, JobState(gang.id, 7, gang.job, RUNNING), {})
-        writer = StatusWriter(connection, PriorityLimiter(4), lambda: 0)
+        writer = StatusWriter(connection, PriorityLimiter(4), lambda: 0, lambda _gang: None)
         ended = JobState(gang.id, 7, gang.job, Status(phase=Phase.SUCCEEDED, finished_at=1))
         fields = status_of(gang, ended.status, 0)
         committing = asyncio.create_task(state_writes.write_state(connection, gang, ended, fields))

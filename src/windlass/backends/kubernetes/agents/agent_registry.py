@@ -22,7 +22,8 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.settings import AgentSettings
-from windlass.backends.kubernetes.status.events import AGENT_REFUSED, EventRecord
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
+from windlass.backends.kubernetes.status.events import AGENT_REFUSED
 from windlass.backends.port import BackendError
 
 

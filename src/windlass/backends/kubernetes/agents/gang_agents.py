@@ -18,7 +18,8 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
-from windlass.backends.kubernetes.status.events import EventRecord, EventRecorder
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
+from windlass.backends.kubernetes.status.events import EventRecorder
 from windlass.backends.port import BackendEvent, JobEvent
 from windlass.core.lifecycle.events import Exit, Recovered
 from windlass.core.lifecycle.state_machine import step

@@ -104,6 +104,8 @@ class StatusNotes:
     """The same as a reason in one word."""
     creation_error: str = ""
     """The reason why its pods or dependent objects cannot be created at present."""
+    announced: dict[str, str] = field(default_factory=dict)
+    """By topic of an announcement that holds at present: its word (`status.announcements`)."""
     not_written: str = ""
     """The reason why the controller's last state could not be written. Nothing else is written meanwhile."""
 

@@ -15,12 +15,12 @@ from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.run_control import RunControl
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.commit_failures import failures_of_jobs
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
 from windlass.backends.kubernetes.status.events import (
     FIELDS_IGNORED,
     NOT_WRITTEN,
     RECOVERED,
     STATE_REPLACED,
-    EventRecord,
     EventRecorder,
 )
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
@@ -37,7 +37,8 @@ _NOT_WRITTEN_NOTE = "its state cannot be written, and no command for it is carri
 class JobCommits:
     """Writer of job objects: commits states, and deletes objects whose time to live is over.
 
-    `recount` counts a pod that the controller no longer accounts for.
+    `announce` is called after each write of a status. `recount` counts a pod for which the controller no longer
+    accounts.
     """
 
     connection: Connection
@@ -46,6 +47,7 @@ class JobCommits:
     gangs: GangController
     runs: RunControl
     redaction: MessageRedaction
+    announce: Callable[[Gang], None]
     recount: Callable[[Pod], None]
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
@@ -75,6 +77,7 @@ class JobCommits:
             fields = status_of(gang, state.status, self.now())
             if await state_writes.write_state(self.connection, gang, state, fields):
                 self.runs.parts.monitor.faults.note(gang.reference, STATE_REPLACED)
+        self.announce(gang)
         if gang.notes.not_written:
             gang.notes.not_written, gang.notes.needs_write = "", True
         gang.decided = None
@@ -120,12 +123,14 @@ class JobCommits:
                 )
 
     def record(self, transitions: Iterable[Transition], events: EventRecorder) -> None:
-        """Records an Event for the last transition of each job, and one for fields of a new job without effect."""
-        listed = list(transitions)
-        arrived = {each.job_id for each in listed if each.before == Phase.CREATED}
-        for last in {each.job_id: each for each in listed}.values():
-            if (gang := self.runs.store.get(last.job_id)) is not None:
-                reason = last.event if last.event == RECOVERED else last.after
-                events.record(EventRecord(gang.reference, reason, last.event, last.message or reason, last.at))
-                if last.job_id in arrived and (ignored := "; ".join(gang.parsed.warnings)):
-                    events.record(EventRecord(gang.reference, FIELDS_IGNORED, "Read", ignored, last.at))
+        """Records an Event for each failure that agents recovered from, and one for fields of a new job without effect.
+
+        The Events of a job's conditions are recorded when these are written.
+        """
+        for each in transitions:
+            if (gang := self.runs.store.get(each.job_id)) is None:
+                continue
+            if each.event == RECOVERED:
+                events.record(EventRecord(gang.reference, RECOVERED, each.event, each.message, each.at))
+            if each.before == Phase.CREATED and (ignored := "; ".join(gang.parsed.warnings)):
+                events.record(EventRecord(gang.reference, FIELDS_IGNORED, "Read", ignored, each.at))

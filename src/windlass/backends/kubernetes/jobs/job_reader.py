@@ -23,6 +23,7 @@ from windlass.backends.kubernetes.gangs.stored_state import TRAINING, Stored
 from windlass.backends.kubernetes.jobs.job_reports import JobReports, has_cancel_annotation
 from windlass.backends.kubernetes.jobs.job_specs import JobSpecs
 from windlass.backends.kubernetes.jobs.job_store import JobStore
+from windlass.backends.kubernetes.status.job_announcer import announced_topics
 from windlass.core.model.status import TERMINAL, JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import WINDLASS_OPERATOR, is_ours
@@ -305,6 +306,7 @@ def _readable_text(gang: Gang, metadata: Manifest | None = None) -> str:
 def _gang(reference: ObjectReference, manifest: Manifest, parsed: ParsedJob, stored: Stored | None) -> Gang:
     gang = Gang(reference, parsed, parsed.job, stored.number if stored else 0, stored=stored)
     gang.notes.training = (manifest.get("status") or {}).get(TRAINING) or {}
+    gang.notes.announced = announced_topics(gang)
     version = version_of(manifest)
     gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))
     written, unreadable = _state_of(manifest)

@@ -18,6 +18,8 @@ from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL, Phase, Target
 from windlass.jobs.kubernetes.labels import CANCEL
+from windlass.jobs.kubernetes.status.announcements import refusal_reason
+from windlass.jobs.kubernetes.status.conditions import CREATED
 from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.train_runtimes import NOT_FOUND, TRAIN_JOB
 
@@ -85,9 +87,9 @@ class JobReports:
     def report_fault(self, reference: ObjectReference, manifest: Manifest, message: str, reason: str = "") -> None:
         """Reports a fault of an object to its owner, once for each generation of the object.
 
-        `reason`: that of a job's runtime. A job waits for one that is missing, unless it is to end. A TrainJob that
-        was never accepted fails until its fault is repaired: the trainer's webhook would have refused it. The state of
-        a job that another operator has run stays as it is.
+        `reason`: that of a job's runtime. A job waits for one that is missing, unless it is to end. A job that was
+        never accepted has failed until its fault is repaired: webhooks of Kubeflow's operators would have refused it.
+        The state of a job that another operator has run stays as it is.
         """
         never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
         waits = reason == NOT_FOUND and never_accepted and not has_cancel_annotation(manifest)
@@ -97,9 +99,11 @@ class JobReports:
             state = (Phase.CREATED if waits else Phase.FAILED).value if never_accepted else ""
             # a follower's refusal waits until it leads
             stands = partial(self._has_fault, reference.uid, fault)
-            word = WAITING if waits else INVALID
-            fails = never_accepted and reference.resource.kind == TRAIN_JOB and not has_ended(manifest)
-            self._refuse(Refusal(reference, manifest, message, word, state, stands, (reason or word) if fails else ""))
+            word, end = WAITING if waits else INVALID, ""
+            if never_accepted and not has_ended(manifest):
+                version, kind = reference.resource.api_version, reference.resource.kind
+                end = reason or (word if kind == TRAIN_JOB else refusal_reason(version, kind, is_invalid=True))
+            self._refuse(Refusal(reference, manifest, message, word, state, stands, end, is_job=True))
 
     def _has_fault(self, uid: str, fault: tuple[int, bool]) -> bool:
         return self._faulty.get(uid) == fault
@@ -109,9 +113,17 @@ class JobReports:
         self._faulty.pop(uid, None)
 
     def _report_wait(self, gang: Gang, why: str) -> None:
-        created = Phase.CREATED.value
+        gang.notes.announced[CREATED] = ""
         self._refuse(
-            Refusal(gang.reference, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.waiting_reason == why)
+            Refusal(
+                gang.reference,
+                gang.parsed.manifest,
+                why,
+                WAITING,
+                Phase.CREATED.value,
+                lambda: gang.fit.waiting_reason == why,
+                is_job=True,
+            )
         )
 
 

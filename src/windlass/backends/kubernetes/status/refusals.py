@@ -11,8 +11,10 @@ from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWrit
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.gangs.stored_state import STATE
+from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
-from windlass.jobs.kubernetes.status.conditions import ACCEPTED, FAILED, conditions_of
+from windlass.jobs.kubernetes.status.announcements import created_condition, has_condition_created
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, CREATED, FAILED, Condition, conditions_of, is_true
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
 INVALID = "Invalid"
@@ -38,6 +40,8 @@ class Refusal:
     """Whether the refusal still holds when it is written."""
     end: str = ""
     """Reason of a condition `Failed`, for a job that cannot run as things are; "" without such a condition."""
+    is_job: bool = False
+    """Whether the object is a job of ours: it has the condition `Created` as well, and Events."""
 
 
 class Refusals:
@@ -47,10 +51,11 @@ class Refusals:
         self,
         connection: Connection,
         redaction: MessageRedaction,
+        events: JobAnnouncer,
         now: Callable[[], int],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._connection, self._redaction, self._now = connection, redaction, now
+        self._connection, self._redaction, self._events, self._now = connection, redaction, events, now
         self._refused: dict[str, Refusal] = {}
         self._writer: CoalescingWriter[str] = CoalescingWriter(
             self._write, on_trouble, delay=_DELAY_S, every=_INTERVAL_S
@@ -75,19 +80,13 @@ class Refusals:
             del self._refused[uid]
 
     async def _say(self, refusal: Refusal) -> None:
-        before = conditions_of(dict(refusal.manifest))
-        message = self._redaction.message(refusal.message, refusal.reference.namespace)
-        condition = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": message}
-        if not refusal.message:
-            condition = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
-        made = [condition]
-        if refusal.end:
-            made.append({"type": FAILED, "status": "True", "reason": refusal.end, "message": message})
+        before, reference = conditions_of(dict(refusal.manifest)), refusal.reference
+        made = self._conditions(refusal)
         conditions = merge_conditions(before, made, rfc3339(self._now()), updates=True)
+        conditions.sort(key=lambda each: each["type"] != CREATED)
         status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
         if status.items() <= (refusal.manifest.get("status") or {}).items():
             return
-        reference = refusal.reference
         body = {"metadata": {"uid": reference.uid}, "status": status}
         try:
             await self._connection.patch(
@@ -96,3 +95,23 @@ class Refusals:
         except ApiError as error:
             if not (error.is_missing or error.is_conflict):
                 raise
+            return
+        if refusal.is_job:
+            is_new = not is_true(before, CREATED)
+            self._events.announce_refusal(
+                reference, refusal.message, is_new=is_new, is_invalid=refusal.reason == INVALID
+            )
+
+    def _conditions(self, refusal: Refusal) -> list[Condition]:
+        """Returns the conditions that tell a refusal."""
+        reference = refusal.reference
+        message = self._redaction.message(refusal.message, reference.namespace)
+        condition = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": message}
+        if not refusal.message:
+            condition = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is used by the scheduler"}
+        made = [condition]
+        if refusal.end:
+            made.append({"type": FAILED, "status": "True", "reason": refusal.end, "message": message})
+        if refusal.is_job and has_condition_created(reference.resource.api_version):
+            made.append(created_condition(reference.resource.kind, reference.name))
+        return made

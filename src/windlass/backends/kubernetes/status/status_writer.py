@@ -97,10 +97,16 @@ def _failing(gang: Gang) -> Failing:
 
 
 class StatusWriter:
-    """Background writer of the parts of a status that no commit waits for."""
+    """Background writer of the parts of a status that no commit waits for. `announce` is called after each write."""
 
-    def __init__(self, connection: Connection, urgent: PriorityLimiter, now: Callable[[], int]) -> None:
-        self._connection, self._urgent, self._now = connection, urgent, now
+    def __init__(
+        self,
+        connection: Connection,
+        urgent: PriorityLimiter,
+        now: Callable[[], int],
+        announce: Callable[[Gang], None],
+    ) -> None:
+        self._connection, self._urgent, self._now, self._announce = connection, urgent, now, announce
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
@@ -143,6 +149,7 @@ class StatusWriter:
                     await state_writes.write_status(
                         self._connection, gang, lambda: status_of(gang, gang.status, self._now())
                     )
+                self._announce(gang)
                 pause = _INTERVAL_S
             except BackendError:  # the next attempt or commit writes it
                 pause = min(2 * pause, _LONGEST_PAUSE_S)

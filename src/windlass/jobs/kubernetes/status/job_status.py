@@ -181,10 +181,15 @@ _WHAT = {
 }
 
 
+def phase_conditions(parsed: ParsedJob, life: Life, waits: str, reason: str) -> list[Condition]:
+    """The conditions Created and that of the phase, for any kind. `waits`, `reason`: see `status_of`."""
+    return _conditions(parsed, life, (), waits, reason)
+
+
 def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
     """The last condition is the current one, and true; earlier ones are false. Created comes first.
 
-    A job that runs is admitted still.
+    A job that runs is admitted still. Of one whose pods have succeeded, the core's reason is that of its end.
     """
     if job_conditions.end_of(before):
         return list(before)
@@ -192,8 +197,9 @@ def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, r
     current = _CURRENT.get(life.phase)
     if current is None:
         return [created]
-    why = waits if current == QUEUED else life.message
-    word = (reason if current == QUEUED else "") or life.reason
+    succeeds = life.target is Target.SUCCEED
+    why = waits if current == QUEUED else "" if succeeds else life.message
+    word = (reason if current == QUEUED else "") or ("" if succeeds else life.reason)
     ends = "" if why.endswith(".") else "."
     because = f" because {why}" if current == job_conditions.FAILED else f": {why}"
     message = f"{parsed.kind} {parsed.name} {_WHAT[current]}{because if why else ''}{ends}"

@@ -1,0 +1,75 @@
+"""Records the Events of jobs: their announcements when these begin to hold, and what happens to their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.status.event_correlation import NORMAL, WARNING, EventRecord, RateLimit
+from windlass.jobs.kubernetes.status.announcements import (
+    Announcement,
+    announcements,
+    created_condition,
+    refusal_reason,
+)
+from windlass.jobs.kubernetes.status.conditions import CREATED, QUEUED, Conditions, conditions_of, is_true
+
+_NOT_CREATED = "FailedCreatePod"
+"""Word of a job whose pods or dependent objects cannot be created."""
+_REPEAT_BURST, _REPEAT_INTERVAL_MS = 10, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnnouncer:
+    """Recorder of the Events of jobs. `now` in ms.
+
+    `repeats` limits further reasons of jobs that wait, of all jobs together: those may be many, and change together.
+    """
+
+    record: Callable[[EventRecord], None]
+    now: Callable[[], int]
+    repeats: RateLimit = field(default_factory=lambda: RateLimit(_REPEAT_BURST, _REPEAT_INTERVAL_MS))
+
+    def announce(self, gang: Gang) -> None:
+        """Records what the written status of a gang says and has not said before."""
+        notes = gang.notes
+        waits, word = notes.pending_message, notes.pending_reason
+        if notes.creation_error:
+            waits, word = notes.creation_error, _NOT_CREATED
+        before, notes.announced = notes.announced, {}
+        for each in announcements(gang.parsed, gang.status, _shown_conditions(gang), waits, word):
+            known = before.get(each.topic)
+            if known is None or (known != each.word and self.repeats.has_room("", self.now())):
+                self._announce(gang, each)
+                known = each.word
+            notes.announced[each.topic] = known
+
+    def announce_refusal(self, about: ObjectReference, why: str, *, is_new: bool, is_invalid: bool) -> None:
+        """Records why a job does not queue, and first that it is created, if it is new."""
+        kind, name, now = about.resource.kind, about.name, self.now()
+        if is_new:
+            created = created_condition(kind, name)
+            self.record(EventRecord(about, created["reason"], CREATED, created["message"], now, NORMAL))
+        reason = refusal_reason(about.resource.api_version, kind, is_invalid=is_invalid)
+        what = "cannot run" if is_invalid else "waits"
+        self.record(EventRecord(about, reason, "Read", f"{kind} {name} {what}: {why}", now))
+
+    def _announce(self, gang: Gang, news: Announcement) -> None:
+        kind = WARNING if news.is_bad else NORMAL
+        self.record(EventRecord(gang.reference, news.reason, news.topic, news.message, self.now(), kind))
+
+
+def announced_topics(gang: Gang) -> dict[str, str]:
+    """Returns what the status of a gang says already when its object is read: the word of each announcement by topic.
+
+    Of a job that waits the word is not known.
+    """
+    conditions = _shown_conditions(gang)
+    holds = {each.topic: each.word for each in announcements(gang.parsed, gang.status, conditions)}
+    return holds | ({QUEUED: ""} if is_true(conditions, QUEUED) else {})
+
+
+def _shown_conditions(gang: Gang) -> Conditions:
+    return conditions_of(gang.parsed.manifest)

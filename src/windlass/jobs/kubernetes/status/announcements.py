@@ -1,0 +1,87 @@
+"""Announcements of a job: what its Events say, from its conditions and the core's status.
+
+A job has an Event when a condition becomes true, with the reason that the kind's own operator gives. While it waits, it
+has another one when the reason changes. A TrainJob has few conditions, so its Events are those of its phases.
+Sources: kubeflow/training-operator v1.9, Recorder.Event of each kind; kubeflow/mpi-operator v0.8,
+mpi_job_controller.go. Not taken over: a failure of Type Normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from windlass.core.model.status import Status as Life
+from windlass.jobs.kubernetes.labels import OURS
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
+from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP
+from windlass.jobs.kubernetes.status import conditions as c
+from windlass.jobs.kubernetes.status.conditions import Condition, Conditions
+from windlass.jobs.kubernetes.status.job_status import phase_conditions
+from windlass.jobs.kubernetes.status.member_conditions import MPI_V2
+
+RESUMED = "Resumed"
+_TRUE = (c.CREATED, c.QUEUED, c.ADMITTED, c.RUNNING, c.RESTARTING, c.SUSPENDED, c.SUCCEEDED, c.FAILED)
+_BAD = (c.RESTARTING, c.FAILED)
+
+
+class Announcement(NamedTuple):
+    """One Event of a job. `topic`: its condition; it is announced again when `word` changes."""
+
+    topic: str
+    word: str
+    reason: str
+    message: str
+    is_bad: bool
+
+
+def announcements(
+    parsed: ParsedJob, life: Life, conditions: Conditions, waits: str = "", word: str = ""
+) -> Iterator[Announcement]:
+    """Yields what holds at present. `waits` and `word`: why a job is pending, as a sentence and in one word."""
+    is_train_job = parsed.api_version.startswith(TRAINER_GROUP)
+    listed = [*phase_conditions(parsed, life, waits, word)] if is_train_job else conditions
+    for each in listed:
+        if each["type"] == c.QUEUED and each.get("status") == "True":
+            yield from _queued(parsed, life, waits, word)
+        elif each["type"] in _TRUE and each.get("status") == "True":
+            yield _announcement(parsed, each)
+    for each in conditions:
+        if each["type"] == c.SUSPENDED and str(each.get("reason")).endswith(RESUMED):
+            message = f"{parsed.kind} {parsed.name} is resumed."
+            yield Announcement(RESUMED, "", f"{parsed.kind}{RESUMED}", message, is_bad=False)
+
+
+def refusal_reason(api_version: str, kind: str, *, is_invalid: bool) -> str:
+    """Returns the reason of the Event of a job that does not queue: its spec is invalid, or it waits for an object."""
+    if api_version.startswith(TRAINER_GROUP):
+        return f"{kind}ResourcesCreationFailed"
+    if not is_invalid:
+        return f"{kind}Waiting"
+    return "ValidationError" if api_version == MPI_V2 else f"{kind}FailedValidation"
+
+
+def has_condition_created(api_version: str) -> bool:
+    """Tells whether the jobs of a kind have the condition Created: a TrainJob has not."""
+    return not api_version.startswith(TRAINER_GROUP)
+
+
+def created_condition(kind: str, name: str) -> Condition:
+    """Returns the condition Created, which a job has first."""
+    reason, message = f"{kind}{c.CREATED}", f"{kind} {name} is created."
+    return {"type": c.CREATED, "status": "True", "reason": reason, "message": message}
+
+
+def _queued(parsed: ParsedJob, life: Life, waits: str, word: str) -> Iterator[Announcement]:
+    """Yields why the job waits, once that is known: the scheduler's reason, or the event that has put it back."""
+    why = waits or life.message
+    if why:
+        message = f"{parsed.kind} {parsed.name} waits in the queue: {why}"
+        yield Announcement(c.QUEUED, word or life.reason, f"{parsed.kind}{c.QUEUED}", message, is_bad=False)
+
+
+def _announcement(parsed: ParsedJob, condition: Condition) -> Announcement:
+    topic = condition["type"]
+    is_own = parsed.api_version.startswith((OURS, TRAINER_GROUP))
+    reason = f"{parsed.kind}{topic}" if is_own else str(condition.get("reason"))
+    return Announcement(topic, "", reason, str(condition.get("message")), topic in _BAD)

@@ -1,0 +1,143 @@
+"""Every job has `Created` first, and Events with the reasons of its kind's operator for what its conditions say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from recorded_api import Cluster
+
+from windlass.backends.kubernetes.client.resources import Resource, named
+from windlass.core.model.reasons import Reason, Verdict
+from windlass.server.operator.pending_reasons import write_reason
+
+PYTORCH = named("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
+MPI_V2 = named("kubeflow.org/v2beta1", "mpijobs", "MPIJob")
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+
+
+def replicas(count: int, container: str = "pytorch", **spec: Any) -> dict[str, Any]:
+    limits = {"limits": {"nvidia.com/gpu": "2"}}
+    return {
+        "replicas": count,
+        "template": {"spec": {"containers": [{"name": container, "image": "x", "resources": limits}], **spec}},
+    }
+
+
+def put(cluster: Cluster, spec: dict[str, Any], resource: Resource = PYTORCH, version: int = 1, **status: Any) -> None:
+    about = {"name": "digits", "namespace": "ml", "uid": "u", "resourceVersion": str(version), "generation": version}
+    manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": about, "spec": spec}
+    cluster.backend.job_reader.update(resource, manifest | ({"status": status} if status else {}))
+
+
+def play(story: Callable[[Cluster], Awaitable[None]], *, has_namespace: bool = True) -> Cluster:
+    async def whole() -> Cluster:
+        cluster = Cluster("n1", has_namespace=has_namespace)
+        await cluster.lead()
+        await story(cluster)
+        await cluster.run()
+        await asyncio.sleep(0.3)
+        await cluster.backend.close()
+        return cluster
+
+    return asyncio.run(whole())
+
+
+def conditions(cluster: Cluster) -> list[tuple[str, str, str]]:
+    return [
+        (each["type"], each["status"], each["reason"]) for each in cluster.api.statuses["digits"].get("conditions", ())
+    ]
+
+
+def events(cluster: Cluster) -> list[tuple[str, str]]:
+    """Types and reasons of the Events of the job."""
+    found = [each for each in cluster.api.announced if each["involvedObject"]["name"] == "digits"]
+    assert {each["involvedObject"]["uid"] for each in found} <= {"u"}
+    return [(each["type"], each["reason"]) for each in found if not each["reason"].startswith("Successful")]
+
+
+def message(cluster: Cluster, reason: str) -> str:
+    return next(str(each["message"]) for each in cluster.api.announced if each["reason"] == reason)
+
+
+def test_a_job_that_waits_for_a_claim_is_created_and_says_why_it_waits() -> None:
+    async def story(cluster: Cluster) -> None:
+        put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1, volumes=[CLAIM])}})
+
+    cluster = play(story)
+    assert conditions(cluster) == [("Created", "True", "PyTorchJobCreated"), ("Accepted", "False", "Waiting")]
+    assert events(cluster) == [("Normal", "PyTorchJobCreated"), ("Warning", "PyTorchJobWaiting")]
+    assert "data" in message(cluster, "PyTorchJobWaiting")
+
+
+def test_a_job_of_a_priority_class_that_is_missing_is_created_and_says_why_it_waits() -> None:
+    async def story(cluster: Cluster) -> None:
+        policy = {"schedulingPolicy": {"priorityClass": "absent"}}
+        put(cluster, {"runPolicy": policy, "pytorchReplicaSpecs": {"Master": replicas(1)}})
+
+    cluster = play(story)
+    assert conditions(cluster)[0] == ("Created", "True", "PyTorchJobCreated")
+    assert "absent" in message(cluster, "PyTorchJobWaiting")
+
+
+def test_a_job_in_a_namespace_that_is_not_listed_yet_is_created_and_not_created_again_when_it_arrives() -> None:
+    async def story(cluster: Cluster) -> None:
+        put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1)}})
+        await cluster.run(2)
+        await asyncio.sleep(0.1)
+        assert conditions(cluster)[0] == ("Created", "True", "PyTorchJobCreated")
+        cluster.put_namespace()
+
+    cluster = play(story, has_namespace=False)
+    assert events(cluster).count(("Normal", "PyTorchJobCreated")) == 1
+    assert ("Normal", "PyTorchJobAdmitted") in events(cluster)
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "reason"),
+    [
+        (PYTORCH, {"pytorchReplicaSpecs": {"Helper": replicas(1)}}, "PyTorchJobFailedValidation"),
+        (MPI_V2, {"mpiReplicaSpecs": {"Launcher": replicas(2)}}, "ValidationError"),
+    ],
+)
+def test_a_job_with_an_invalid_spec_is_created_and_has_failed_until_it_is_repaired(
+    resource: Resource, spec: dict[str, Any], reason: str
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        put(cluster, spec, resource)
+
+    cluster = play(story)
+    expected = ["Created", "Accepted", "Failed"]
+    assert [each[0] for each in conditions(cluster)] == expected
+    assert conditions(cluster)[2] == ("Failed", "True", reason)
+    assert events(cluster) == [("Normal", f"{resource.kind}Created"), ("Warning", reason)]
+    status = json.loads(json.dumps(cluster.api.statuses["digits"]))
+
+    async def repaired(cluster: Cluster) -> None:
+        right = {"pytorchReplicaSpecs": {"Master": replicas(1)}}
+        if resource is MPI_V2:
+            right = {"mpiReplicaSpecs": {"Launcher": replicas(1), "Worker": replicas(1)}}
+        put(cluster, right, resource, version=2, **status)
+
+    cluster = play(repaired)
+    assert [each[:2] for each in conditions(cluster) if each[0] in ("Created", "Failed")] == [("Created", "True")]
+    assert (("Normal", f"{resource.kind}Created")) not in events(cluster), "it was announced before"
+    assert cluster.controller.states["ml/" + resource.kind.lower() + "/digits"].status.phase != "Failed"
+
+
+def test_a_job_that_waits_in_the_queue_says_why_once_that_is_known() -> None:
+    async def story(cluster: Cluster) -> None:
+        put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1), "Worker": replicas(3)}})
+        await cluster.run()
+        for text in ("needs 6 GPUs more", "needs 5 GPUs more"):
+            write_reason(cluster.backend, "ml/pytorchjob/digits", Verdict(Reason.WAITING_FOR_QUOTA, text))
+            await cluster.run(2)
+            await asyncio.sleep(0.1)
+
+    cluster = play(story)
+    assert conditions(cluster)[0] == ("Created", "True", "PyTorchJobCreated")
+    assert events(cluster) == [("Normal", "PyTorchJobCreated"), ("Normal", "PyTorchJobQueued")]
+    assert "needs 6 GPUs more" in message(cluster, "PyTorchJobQueued")
