@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
-from windlass.core.model.elastic_size import job_at_maximum, job_in_size
+from windlass.core.model.elastic_size import job_at_maximum, present_job
 from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import Job, total_request
 from windlass.core.model.node import MILLI, Node
@@ -38,7 +38,7 @@ NOT_PENDING = PendingStatus()
 def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
     """A job as one line of a listing."""
     status = state.status
-    job = job_in_size(state.job, status.placement)
+    job = present_job(state)
     verdict = waiting.verdict if status.phase is Phase.QUEUED else None
     return {
         "id": state.id,

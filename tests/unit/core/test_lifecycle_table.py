@@ -14,7 +14,7 @@ from windlass.core.lifecycle.commands import Command, Forget, Launch, RestartMem
 from windlass.core.lifecycle.diagram import render_mermaid, render_page, render_table
 from windlass.core.lifecycle.state_machine import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
 from windlass.core.lifecycle.transitions import create_state
-from windlass.core.model.elastic_size import job_in_size
+from windlass.core.model.elastic_size import job_in_size, present_job
 from windlass.core.model.job import (
     Dependency,
     Job,
@@ -98,6 +98,7 @@ def _random_job(rng: random.Random) -> Job:
                 restart=rng.choice(list(MemberRestart)),
                 optional=rng.random() < 0.2,
             ),
+            *((Role("later", replicas=2, step=1),) if rng.random() < 0.3 else ()),
         ),
         success=SuccessPolicy(rule=rng.choice(list(SuccessRule))),
         restart=restart,
@@ -117,8 +118,11 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
     choices: list[e.Event] = [e.Timer()] * 2 + [rng.choice([e.Cancel(), e.Kill()])] * (rng.random() < 0.2)
     choices += [e.Suspend(), e.Resume(), e.NodeLost("n1"), e.Preempt("for k"), e.NodeClosed("n1")]
     choices += [e.DependencyEnded("k-1", satisfied=rng.random() < 0.5)]
-    choices += [e.Admit(Placement({"worker": ("n1",) * state.job.members}))] * 4
-    choices += [e.Resized(Placement({"worker": (rng.choice(["n1", "n2"]),) * size}), "because"), e.Saved(generation, 5)]
+    roles = present_job(state).roles
+    choices += [e.Admit(Placement({role.name: ("n1",) * role.replicas for role in roles}))] * 4
+    if roles[0].name == "worker":
+        choices += [e.Resized(Placement({"worker": (rng.choice(["n1", "n2"]),) * size}), "because")]
+    choices += [e.Saved(generation, 5)]
     choices += [e.Recovered(generation, rng.randint(1, 9), exit, 5)]
     choices += [e.PreemptionRefused(generation, "a budget forbids it")]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
@@ -148,6 +152,8 @@ def _check(before: JobState, after: JobState, commands: tuple[Command, ...], ali
         assert status.finished_at is not None
         assert status.is_gone
     assert (status.placement is not None) <= (status.phase in HOLDING)
+    assert before.status.step <= status.step
+    assert status.phase is not Phase.SUCCEEDED or status.step == max(role.step for role in after.job.roles)
     assert (status.resize_to is not None) <= (status.target in (Target.RESIZE, Target.RESTART) and not status.is_gone)
     assert (status.saved_at is not None) <= (status.placement is not None)
     assert not status.restarting_members or status.phase in HOLDING

@@ -15,6 +15,7 @@ from windlass.core.model.job import DEFAULT_QUEUE, Job
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.resources import is_exclusive
 from windlass.core.model.snapshot import NodeTable, Snapshot
+from windlass.core.model.steps import jobs_of_steps
 from windlass.core.nodes.feasibility import eligibility, with_all_nodes_up
 from windlass.core.nodes.free_capacity import FreeCapacities
 from windlass.core.nodes.gpu_requests import request_fault, unavailability
@@ -29,11 +30,15 @@ from windlass.core.queues.usage import QueueUsage
 
 
 def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
-    """Returns why this job can never run on this cluster, even if empty; None if it can.
+    """Returns why this job, in one of its steps, can never run on this cluster, even if empty; None if it can.
 
     Nodes that are down or cordoned count as if they were up. A cluster without nodes rejects no job for its size: its
     nodes may not have joined yet.
     """
+    return next(filter(None, (_refusal(snapshot, each) for each in jobs_of_steps(job))), None)
+
+
+def _refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     demands = demands_of(job)
     table = with_all_nodes_up(snapshot.table)
     empty = QueueUsage(tree_of(snapshot.queues), {}, {})

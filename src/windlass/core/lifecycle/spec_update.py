@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState, Placement
+from windlass.core.model.steps import placed_step
 
 
 def can_change(state: JobState, job: Job, *, by_cluster: bool = False) -> bool:
@@ -27,10 +28,15 @@ def can_change(state: JobState, job: Job, *, by_cluster: bool = False) -> bool:
 
 
 def job_as_placed(job: Job, placement: Placement | None) -> Job:
-    """The job with the roles and replicas with which it was started, whatever its specification is by now."""
+    """The job with the roles and replicas with which it was started, whatever its specification is by now.
+
+    The roles of other steps are those of the specification.
+    """
     if placement is None:
         return job
-    return replace(job, roles=tuple(_as_placed(role, placement) for role in job.roles if role.name in placement.nodes))
+    step = placed_step(job, placement)
+    kept = (role for role in job.roles if role.name in placement.nodes or role.step != step)
+    return replace(job, roles=tuple(_as_placed(role, placement) for role in kept))
 
 
 def _as_placed(role: Role, placement: Placement) -> Role:

@@ -7,6 +7,7 @@ them; users' requests are in `requests`, limits of time in `timers`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from windlass.core.lifecycle.events import (
     Admit,
@@ -60,8 +61,9 @@ from windlass.core.lifecycle.member_restarts import restart_or_fail
 from windlass.core.lifecycle.success import has_succeeded
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import attained_service
-from windlass.core.model.job import Job, RestartScope
+from windlass.core.model.job import Job, RestartScope, SuccessPolicy
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status, Target
+from windlass.core.model.steps import placed_step, step_after
 
 UNEVICTABLE_MS = 600_000
 """Time for which a gang that could not be evicted is left out of preemption."""
@@ -143,11 +145,29 @@ def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
     after = change_status(
         state, succeeded_members=succeeded, restarting_members=status.restarting_members & ~(1 << event.member)
     )
-    if not has_succeeded(job_in_size(state.job, status.placement), succeeded):
+    running, following = job_in_size(state.job, status.placement), _following_step(state)
+    if following is not None:
+        running = replace(running, success=SuccessPolicy())  # the next step waits for all of this one
+    if not has_succeeded(running, succeeded):
         return after, ()
+    if following is not None:
+        return _begin_step(after, following, now)
     deciding = state.job.success.roles
     message = f"succeeded by {', '.join(deciding)}" if deciding else "all members succeeded"
     return stop_generation(after, Target.SUCCEED, "Completing", message, now)
+
+
+def _following_step(state: JobState) -> int | None:
+    """The step after the one that runs; None if the job has succeeded with it."""
+    placement = state.status.placement
+    return None if placement is None else step_after(state.job, placed_step(state.job, placement))
+
+
+def _begin_step(state: JobState, step: int, now: int) -> Outcome:
+    """Stops what is left of a step that has succeeded, and queues the next one at the job's place, without backoff."""
+    after = change_status(state, step=step, backoff_step=0, failed_launches=0)
+    ended = ", ".join(role.name for role in job_in_size(state.job, state.status.placement).roles)
+    return stop_generation(after, Target.REQUEUE, "StepSucceeded", f"{ended} succeeded; the next step follows", now)
 
 
 def _member_failed(state: JobState, event: MemberExited, now: int) -> Outcome:
@@ -204,8 +224,8 @@ def on_gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
 
 def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> JobState:
     """After a start timeout: avoids the nodes of the members that did not start, or all if unknown, for as long."""
-    status, failure = state.status, state.status.last_failure
-    requeued = status.target is Target.REQUEUE and failure is not None and failure.reason == START_TIMEOUT.reason
+    status = state.status
+    requeued = status.target is Target.REQUEUE and status.reason == START_TIMEOUT.reason
     if not requeued or status.placement is None or state.job.start_timeout is None:
         return state
     nodes = [node for role in state.job.roles for node in status.placement.nodes.get(role.name, ())]

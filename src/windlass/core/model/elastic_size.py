@@ -13,17 +13,30 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from windlass.core.model.job import Job, Role
-from windlass.core.model.status import Placement
+from windlass.core.model.status import JobState, Placement
+from windlass.core.model.steps import job_at_step, placed_step
 
 Seat: TypeAlias = tuple[str, tuple[int, ...]]
 """A node and, if the node shares its GPUs, the numbers of the devices held on it."""
 
 
 def job_in_size(job: Job, placement: Placement | None) -> Job:
-    """Returns the job with as many replicas of each elastic role as are placed; ranks, members and requests follow."""
-    if placement is None or not any(role.elastic for role in job.roles):
+    """Returns the job with the roles of the placed step, and as many replicas of each elastic role as are placed.
+
+    Ranks, members and requests follow.
+    """
+    if placement is None:
         return job
-    return replace(job, roles=tuple(_with_size(role, placement.nodes) for role in job.roles))
+    placed = job_at_step(job, placed_step(job, placement))
+    if not any(role.elastic for role in placed.roles):
+        return placed
+    return replace(placed, roles=tuple(_with_size(role, placement.nodes) for role in placed.roles))
+
+
+def present_job(state: JobState) -> Job:
+    """Returns the job as it runs, or is to start next: the roles of its present step, in their size."""
+    placement = state.status.placement
+    return job_at_step(state.job, state.status.step) if placement is None else job_in_size(state.job, placement)
 
 
 def _with_size(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:

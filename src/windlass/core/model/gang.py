@@ -11,6 +11,7 @@ from windlass.core.model.elastic_size import merged_placement
 from windlass.core.model.job import Job, Match, Role, Toleration, TopologyRequest
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.status import JobState, Placement, Target
+from windlass.core.model.steps import job_at_step, placed_step
 
 Shape: TypeAlias = tuple[object, ...]
 """Hashable input of the feasibility test: gangs of equal shape get equal answers."""
@@ -269,7 +270,7 @@ def minimum_demands(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
 def pending_of(state: JobState) -> PendingGang:
     """Returns the pending gang of a queued job."""
     job, status = state.job, state.status
-    demands = demands_of(job)
+    demands = demands_of(job_at_step(job, status.step))
     if status.avoided_nodes:
         demands = tuple(replace(each, avoid=(*each.avoid, *status.avoided_nodes)) for each in demands)
     return PendingGang(
@@ -312,7 +313,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        demands=demands_as_placed(demands_of(job), held),
+        demands=demands_as_placed(demands_of(job_at_step(job, placed_step(job, held))), held),
         placement=held,
         admitted_at=admitted_at,
         ends_by=_ends_by(state, admitted_at),

@@ -136,6 +136,10 @@ class Role:
     """Elastic: maximum number of replicas to grow to. None: `replicas`."""
     restart: MemberRestart = MemberRestart.ON_FAILURE
     """Under `RestartScope.MEMBER`."""
+    step: int = 0
+    """Step of the job to which it belongs: it starts when the roles of the step before have succeeded
+    (`core.model.steps`).
+    """
     optional: bool = False
     """Under `RestartScope.MEMBER`: the job continues without a member that failed and is not restarted."""
 

@@ -137,6 +137,8 @@ class Status:
     """Set while the gang is being stopped."""
     killed: bool = False
     """A request to end the job without grace has arrived: stops of the gang have no grace period."""
+    step: int = 0
+    """Step of the job that starts next (`core.model.steps`); the placement shows which one runs."""
     succeeded_members: int = 0
     """Bit set of the members of this generation that succeeded."""
     member_restarts: int = 0
@@ -156,8 +158,8 @@ class Status:
 
     @property
     def attempts(self) -> int:
-        """Number of starts of the gang, for whatever reason."""
-        return self.generation
+        """Number of starts of the gang, for whatever reason; the first start of each further step is none."""
+        return max(self.generation - self.step, min(self.generation, 1))
 
 
 def state_name(status: Status) -> str:

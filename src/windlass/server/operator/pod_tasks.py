@@ -10,6 +10,7 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.run_pods import generation_of
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.core.model.status import JobState
+from windlass.core.model.steps import job_at_step
 from windlass.jobs.kubernetes.labels import DEFAULT_CONTAINER
 
 
@@ -76,7 +77,8 @@ def pod_task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
 
 
 def _before(state: JobState, role: str) -> int:
-    """Number of members in the roles before this one."""
+    """Number of members in the roles of its step before this one."""
     placed = state.status.placement.nodes if state.status.placement else {}
-    earlier = takewhile(lambda each: each.name != role, state.job.roles)
+    step = next((each.step for each in state.job.roles if each.name == role), 0)
+    earlier = takewhile(lambda each: each.name != role, job_at_step(state.job, step).roles)
     return sum(len(placed.get(each.name, ())) or each.replicas for each in earlier)
