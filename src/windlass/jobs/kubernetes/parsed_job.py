@@ -35,6 +35,8 @@ class Replicas:
     """As written, but for the default port."""
     name_infix: str = ""
     """The part of a pod's name between the job's name and the index, if it is not the role."""
+    step: int = 0
+    """Step of the job to which they belong (`core.model.steps`)."""
 
     @property
     def role(self) -> str:

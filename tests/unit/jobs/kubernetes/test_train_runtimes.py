@@ -149,11 +149,6 @@ def test_a_field_that_cannot_be_honoured_is_a_fault_of_the_runtime(path, value):
     assert (fault.reason, fault.path[:2]) == (NOT_SUPPORTED, ("spec", "runtimeRef"))
 
 
-def test_initializers_are_refused_because_no_step_runs_before_the_gang():
-    fault = read(job(initializer={"dataset": {"storageUri": "hf://mnist"}}), having(RUNTIME))
-    assert (fault.reason, "spec.initializer.dataset" in fault.message) == (NOT_SUPPORTED, True)
-
-
 @pytest.mark.parametrize(
     ("changes", "place"),
     [

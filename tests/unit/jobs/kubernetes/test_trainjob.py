@@ -202,7 +202,7 @@ def test_a_file_may_contain_the_runtime_beside_the_job():
     assert [each["kind"] for each in found] == ["ClusterTrainingRuntime", "Service", "Pod", "Pod"]
 
 
-def stepped():
+def waiting_for_a_missing_job():
     runtime = copy.deepcopy(RUNTIME)
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     jobs[0]["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
@@ -214,7 +214,11 @@ def stepped():
     [
         (job("nowhere"), None, "spec.runtimeRef.name: there is no ClusterTrainingRuntime 'nowhere'"),
         (job(""), None, "spec.runtimeRef.name: expects the name of a runtime, such as torch-distributed"),
-        (job("ours"), stepped(), "spec.runtimeRef.name: the runtime has steps, of which node waits for another to end"),
+        (
+            job("ours"),
+            waiting_for_a_missing_job(),
+            "spec.runtimeRef.template.spec.replicatedJobs[0].dependsOn[0].name: 'dataset-initializer' is no job of the",
+        ),
         (job(trainer={"numNodes": "two"}), None, "spec.trainer.numNodes: expects a whole number"),
         (job(trainer={"env": [{"name": "PET_NNODES"}]}), None, "spec.trainer.env[0].name: PET_NNODES is set for every"),
         (job(trainer={"env": [{"name": [1]}]}), None, "spec.trainer.env[0].name: expects a text, not a list"),

@@ -19,8 +19,10 @@ from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, Unrea
 from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.resources import Resources
 from windlass.core.model.status import TERMINAL, JobState, Status
+from windlass.core.model.steps import job_at_step
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
+from windlass.jobs.kubernetes.pods.pod_assembly import selector_of
 from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
@@ -198,8 +200,14 @@ class Gang:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Requested replicas by role."""
-        return {role.name: role.replicas for role in self.job.roles}
+        """Requested replicas by role, of the step that starts next."""
+        return {role.name: role.replicas for role in job_at_step(self.job, self.status.step).roles}
+
+    def is_of_earlier_step(self, pod: Pod) -> bool:
+        """Tells whether a pod belongs to a step of the job that has succeeded, while the job goes on."""
+        step = 0 if self.status.phase in TERMINAL else self.status.step
+        earlier = (role.name for role in self.job.roles if role.step < step)
+        return any(selector_of(self.parsed, role).items() <= pod.metadata.labels.items() for role in earlier)
 
     @property
     def elastic(self) -> bool:

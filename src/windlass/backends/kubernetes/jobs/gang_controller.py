@@ -136,9 +136,13 @@ class GangController:
         return pods
 
     def delete_pods(self, gang: Gang) -> None:
-        """Deletes every pod of a gang that was suspended, and the pods' services; of an ended gang, its pods."""
+        """Deletes every pod of a gang that was suspended, and the pods' services; of an ended gang, its pods.
+
+        Pods of steps that have succeeded stay while the job goes on, with their logs.
+        """
         if gang.run is None:
-            self._executor.deletion.delete(self._parts.gang_pods.pods.owned(gang.reference.owner_key), 0)
+            owned = self._parts.gang_pods.pods.owned(gang.reference.owner_key)
+            self._executor.deletion.delete((pod for pod in owned if not gang.is_of_earlier_step(pod)), 0)
         else:
             self._executor.deletion.delete(gang.run.pods.all(), 0)
             self._executor.upkeep.remove_services(gang, gang.pod_names(gang.run))

@@ -134,6 +134,7 @@ def _role(replicas: Replicas, spec: ManifestField, nproc_per_node: str) -> Role:
         node_selector=spec["nodeSelector"].text_map(),
         tolerations=tolerations_of(spec),
         affinity=affinity_of(spec),
+        step=replicas.step,
     )
 
 

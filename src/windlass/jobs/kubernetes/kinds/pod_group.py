@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from windlass.core.model.job import Job, total_request
 from windlass.core.model.resources import format_quantity, is_device
+from windlass.core.model.steps import jobs_of_steps
 from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, object_of
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
@@ -38,5 +39,6 @@ def pod_group(parsed: ParsedJob) -> list[Manifest]:
 
 
 def _least(job: Job) -> Job:
-    """The job in the smallest size that it starts with."""
+    """The job in the smallest size that it starts with; of a job with steps, the last one."""
+    *_, job = jobs_of_steps(job)
     return replace(job, roles=tuple(replace(role, replicas=role.min_replicas or role.replicas) for role in job.roles))

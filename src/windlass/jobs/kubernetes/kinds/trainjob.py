@@ -1,7 +1,7 @@
 """TrainJob of the Kubeflow trainer v2: a gang of pods with the names and variables that its JobSet would give them.
 
 Source: kubeflow/trainer v2.3; sigs.k8s.io/jobset v0.10 (names and labels of pods). There is no JobSet here: pods are
-the job's own, started together and restarted whole.
+the job's own; those of one step (`trainjob_steps`) are started together and restarted whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
-from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upsert
+from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of
 from windlass.jobs.kubernetes.kinds.trainjob_runtime import VOLCANO_QUEUE, snapshot, warnings
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
@@ -26,6 +26,7 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     pod_spec,
     secret_name,
     start_variables,
+    upsert_env,
     with_additions,
     with_env,
 )
@@ -198,13 +199,13 @@ def _spec(parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: R
         variables = trainer.torch(nodes, index)
     own = env_vars(variables)
     containers = [
-        {**each, "env": upsert(each.get("env"), [*(own if each["name"] in (NODE, *named) else []), *every])}
+        {**each, "env": upsert_env(each.get("env"), [*(own if each["name"] in (NODE, *named) else []), *every])}
         for each in spec["containers"]
     ]
     if not named:
         return {**spec, "containers": containers}
     first = spec.get("initContainers") or []
-    init = [{**each, "env": upsert(each.get("env"), own)} if each["name"] in named else each for each in first]
+    init = [{**each, "env": upsert_env(each.get("env"), own)} if each["name"] in named else each for each in first]
     return {**spec, "containers": containers, **({"initContainers": init} if init else {})}
 
 

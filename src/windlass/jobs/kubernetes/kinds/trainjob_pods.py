@@ -6,10 +6,16 @@ Source: kubeflow/trainer v2.3, pkg/runtime/core/trainingruntime.go, pkg/runtime/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, check_template
+from windlass.jobs.kubernetes.kinds.trainjob_initializer import (
+    INITIALIZERS,
+    ancestor_of,
+    check_initializers,
+    with_initializer,
+)
 from windlass.jobs.kubernetes.kinds.trainjob_runtime import (
     FRAMEWORKS,
     check_fields,
@@ -17,13 +23,17 @@ from windlass.jobs.kubernetes.kinds.trainjob_runtime import (
     runtime_spec,
     with_reason,
 )
+from windlass.jobs.kubernetes.kinds.trainjob_steps import steps_of
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import upsert_env
 from windlass.jobs.kubernetes.pods.strategic_merge import merge
 from windlass.jobs.kubernetes.train_runtimes import STEP, TRAINER, RuntimeSnapshot
 
 NODE, LAUNCHER = "node", "launcher"
 """Names of a runtime's jobs; the container that trains is called node in either."""
+_OWN_ENV = (NODE, *INITIALIZERS.values())
+"""Containers whose variables have fields of their own in a TrainJob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +61,23 @@ def _runtime_of(manifest: ManifestField, spec: ManifestField) -> Runtime:
     check_fields(spec)
     ml = spec["mlPolicy"]
     framework = next((name for name in FRAMEWORKS if ml[name].value is not None), "")
-    # 2. Its jobs, of which all pods start together.
+    # 2. Its jobs, and the steps in which they start.
     jobs = spec["template"]["spec"]["replicatedJobs"].items()
-    trains = [job for job in jobs if _step(job) == TRAINER]
-    _check_steps(manifest, jobs)
+    trains = [job for job in jobs if ancestor_of(job) == TRAINER]
+    check_initializers(manifest, jobs)
+    steps = steps_of(jobs)
     if not trains:
         refuse_runtime(f"has no job whose template bears the label {STEP}: {TRAINER}")
     _check_targets(manifest, jobs)
     # 3. Their pods, with the changes of this job.
-    replicas = tuple(_replicas(manifest, job, ml, trains[0]) for job in jobs)
+    made = (_replicas(manifest, job, ml, trains[0]) for job in jobs)
+    replicas = tuple(replace(each, step=steps[each.type]) for each in made)
     return Runtime(
         spec,
         framework,
         ml[framework] if framework else ManifestField({}),
         tuple(each for each in replicas if each.count),
     )
-
-
-def _check_steps(manifest: ManifestField, jobs: Sequence[ManifestField]) -> None:
-    """Refuses jobs that wait for the end of others, and the initializers, which are such jobs. Raises ManifestError."""
-    steps = [
-        job["name"].text() for job in jobs for other in job["dependsOn"].items() if other["status"].text() != "Ready"
-    ]
-    if steps:
-        refuse_runtime(
-            f"has steps, of which {steps[0]} waits for another to end; all pods of a job start together here"
-        )
-    for name, field in manifest["spec"]["initializer"].fields():
-        if field.value is not None:
-            refuse_runtime(
-                f"has no step for spec.initializer.{name}; leave that out, and load the {name} in the trainer"
-            )
 
 
 def _check_targets(manifest: ManifestField, jobs: Sequence[ManifestField]) -> None:
@@ -99,6 +95,8 @@ def _check_targets(manifest: ManifestField, jobs: Sequence[ManifestField]) -> No
             for each in changes["spec"][part].items():
                 if each["name"].text() not in known[name]:
                     each["name"].refuse(f"is no container of the runtime's job {name}")
+                if part == "containers" and each["name"].text() in _OWN_ENV and each["env"].items():
+                    each["env"].refuse("has no effect here: write it into spec.trainer.env or spec.initializer")
 
 
 def _changes(manifest: ManifestField) -> Iterator[tuple[ManifestField, ManifestField]]:
@@ -120,16 +118,13 @@ def _changes(manifest: ManifestField) -> Iterator[tuple[ManifestField, ManifestF
             yield target, ManifestField({"spec": changed}, override.path)
 
 
-def _step(job: ManifestField) -> str:
-    return job["template"]["metadata"]["labels"][STEP].text()
-
-
 def _replicas(manifest: ManifestField, job: ManifestField, ml: ManifestField, trains: ManifestField) -> Replicas:
     name = job["name"].text()
     template = _merged_over(manifest, name, job["template"]["spec"]["template"])
     as_node = ml["mpi"]["runLauncherAsNode"].flag()
     if name == trains["name"].text() or (as_node and name == NODE):
         template = _with_trainer(template, manifest["spec"]["trainer"], runs=name == trains["name"].text())
+    template = with_initializer(manifest, job, template)
     check_template(ManifestField(template, job["template"].path), None)
     return Replicas(name, name, _count(manifest, job, ml, trains), "OnFailure", template, f"{name}-0")
 
@@ -180,17 +175,4 @@ def _with_trainer(template: Mapping[str, Any], trainer: ManifestField, *, runs: 
 
 def _one(container: Manifest, changes: Manifest, env: Sequence[Manifest]) -> Manifest:
     changed = merge(container, changes)
-    return {**changed, "env": upsert(changed.get("env"), env)} if env else changed
-
-
-def upsert(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
-    """Returns variables with others added; one of the same name is replaced in its place."""
-    new = {each.get("name", ""): each for each in more}
-    kept = [
-        new.pop(each.value["name"], each.value) if _named(each) else each.value for each in ManifestField(env).items()
-    ]
-    return [*kept, *new.values()]
-
-
-def _named(variable: ManifestField) -> bool:
-    return isinstance(variable.value, dict) and isinstance(variable.value.get("name"), str)
+    return {**changed, "env": upsert_env(changed.get("env"), env)} if env else changed

@@ -15,7 +15,7 @@ from windlass import wire
 from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, OURS, ROLE
 from windlass.jobs.kubernetes.labels import GENERATION as GENERATION  # noqa: PLC0414 - the backend finds pods by it
 from windlass.jobs.kubernetes.labels import JOB_NAME as OWN_JOB_NAME
-from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.launch.replica_names import replica_name
 
@@ -163,6 +163,19 @@ def with_env(spec: Manifest, env: Sequence[EnvVar], only_in: str = "") -> Manife
         for container in spec["containers"]
     ]
     return {**spec, "containers": containers}
+
+
+def upsert_env(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
+    """Returns variables with others added; one of the same name is replaced in its place."""
+    new = {each.get("name", ""): each for each in more}
+    kept = [
+        new.pop(each.value["name"], each.value) if _named(each) else each.value for each in ManifestField(env).items()
+    ]
+    return [*kept, *new.values()]
+
+
+def _named(variable: ManifestField) -> bool:
+    return isinstance(variable.value, dict) and isinstance(variable.value.get("name"), str)
 
 
 def first_container(spec: Manifest, container: Manifest) -> Manifest:

@@ -13,7 +13,7 @@ from windlass.core.model.status import TERMINAL, Failure, Phase, Target
 from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob
+from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
 from windlass.jobs.kubernetes.status import conditions as job_conditions
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
@@ -294,16 +294,18 @@ def _train_condition(kind: str, holds_now: bool, reason: str, message: str) -> C
 
 
 def _jobs_status(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> list[dict[str, Any]]:
-    """Counts of the runtime's jobs, each of which exists once."""
-    return [_job(each.type, each.count, counts.get(each.role, Counts()), life) for each in parsed.replicas]
+    """Counts of the runtime's jobs, each of which exists once, or not yet if its step has not begun."""
+    return [_job(each, counts.get(each.role, Counts()), life) for each in parsed.replicas]
 
 
-def _job(name: str, pods: int, count: Counts, life: Life) -> dict[str, Any]:
+def _job(replicas: Replicas, count: Counts, life: Life) -> dict[str, Any]:
+    has_succeeded = replicas.step < life.step or count.succeeded >= replicas.count or life.phase is Phase.SUCCEEDED
+    is_present = replicas.step == life.step and not has_succeeded
     return {
-        "name": name,
-        "ready": int(count.active + count.succeeded >= pods),
-        "succeeded": int(count.succeeded >= pods or life.phase is Phase.SUCCEEDED),
-        "failed": int(life.phase is Phase.FAILED),
-        "active": int(count.active > 0),
-        "suspended": int(life.phase is Phase.SUSPENDED),
+        "name": replicas.type,
+        "ready": int(is_present and count.active + count.succeeded >= replicas.count),
+        "succeeded": int(has_succeeded),
+        "failed": int(is_present and life.phase is Phase.FAILED),
+        "active": int(is_present and count.active > 0),
+        "suspended": int(life.phase is Phase.SUSPENDED and not has_succeeded),
     }
