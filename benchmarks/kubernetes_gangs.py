@@ -305,8 +305,7 @@ async def schedule(kubeconfig: str) -> None:
     from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415
     from windlass.backends.kubernetes.served_kinds import served_kinds  # noqa: PLC0415
     from windlass.backends.kubernetes.watches import watch_all  # noqa: PLC0415
-    from windlass.controller.controller import Controller  # noqa: PLC0415
-    from windlass.controller.loop import run  # noqa: PLC0415
+    from windlass.controller.controller import Controller, run  # noqa: PLC0415
 
     async with Connection(from_kubeconfig(kubeconfig)) as connection:
         backend = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=print)

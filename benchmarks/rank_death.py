@@ -16,8 +16,7 @@ from pathlib import Path
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.nodes import Machine, declare_cluster
 from windlass.backends.port import JobArrived, JobEvent
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.lifecycle.events import Cancel
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.status import Phase

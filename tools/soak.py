@@ -34,8 +34,7 @@ from windlass.backends.simulator.faults import FaultKind, FaultRate, draw_faults
 from windlass.backends.simulator.progress import Costs
 from windlass.backends.simulator.script import Delays, Script
 from windlass.backends.simulator.universe import Universe
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.lifecycle import events as e

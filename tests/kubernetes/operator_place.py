@@ -31,8 +31,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import AgentSettings, BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings

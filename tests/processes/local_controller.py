@@ -17,8 +17,7 @@ from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobArrived, JobEvent
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.lifecycle.events import Event
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import TERMINAL, JobState, Phase

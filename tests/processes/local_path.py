@@ -24,9 +24,8 @@ from code_path import CodePath, trace_path
 from windlass.backends.local import supervisor_start
 from windlass.backends.local.launched_gang import LaunchedGang
 from windlass.backends.local.supervisor import process_cleanup
-from windlass.backends.local.supervisor.gangs import RankProcess, SupervisedGang
 from windlass.backends.local.supervisor.log_files import LogLimits
-from windlass.backends.local.supervisor.supervisor import Supervisor
+from windlass.backends.local.supervisor.supervisor import RankProcess, SupervisedGang, Supervisor
 from windlass.backends.local.supervisor_client import SupervisorClient
 from windlass.cli.job_follower import JobFollower
 from windlass.cli.verbs import run as verb

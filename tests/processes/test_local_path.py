@@ -13,7 +13,7 @@ import pytest
 
 HAND_OVERS = {
     "start": (
-        "from_options",
+        "read_submissions",
         "LocalBackend.inject",
         "JobLedger.update",
         "Turn.add_state",
@@ -69,7 +69,7 @@ def test_the_design_names_each_place_of_the_path(which, tmp_path):
     assert [name for name in path.functions if f"{name}`" not in section] == [], path.text
 
 
-@pytest.mark.parametrize(("which", "modules", "returns"), [("start", 11, 5), ("restart", 8, 6), ("agent", 10, 5)])
+@pytest.mark.parametrize(("which", "modules", "returns"), [("start", 8, 5), ("restart", 8, 5), ("agent", 8, 5)])
 def test_a_path_to_the_start_of_a_rank_is_short(which, modules, returns, tmp_path):
     path = trace(which, tmp_path, *HAND_OVERS[which])
     assert path.missed == []

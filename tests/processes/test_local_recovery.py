@@ -23,8 +23,7 @@ from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.supervisor import proc
 from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import Backend, BackendEvent, Changes, JobArrived
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.job import Job, RestartPolicy
 from windlass.core.model.queue import Queue

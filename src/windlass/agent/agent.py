@@ -22,8 +22,8 @@ from windlass.agent.rank_events import RankEvent, RanksStopped
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.ranks.output import RankOutput
 from windlass.agent.rendezvous.controller_client import ControllerClient, write_termination_message
+from windlass.agent.rendezvous.leader import SingleNode
 from windlass.agent.rendezvous.multi_node import MultiNode
-from windlass.agent.rendezvous.single_node import SingleNode
 from windlass.agent.rendezvous.state_machine import EndRun, Peer, RendezvousRules
 
 _SECRET_BYTES = 32

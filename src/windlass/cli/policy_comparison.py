@@ -41,7 +41,7 @@ from windlass.cli.target import uses_color
 from windlass.cli.terminal.output import Column, Format, Listing, Row, show
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.controller.controller import Controller
-from windlass.controller.loop import run as control
+from windlass.controller.controller import run as control
 from windlass.jobs.cluster.cluster_file import Cluster
 from windlass.jobs.cluster.policy_names import read_policies
 from windlass.jobs.syntax.names import did_you_mean

@@ -1,16 +1,20 @@
 """The controller: the jobs and nodes that it knows, and the changes that it makes out of the events of a turn.
 
-A turn reads no clock and does no I/O, so that a simulator and a cluster run the same one.
+A turn reads no clock and does no I/O, so that a simulator and a cluster run the same one. `run` is the loop between a
+controller and its backend: commit, perform, wait, decide.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from windlass.backends.deferred_commits import DeferredCommits, committed
 from windlass.backends.port import (
+    Backend,
+    BackendError,
     BackendEvent,
     Changes,
     ClusterChanged,
@@ -25,6 +29,7 @@ from windlass.controller.job_faults import JobBackendEvent, JobFaults, Report, f
 from windlass.controller.job_ledger import JobLedger
 from windlass.controller.job_timers import JobTimers, earliest
 from windlass.controller.node_losses import UnreachableNodes, closings_of, losses_of, nodes_of
+from windlass.controller.observer import Observer
 from windlass.controller.turn import Turn
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.explain.admission_check import admission_refusal, priority_refusal
@@ -42,6 +47,9 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
+
+_RETRY_COMMIT_MS = 1_000
+"""Wait before a turn that could not be made durable is tried again."""
 
 
 class PlanRecord(NamedTuple):
@@ -349,3 +357,53 @@ def _unanswered_commands(state: JobState) -> list[Command]:
         launch = Launch(state.id, status.generation, status.placement, is_repeated=True)
         return [launch, *restarts_under_way(state)]
     return list(restarts_under_way(state))
+
+
+async def run(
+    controller: Controller, backend: Backend, observers: Sequence[Observer] = (), *, on_trouble: Callable[[str], None]
+) -> None:
+    """Drives a backend until cancelled. `on_trouble` receives the text of each commit that failed, once."""
+    deferred = DeferredCommits(on_trouble)
+    changes = controller.take_over(backend.now())
+    while True:
+        # 1. nothing is performed before it is durable; a job that cannot be written holds up no other
+        selected = deferred.select(changes, backend.now())
+        failures, waiting = await _commit(backend, selected, observers, on_trouble)
+        # 2. perform it
+        backend.perform(deferred.settle(selected, failures, backend.now()))
+        controller.set_uncommitted(deferred.jobs, deferred.state_of)
+        # 3. the events since, after those of gangs that could not be launched
+        withheld = deferred.take_withheld_launches()
+        due = backend.now() if withheld else earliest(controller.next_due(), deferred.next_due())
+        events = waiting or await backend.wait(due)
+        # 4. their meaning, and the next gangs to start
+        for observer in observers:
+            observer.on_turn_start()
+        changes = controller.turn([*withheld, *events], backend.now())
+        for observer in observers:
+            observer.on_turn_end()
+
+
+async def _commit(
+    backend: Backend, changes: Changes, observers: Sequence[Observer], on_trouble: Callable[[str], None]
+) -> tuple[Mapping[str, str], list[BackendEvent]]:
+    """Commits a turn, with as many attempts as it takes. Returns the jobs that failed, and the events meanwhile."""
+    events: list[BackendEvent] = []
+    reported = ""
+    while changes != Changes():
+        for observer in observers:
+            observer.on_commit_start(changes)
+        try:
+            failures = await backend.commit(changes)
+        except BackendError as trouble:
+            for observer in observers:
+                observer.on_commit_failed()
+            if str(trouble) != reported:
+                reported = str(trouble)
+                on_trouble(reported)
+            events.extend(await backend.wait(backend.now() + _RETRY_COMMIT_MS))
+        else:
+            for observer in observers:
+                observer.on_commit_end(committed(changes, failures))
+            return failures, events
+    return {}, events

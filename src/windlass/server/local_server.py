@@ -15,8 +15,7 @@ from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.submission_origins import clients_of_living_jobs
 from windlass.backends.local.supervisor_start import SupervisorLink
 from windlass.backends.port import BackendError, Changes
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.model.status import Phase
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.cluster_selection import choose_cluster, save_cluster

@@ -20,8 +20,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import watch_all
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 
 from .other_kinds import COSCHEDULING_GROUPS, JOB_SETS, JOBS, NATIVE_GROUPS, PODS, VOLCANO_GROUPS
 

@@ -21,8 +21,7 @@ from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent
 from windlass.backends.simulator.backend import SimulationOver, SimulatorBackend
 from windlass.backends.simulator.script import Script
 from windlass.backends.simulator.universe import Universe
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.lifecycle.commands import Launch, RestartMember, Stop
 from windlass.core.lifecycle.events import NotLaunched
 from windlass.core.lifecycle.transitions import create_state

@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 from windlass.backends.port import BackendError, Changes, ClusterChanged, JobArrived, Recovery
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.controller.observer import Observer
 from windlass.core.model.job import Job, Role
 from windlass.core.model.node import Node

@@ -18,8 +18,7 @@ from windlass.backends.local.nodes import LocalCluster, Machine, declare_cluster
 from windlass.backends.local.paths import prepare_folder
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, BackendEvent, Changes, JobArrived, JobEvent, Recovery
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
 from windlass.core.model.job import Job, Role

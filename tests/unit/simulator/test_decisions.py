@@ -13,8 +13,7 @@ from windlass.backends.simulator import Costs, Outcome, Trace, cluster_of, repla
 from windlass.backends.simulator.backend import SimulatorBackend
 from windlass.backends.simulator.simulate import simulate
 from windlass.backends.simulator.synthetic import HOUR, Distribution, SizeClass, synthesize
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
 from windlass.core.model.node import Node

@@ -22,8 +22,7 @@ from windlass.backends.simulator.backend import SimulatorBackend
 from windlass.backends.simulator.faults import Fault, FaultKind, FaultRate, draw_faults
 from windlass.backends.simulator.outcome import EndCause
 from windlass.backends.simulator.script import Delays
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.model.policy import Policy
 
 S = 1000

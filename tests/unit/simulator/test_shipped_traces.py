@@ -10,8 +10,7 @@ import pytest
 
 from windlass.backends.simulator import measure, read_faults, read_nodes, read_trace, replay, simulate
 from windlass.backends.simulator.backend import SimulatorBackend
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.core.model.policy import Policy
 
 FOLDER = make_traces.FOLDER

@@ -1,7 +1,7 @@
 """Starts and stops the ranks of this node; reports failures at once, and success when all ranks have exited.
 
-The rendezvous and the agent use this module alone. Its parts share one `rank_table`: `rank_start` and `rank_stop` carry
-out requests, `rank_processes` forks, `rank_exits` and `rank_messages` receive, `late_survivors` replaces ranks that are
+The rendezvous and the agent use this module alone. Its parts share one `rank_table`: `rank_start` and `rank_ends` carry
+out requests, `rank_processes` forks, `rank_ends` and `rank_messages` receive, `late_survivors` replaces ranks that are
 stuck, `restart_report` measures restarts.
 """
 
@@ -21,13 +21,12 @@ from windlass.agent.parent_settings import ParentSettings
 from windlass.agent.rank_events import RankEvent, RanksReady, RanksStopped
 from windlass.agent.ranks.late_survivors import LateSurvivors
 from windlass.agent.ranks.output import RankOutput
-from windlass.agent.ranks.rank_exits import RankExitHandler
+from windlass.agent.ranks.rank_ends import RankExitHandler, RankStop
 from windlass.agent.ranks.rank_messages import RankMessages
 from windlass.agent.ranks.rank_parts import RankParts
 from windlass.agent.ranks.rank_processes import RankProcesses
 from windlass.agent.ranks.rank_reports import RankReports
 from windlass.agent.ranks.rank_start import RankStart
-from windlass.agent.ranks.rank_stop import RankStop
 from windlass.agent.ranks.rank_table import RankTable
 from windlass.agent.ranks.restart_report import RestartReport
 from windlass.agent.ranks.status_file import RankStatusFile

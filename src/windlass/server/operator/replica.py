@@ -27,8 +27,7 @@ from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
 from windlass.backends.port import BackendError
-from windlass.controller.controller import Controller
-from windlass.controller.loop import run
+from windlass.controller.controller import Controller, run
 from windlass.jobs.kubernetes.job_admission import POLICY
 from windlass.jobs.kubernetes.operator_names import CONTAINER
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE

@@ -20,8 +20,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.client.object_cache import ObjectRevision
 from windlass.backends.kubernetes.client.resources import PODS, Resource, named
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.controller import loop
-from windlass.controller.controller import Controller
+from windlass.controller.controller import Controller, run
 from windlass.jobs.kubernetes.labels import GENERATION
 
 Manifest = dict[str, Any]
@@ -291,7 +290,7 @@ class Leader:
 
     async def _lead(self, backend: KubernetesBackend) -> None:
         controller = Controller(backend.recover(), backend.finished, refuses=False)
-        await loop.run(controller, backend, on_trouble=self.messages.append)
+        await run(controller, backend, on_trouble=self.messages.append)
 
     def _add_nodes(self, backend: KubernetesBackend) -> None:
         for number, name in enumerate(NODES):

@@ -10,8 +10,7 @@ import pytest
 from recorded_api import Cluster, RecordedApi
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
-from windlass.controller import loop
-from windlass.controller.controller import Controller
+from windlass.controller.controller import Controller, run
 from windlass.core.model.status import Phase
 
 JOB = "ml/digits"
@@ -38,7 +37,7 @@ def play(story: Callable[[Cluster, RefusingApi, list[str]], Awaitable[None]]) ->
         api, reports = RefusingApi(), list[str]()
         cluster = Cluster("n1", api=api)
         cluster.controller = Controller(cluster.backend.recover(), cluster.backend.finished, refuses=False)
-        running = asyncio.create_task(loop.run(cluster.controller, cluster.backend, on_trouble=reports.append))
+        running = asyncio.create_task(run(cluster.controller, cluster.backend, on_trouble=reports.append))
         try:
             await story(cluster, api, reports)
         finally:
