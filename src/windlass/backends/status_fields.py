@@ -16,7 +16,7 @@ from windlass.core.model.status import Status
 
 _DEFAULTS = Status()
 _NAMES = tuple(each.name for each in fields(Status))
-BIT_SETS = ("succeeded_members", "restarting_members")
+BIT_SETS = ("succeeded_members", "restarting_members", "added_members")
 PLACEMENTS = ("placement", "resize_to")
 """Large fields that change rarely: a backend writes them apart from the others, and only when they change."""
 

@@ -36,7 +36,17 @@ from windlass.core.explain.admission_check import admission_refusal, priority_re
 from windlass.core.ledger import Ledger
 from windlass.core.lifecycle import state_machine
 from windlass.core.lifecycle.commands import Command, Launch
-from windlass.core.lifecycle.events import Admit, Event, GangGone, Preempt, Refused, Resized, Submitted, Timer
+from windlass.core.lifecycle.events import (
+    Admit,
+    Event,
+    GangGone,
+    Preempt,
+    Refused,
+    Resized,
+    SpecChanged,
+    Submitted,
+    Timer,
+)
 from windlass.core.lifecycle.generations import stop_command
 from windlass.core.lifecycle.member_restarts import restarts_under_way
 from windlass.core.lifecycle.spec_update import can_change
@@ -187,6 +197,7 @@ class Controller:
                     self._keep(after, "Changed", before, now)
                     self._timers.set(after)
                     self._gangs.update(after)
+                    self._apply(job_id, SpecChanged(), now)
 
     def _repeat_failed(self, now: int) -> None:
         """Repeats the events of jobs that were set aside, and lets them take part in the plan again."""
@@ -211,6 +222,7 @@ class Controller:
         for state in states:
             with self._faults.contain(state.id, now):
                 self._enter(state, now)
+                self._apply(state.id, SpecChanged(), now)  # it may have changed while no controller was up
                 for event in losses_of(state, lost):
                     self._apply(state.id, event, now)
                 self._report_closed_nodes(state.id, now)

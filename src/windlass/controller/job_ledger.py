@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import pending_of, running_of
+from windlass.core.model.gang import has_missing_replicas, pending_of, running_of
+from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Status
 
 _NOT_WRITTEN = "its state cannot be written at present"
@@ -33,7 +34,7 @@ class JobLedger:
 
     def update(self, state: JobState, before: JobState | None = None) -> None:
         """Updates a job whose state was `before`; None: the ledger has it in another form, or not at all."""
-        if before is not None and _same_to_scheduler(before.status, state.status):
+        if before is not None and _same_to_scheduler(before.status, state.status, state.job):
             if _is_other_victim(before.status, state.status):
                 self._late.add(state.id)
             return
@@ -59,9 +60,11 @@ class JobLedger:
         self._late.clear()
 
 
-def _same_to_scheduler(before: Status, after: Status) -> bool:
-    """Whether no change can let a gang start."""
-    return _waiting_or_holding(before) == _waiting_or_holding(after)
+def _same_to_scheduler(before: Status, after: Status, job: Job) -> bool:
+    """Whether no change can let a gang start, or grow."""
+    if _waiting_or_holding(before) != _waiting_or_holding(after):
+        return False
+    return before.phase is after.phase or not has_missing_replicas(job, after.placement)
 
 
 def _waiting_or_holding(status: Status) -> tuple[object, ...]:

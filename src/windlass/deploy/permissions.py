@@ -119,6 +119,12 @@ MPIJOB_V1 = (
         ("roles", "rolebindings"),
         ("get", "create"),
     ),
+    Permission(
+        "let the launcher of an MPIJob v1 exec into workers that are added",
+        "rbac.authorization.k8s.io",
+        ("roles",),
+        ("patch",),
+    ),
     # An account may grant only permissions that it has.
     Permission("let the launcher of an MPIJob v1 exec into its workers", CORE, ("pods/exec",), ("create",)),
 )

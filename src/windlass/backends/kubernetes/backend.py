@@ -55,7 +55,7 @@ from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
 from windlass.backends.kubernetes.status.status_writer import StatusWriter
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
-from windlass.core.lifecycle.commands import Command, Launch, RestartMember, Stop
+from windlass.core.lifecycle.commands import Command, Launch, Rescale, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
@@ -246,6 +246,9 @@ class KubernetesBackend:
                         gangs.stop(job_id, generation, grace)
                     case RestartMember(job_id, generation, member):
                         self.gangs.restart_member(job_id, generation, member)
+                    case Rescale(job_id, generation):
+                        for pod in self.gangs.rescale(job_id, generation):
+                            self.recount(pod)
 
     # --- what watches and endpoints call -------------------------------------------------------------
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windlass.core.cycle.attempt_budget import AttemptBudget
+from windlass.core.cycle.blocking_reason import verdict_of
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import PendingGang, RunningGang, demands_as_placed, requeue_gang
+from windlass.core.model.gang import PendingGang, RunningGang, demands_as_placed, requeue_gang, shape_of
 from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.plan import Preemption, Resize
+from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.node_filters import Mask
@@ -35,6 +37,7 @@ _MAX_FAILED_SEARCHES, _LEAST_FAILED_SEARCHES = 32, 4
 """
 _REMOVABLE = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.RESERVED})
 """Obstacles that the release of other gangs may remove."""
+_NOT_STARTED = "the last replicas that were added could not be started; they are added again soon"
 _LACKS_ONLY_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.RESERVED, Obstacle.LEAVING})
 """Obstacles of a gang that would start if it found nodes; None: no obstacle but nodes."""
 
@@ -133,6 +136,14 @@ class RunningChanges:
         """Resizes of gangs that are made smaller."""
         return tuple(each for eviction in self._evictions() for each in eviction.resizes)
 
+    def missing(self) -> dict[str, Verdict]:
+        """Verdicts on what running gangs miss of the replicas that their owners request, after this plan."""
+        cycle = self._cycle
+        changed = {resize.job_id for resize in (*self.growing, *self.shrinking)}
+        changed |= {preemption.job_id for preemption in self.preemptions}
+        short = (run for run in cycle.snapshot.elastic_or_stopping.values() if run.id not in changed)
+        return {run.id: _missing_verdict(cycle, run) for run in short if any(d.grows_in_place for d in run.demands)}
+
     @property
     def due(self) -> int | None:
         """The next time, in ms, at which time alone may allow a preemption or a growth."""
@@ -201,6 +212,19 @@ class RunningChanges:
             contended=_contended_nodes(cycle),
             stopped=frozenset(release.run.id for eviction in self._evictions() for release in eviction.releases),
         )
+
+
+def _missing_verdict(cycle: SchedulingCycle, run: RunningGang) -> Verdict:
+    """The verdict on the replicas that a running gang misses, as on a gang of their own."""
+    from windlass.core.placement.elastic_resizing import fixed_size_reason, missing_replicas  # noqa: PLC0415 - as above
+
+    if why := fixed_size_reason(demand for demand in run.demands if demand.grows_in_place):
+        return Verdict(Reason.TOPOLOGY_PLACEMENT_FAILED, why)
+    if run.grow_after is not None and run.grow_after > cycle.now:
+        return Verdict(Reason.ON_HOLD, _NOT_STARTED)
+    demands = missing_replicas(run)
+    gang = replace(requeue_gang(run, cycle.now), demands=demands, shape=shape_of(run.queue, demands))
+    return verdict_of(cycle, gang)
 
 
 def _release(ledger: Ledger, run: RunningGang, placement: Placement | None) -> None:

@@ -56,6 +56,7 @@ def _plan(cycle: SchedulingCycle, changes: RunningChanges) -> Plan:
         verdicts=verdicts,
         preemptions=changes.preemptions,
         resizes=(*changes.shrinking, *changes.growing),
+        missing=changes.missing(),
         order=verdicts.order(),
         due=_due(cycle, changes),
     )

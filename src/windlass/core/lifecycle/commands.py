@@ -38,10 +38,19 @@ class RestartMember:
 
 
 @dataclass(frozen=True, slots=True)
+class Rescale:
+    """Command to go on with these members: to end those beyond the placement. Others follow as `RestartMember`."""
+
+    job_id: str
+    generation: int
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """Command to remove the job's record and logs."""
 
     job_id: str
 
 
-Command: TypeAlias = Launch | Stop | RestartMember | Forget
+Command: TypeAlias = Launch | Stop | RestartMember | Rescale | Forget

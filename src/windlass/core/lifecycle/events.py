@@ -177,6 +177,11 @@ class Resized:
 
 
 @dataclass(frozen=True, slots=True)
+class SpecChanged:
+    """The owner has changed the job's spec, which the state has already. It may request fewer replicas than run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
     """The gang has saved all of its work: a restart loses nothing from before `at` (ms)."""
 
@@ -222,6 +227,7 @@ Event: TypeAlias = (
     | Preempt
     | PreemptionRefused
     | Resized
+    | SpecChanged
     | Saved
     | Recovered
     | Timer

@@ -25,6 +25,8 @@ _NO_PLACE: dict[str, Any] = {
     "succeeded_members": 0,
     "container_restarts": 0,
     "restarting_members": 0,
+    "added_members": 0,
+    "grow_after": None,
 }
 DEADLINE_AFRESH: dict[str, Any] = {"started_at": None, "first_admitted_at": None}
 """Changes to the status of a job that was suspended: Kubernetes resets startTime as well."""
@@ -58,6 +60,8 @@ def launch(state: JobState, now: int) -> Outcome:
         succeeded_members=0,
         container_restarts=0,
         restarting_members=0,
+        added_members=0,
+        grow_after=None,
         is_gone=False,
     )
     return after, (Launch(state.id, generation, status.placement),)

@@ -42,8 +42,12 @@ def restart_or_fail(state: JobState, member: int, exit: Exit, failure: Failure, 
 
 
 def on_member_started(state: JobState, event: MemberStarted, _now: int) -> Outcome:
-    """A member runs again: its next end is a new one."""
-    return change_status(state, restarting_members=state.status.restarting_members & ~(1 << event.member)), ()
+    """A member runs again, or for the first time: its next end is a new one."""
+    others = ~(1 << event.member)
+    status = state.status
+    return change_status(
+        state, restarting_members=status.restarting_members & others, added_members=status.added_members & others
+    ), ()
 
 
 def on_containers_restarted(state: JobState, event: ContainersRestarted, now: int) -> Outcome:

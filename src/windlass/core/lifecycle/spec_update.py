@@ -1,7 +1,8 @@
 """Changes of a job's specification by its owner.
 
 A gang that holds nodes keeps what the books contain of it: its demands, its queue and its claims against other gangs.
-A change that takes nothing from others takes effect at once, any other once the gang has released its nodes.
+A change that takes nothing from others takes effect at once, any other once the gang has released its nodes. A larger
+number of replicas of a role that scales in place is such a change: the scheduler decides when they are added.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def job_as_placed(job: Job, placement: Placement | None) -> Job:
 
 def _as_placed(role: Role, placement: Placement) -> Role:
     nodes = placement.nodes.get(role.name)
-    return role if nodes is None or role.elastic else replace(role, replicas=len(nodes))
+    return role if nodes is None or role.is_sized_by_placement else replace(role, replicas=len(nodes))
 
 
 def _holds_the_same(before: Job, after: Job) -> bool:
@@ -50,12 +51,19 @@ def _holds_the_same(before: Job, after: Job) -> bool:
 
 
 def _charge(job: Job) -> tuple[object, ...]:
-    """Returns all that a running gang is charged, without the sizes of elastic roles: their placement decides on those.
+    """Returns all that a running gang is charged, without the sizes of roles for which their placement decides.
 
     Constraints on nodes are left out: they matter where it starts or grows next.
     """
     roles = [
-        (each.name, None if each.elastic else each.replicas, each.resources, each.whole_node) for each in job.roles
+        (
+            each.name,
+            each.scales_in_place,
+            None if each.is_sized_by_placement else each.replicas,
+            each.resources,
+            each.whole_node,
+        )
+        for each in job.roles
     ]
     return job.queue, job.user, job.array, roles
 
@@ -76,4 +84,7 @@ def _longest_hold_ms(job: Job) -> float:
 
 
 def _minimum(role: Role) -> int:
-    return role.replicas if role.min_replicas is None else role.min_replicas
+    """Returns the number of replicas that others cannot take; of a role that scales in place the placement says it."""
+    if role.min_replicas is None:
+        return 0 if role.scales_in_place else role.replicas
+    return role.min_replicas

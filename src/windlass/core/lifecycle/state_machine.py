@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.core.lifecycle import member_restarts, requests, timers
+from windlass.core.lifecycle import member_restarts, requests, scaling, timers
 from windlass.core.lifecycle import transitions as t
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import (
@@ -38,6 +38,7 @@ from windlass.core.lifecycle.events import (
     Resized,
     Resume,
     Saved,
+    SpecChanged,
     Started,
     Submitted,
     Suspend,
@@ -90,6 +91,7 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
     _row((RESTARTING,), PreemptionRefused, (ADMITTED, RUNNING), t.on_preemption_refused),
     _row(STARTED, Resized, (RESTARTING,), t.on_resized),
+    _row((*STARTED, RESTARTING), SpecChanged, (), scaling.on_spec_changed),
     _row((RESTARTING,), Resized, (), t.on_resized),
     _row((*STARTED, RESTARTING), Saved, (), t.on_saved),
     _row((*STARTED, RESTARTING), Recovered, (), t.on_recovered),
@@ -125,6 +127,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
     | {(phase, PreemptionRefused) for phase in Phase if phase is not RESTARTING}  # it has gone after all
     | {(phase, Resized) for phase in Phase if phase not in HOLDING}
+    | {(phase, SpecChanged) for phase in Phase if phase not in HOLDING}
     | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # a late report
     | {(phase, Recovered) for phase in Phase if phase not in HOLDING}
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}

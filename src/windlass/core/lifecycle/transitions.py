@@ -24,6 +24,7 @@ from windlass.core.lifecycle.events import (
     Refused,
     Resized,
     Saved,
+    SpecChanged,
     Started,
     Submitted,
 )
@@ -58,6 +59,13 @@ from windlass.core.lifecycle.generations import (
     withdraw_launch,
 )
 from windlass.core.lifecycle.member_restarts import restart_or_fail
+from windlass.core.lifecycle.scaling import (
+    cannot_be_added,
+    grows_in_place,
+    on_spec_changed,
+    remove_unstarted,
+    rescale,
+)
 from windlass.core.lifecycle.success import has_succeeded
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.gang import attained_service
@@ -119,9 +127,9 @@ def on_not_launched(state: JobState, event: NotLaunched, now: int) -> Outcome:
 
 
 def on_started(state: JobState, _event: Started, now: int) -> Outcome:
-    """Every member runs. A gang that is being stopped keeps its target."""
+    """Every member runs. A gang that is being stopped keeps its target; one with too many members is made smaller."""
     first = state.status.started_at
-    return change_status(
+    after = change_status(
         state,
         phase=Phase.RUNNING,
         reason=state.status.reason if state.status.target else "Running",
@@ -131,7 +139,8 @@ def on_started(state: JobState, _event: Started, now: int) -> Outcome:
         failed_launches=0,
         avoided_nodes=(),
         avoided_until=None,
-    ), ()
+    )
+    return on_spec_changed(after, SpecChanged(), now)
 
 
 def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
@@ -140,7 +149,8 @@ def on_member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
     if status.target is not None:
         return state, ()
     if not event.exit.ok:
-        return _member_failed(state, event, now)
+        is_added = cannot_be_added(status, event)
+        return remove_unstarted(state, event.member, now) if is_added else _member_failed(state, event, now)
     succeeded = status.succeeded_members | 1 << event.member
     after = change_status(
         state, succeeded_members=succeeded, restarting_members=status.restarting_members & ~(1 << event.member)
@@ -305,10 +315,12 @@ def on_preemption_refused(state: JobState, event: PreemptionRefused, now: int) -
 
 
 def on_resized(state: JobState, event: Resized, now: int) -> Outcome:
-    """Stops the gang, so that it can save its work, and starts it larger or smaller."""
+    """Stops the gang, so that it can save its work, and starts it larger or smaller; or adds members in place."""
     status = state.status
     if status.target not in (None, *KEEPS_NODES) or event.placement in (status.placement, status.resize_to):
         return state, ()
+    if grows_in_place(state, event.placement):
+        return rescale(state, event.placement, now)
     service = attained_service(state, now)
     if status.is_gone:
         return change_status(state, placement=event.placement, resized_at=now, service=service), ()

@@ -1,8 +1,8 @@
-"""The size of an elastic gang: the number of replicas in its placement.
+"""The size of a gang that may differ from its request: the number of replicas in its placement.
 
 An elastic role may have any number of replicas between its bounds. A gang changes its size between two generations: it
 is stopped and then started with another number of replicas. From the decision until then it holds the nodes of both
-sizes: on each node, the larger amount.
+sizes: on each node, the larger amount. A role that scales in place changes its size during a generation, at its end.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ Seat: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 def job_in_size(job: Job, placement: Placement | None) -> Job:
-    """Returns the job with the roles of the placed step, and as many replicas of each elastic role as are placed.
+    """Returns the job with the roles of the placed step, and as many replicas as are placed of each role whose size may
+    differ from its request.
 
     Ranks, members and requests follow.
     """
     if placement is None:
         return job
     placed = job_at_step(job, placed_step(job, placement))
-    if not any(role.elastic for role in placed.roles):
+    if not any(role.is_sized_by_placement for role in placed.roles):
         return placed
     return replace(placed, roles=tuple(_with_size(role, placement.nodes) for role in placed.roles))
 
@@ -40,9 +41,22 @@ def present_job(state: JobState) -> Job:
 
 
 def _with_size(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
-    if not role.elastic or role.name not in nodes:
+    if not role.is_sized_by_placement or role.name not in nodes:
         return role
     return replace(role, replicas=len(nodes[role.name]))
+
+
+def cut_placement(placement: Placement, sizes: Mapping[str, int]) -> Placement:
+    """Returns the placement without the last replicas of each role that has more than its number in `sizes`."""
+    nodes = {role: names[: sizes.get(role, len(names))] for role, names in placement.nodes.items()}
+    devices = {role: held[: sizes.get(role, len(held))] for role, held in placement.devices.items()}
+    return Placement(nodes, devices)
+
+
+def is_longer(placement: Placement, before: Placement) -> bool:
+    """Whether a placement has all replicas of another one where they were, and more of them at the end of roles."""
+    sizes = {role: len(names) for role, names in before.nodes.items()}
+    return placement != before and cut_placement(placement, sizes) == before
 
 
 def job_at_maximum(job: Job) -> Job:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from windlass.core.model.elastic_size import merged_placement
 from windlass.core.model.job import Job, Match, Role, Toleration, TopologyRequest
 from windlass.core.model.resources import GPU, GPU_MILLI
-from windlass.core.model.status import JobState, Placement, Target
+from windlass.core.model.status import JobState, Phase, Placement, Target
 from windlass.core.model.steps import job_at_step, placed_step
 
 Shape: TypeAlias = tuple[object, ...]
@@ -45,6 +45,8 @@ class Demand:
     """Elastic: maximum number of replicas to grow to. 0: `count`."""
     topology: TopologyRequest | None = None
     """Required distance between the gang's replicas; equal for all roles of a gang."""
+    grows_in_place: bool = False
+    """Of a running gang: its owner requests `max_count` replicas, which are added while the others go on."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ class RunningGang:
     """Placement after the resize for which it is being stopped. Until then `placement` is the larger on each node."""
     grace: int = 0
     """Time, in ms, that it may take to stop."""
+    grow_after: int | None = None
+    """Time, in ms, until which nothing is added to it in place: what was added last could not be started."""
     partly_succeeded: bool = False
     """Some members have succeeded: it is not resized any more, because these would have to start again."""
 
@@ -313,7 +317,7 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        demands=demands_as_placed(demands_of(job_at_step(job, placed_step(job, held))), held),
+        demands=_running_demands(state, held),
         placement=held,
         admitted_at=admitted_at,
         ends_by=_ends_by(state, admitted_at),
@@ -329,8 +333,41 @@ def running_of(state: JobState, placement: Placement) -> RunningGang:
         resized_at=status.resized_at,
         resize_to=status.resize_to,
         grace=job.grace,
+        grow_after=status.grow_after,
         partly_succeeded=status.succeeded_members > 0,
     )
+
+
+def has_missing_replicas(job: Job, held: Placement | None) -> bool:
+    """Whether a gang holds fewer replicas than its owner requests of a role that scales in place."""
+    return held is not None and any(
+        role.scales_in_place and len(held.nodes.get(role.name, ())) < role.replicas for role in job.roles
+    )
+
+
+def _running_demands(state: JobState, held: Placement) -> tuple[Demand, ...]:
+    """Returns the demands with the number of replicas that a gang holds. Roles that scale in place grow to the request.
+
+    Only a gang that runs grows in place: one that starts has requests for its pods under way.
+    """
+    job = job_at_step(state.job, placed_step(state.job, held))
+    grows = state.status.phase is Phase.RUNNING and state.status.target is None
+    demands = demands_as_placed(demands_of(job), held)
+    if not any(role.scales_in_place for role in job.roles):
+        return demands
+    return tuple(
+        _sized_in_place(demand, role, len(held.nodes.get(role.name, ())), grows=grows)
+        for demand, role in zip(demands, job.roles, strict=True)
+    )
+
+
+def _sized_in_place(demand: Demand, role: Role, placed: int, *, grows: bool) -> Demand:
+    if not role.scales_in_place:
+        return demand
+    missing = grows and placed < role.replicas
+    fewest = min(demand.min_count, placed)
+    most = role.replicas if missing else placed if fewest else 0
+    return replace(demand, count=placed, min_count=fewest, max_count=most, grows_in_place=missing)
 
 
 _GIVES_BACK = (Target.REQUEUE, Target.SUSPEND, Target.FAIL, Target.SUCCEED)

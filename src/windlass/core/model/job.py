@@ -140,6 +140,9 @@ class Role:
     """Step of the job to which it belongs: it starts when the roles of the step before have succeeded
     (`core.model.steps`).
     """
+    scales_in_place: bool = False
+    """Under `RestartScope.MEMBER`: a running gang has as many replicas as its owner requests, as far as there is room.
+    Replicas are added and removed at the end while the others go on."""
     optional: bool = False
     """Under `RestartScope.MEMBER`: the job continues without a member that failed and is not restarted."""
 
@@ -147,6 +150,11 @@ class Role:
     def elastic(self) -> bool:
         """Tells whether the number of replicas may change."""
         return self.min_replicas is not None or self.max_replicas is not None
+
+    @property
+    def is_sized_by_placement(self) -> bool:
+        """Tells whether a running gang may have another number of replicas than the request."""
+        return self.elastic or self.scales_in_place
 
 
 @dataclass(frozen=True, slots=True)

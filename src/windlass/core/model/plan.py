@@ -56,6 +56,8 @@ class Plan:
     """
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
+    missing: Mapping[str, Verdict] = field(default_factory=dict)
+    """Verdicts on what running gangs miss of the replicas that their owners request, by id."""
     order: Sequence[str] = ()
     """Gangs that wait for nodes, next first: a gang's position is its index here. Gated gangs are not included."""
     due: int | None = None

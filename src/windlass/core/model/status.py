@@ -147,6 +147,10 @@ class Status:
     """Restarts of containers in place, by kubelets, in the members that run now."""
     restarting_members: int = 0
     """Bit set of the members of this generation that are to be restarted and do not run again yet."""
+    added_members: int = 0
+    """Bit set of the members that were added to this generation and have not run yet."""
+    grow_after: int | None = None
+    """Time, in ms, until which nothing is added to this generation: what was added last could not be started."""
     is_gone: bool = True
     """Whether no process of any generation is alive."""
     avoided_nodes: tuple[str, ...] = ()

@@ -55,6 +55,21 @@ def elastic_role(run: RunningGang) -> Demand | None:
     return None if elastic is None or run.partly_succeeded or fixed_size_reason([elastic]) else elastic
 
 
+def role_in_place(run: RunningGang) -> Demand | None:
+    """Returns the first role to which replicas may be added while the others go on; None: no role."""
+    demands = (demand for demand in run.demands if demand.grows_in_place)
+    return next((demand for demand in demands if not fixed_size_reason([demand])), None)
+
+
+def missing_replicas(run: RunningGang) -> tuple[Demand, ...]:
+    """Returns what a gang misses of the replicas that its owner requests, as demands of their own."""
+    return tuple(
+        replace(each, count=each.max_count - each.count, min_count=0, max_count=0, topology=None, grows_in_place=False)
+        for each in run.demands
+        if each.grows_in_place
+    )
+
+
 def fixed_size_reason(demands: Iterable[Demand]) -> str:
     """Returns the reason why the size of an elastic gang is fixed while it runs; "": it may change."""
     for demand in demands:

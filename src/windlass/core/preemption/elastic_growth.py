@@ -3,6 +3,9 @@
 Gangs grow one after the other, from the queue with the lowest share first, the longest running first; each grows in
 one step as far as possible and keeps its nodes. Growth is a stop and a start, so a gang grows no sooner than the
 policy's interval after its start or last resize, and not when it would end before the interval has passed again.
+
+Roles that scale in place grow to what their owner requests, without an interval, and like a gang that is backfilled:
+on nodes that no reservation needs. The missing replicas are added together, or in an elastic role as many as fit.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from windlass.core.nodes.allocation import allocate_grant, minimum_free, update_
 from windlass.core.nodes.exclusive_rows import ExclusiveRows
 from windlass.core.nodes.node_filters import Mask
 from windlass.core.nodes.topology_domains import level_number
-from windlass.core.placement.elastic_resizing import elastic_role
+from windlass.core.placement.elastic_resizing import elastic_role, role_in_place
 from windlass.core.placement.gang_placement import Placed, fits, place
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import find_limit
@@ -58,7 +61,7 @@ class _Candidate(NamedTuple):
 
 def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
     """Returns the gangs that grow, with their new placement. Pure."""
-    candidates = [each for each in _growable(idle) if _is_worthwhile(idle, each.run)]
+    candidates = [each for each in _growable(idle) if _is_worthwhile(idle, each)]
     if not candidates or not _anything_left(idle):
         return ()
     room, found = _Room(idle), []
@@ -72,24 +75,30 @@ def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
             room.give(each, more)
             number = len(more.placement.nodes[each.role.role])
             placement = _merged_placement(idle.snapshot.table, each, more.placement)
-            found.append(Resize(each.run.id, placement, f"{number} more, on nodes that no gang waits for"))
+            why = "requested" if each.role.grows_in_place else "on nodes that no gang waits for"
+            found.append(Resize(each.run.id, placement, f"{number} more, {why}"))
     return tuple(found)
 
 
 def next_growth_at(idle: IdleCapacity) -> int | None:
     """Returns the time in ms at which the next gang that is too young now may grow; None: there is none."""
-    interval = idle.snapshot.policy.resize_interval
-    moments = [each.run.last_changed_at + interval for each in _growable(idle)]
+    moments = [_next_growth(idle, each) for each in _growable(idle)]
     return min((at for at in moments if at > idle.now), default=None)
+
+
+def _next_growth(idle: IdleCapacity, each: _Candidate) -> int:
+    if each.role.grows_in_place:
+        return each.run.grow_after or 0
+    return each.run.last_changed_at + idle.snapshot.policy.resize_interval
 
 
 def _growable(idle: IdleCapacity) -> list[_Candidate]:
     found = []
-    for run in idle.snapshot.running.values():
-        role = elastic_role(run)
+    for run in idle.snapshot.elastic_or_stopping.values():
+        role = role_in_place(run) or elastic_role(run)
         if role is None or role.count >= role.max_count or run.stopping or run.resize_to is not None:
             continue
-        if run.id not in idle.stopped and _can_stay(idle.snapshot.table, run):
+        if run.id not in idle.stopped and (role.grows_in_place or _can_stay(idle.snapshot.table, run)):
             found.append(_Candidate(run, role))
     return found
 
@@ -99,14 +108,15 @@ def _can_stay(table: NodeTable, run: RunningGang) -> bool:
     return all(name in table.row and table.usable[table.row[name]] for name in run.placement.distinct())
 
 
-def _is_worthwhile(idle: IdleCapacity, run: RunningGang) -> bool:
-    interval = idle.snapshot.policy.resize_interval
+def _is_worthwhile(idle: IdleCapacity, each: _Candidate) -> bool:
+    interval, run = idle.snapshot.policy.resize_interval, each.run
+    if each.role.grows_in_place:
+        return _next_growth(idle, each) <= idle.now
     return run.last_changed_at + interval <= idle.now and (run.ends_by is None or run.ends_by > idle.now + interval)
 
 
 def _anything_left(idle: IdleCapacity) -> bool:
-    open_nodes = idle.free > 0 if idle.contended is None else (idle.free > 0) & ~idle.contended[:, None]
-    return bool(open_nodes.any())
+    return bool((idle.free > 0).any())
 
 
 class _Room:
@@ -139,6 +149,8 @@ class _Room:
             return self._has_quota(each, count) and fits(free, self._table, [asked])
 
         low, high = 0, role.max_count - role.count
+        if role.grows_in_place and not role.min_count:  # all of them or none
+            return place(free, self._table, [replace(role, count=high)], None, self._policy) if able(high) else None
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if able(middle) else (low, middle - 1)
@@ -168,7 +180,8 @@ class _Room:
 
     def _closed(self, each: _Candidate) -> Mask:
         """Returns bool[N]: nodes on which it may not grow: contended, reserved, or outside its topology domain."""
-        closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._contended is None else self._contended.copy()
+        contended = None if each.role.grows_in_place else self._contended
+        closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if contended is None else contended.copy()
         foreign = nodes_closed_to(self._table, self._advance_reservations, each.run, self._now, end_of(each.run))
         if foreign is not None:
             closed |= foreign
@@ -210,10 +223,14 @@ def _times(role: Demand, count: int) -> dict[str, int]:
 
 
 def _merged_placement(table: NodeTable, each: _Candidate, more: Placement) -> Placement:
-    """Returns all replicas in the order of rows, so that neighbouring ranks are neighbours in the network."""
+    """Returns all replicas in the order of rows, so that neighbouring ranks are neighbours in the network.
+
+    Replicas that are added in place come last.
+    """
     role, old = each.role.role, each.run.placement
     names = (*old.nodes[role], *more.nodes[role])
-    order = sorted(range(len(names)), key=lambda number: table.row[names[number]])
+    by_row = sorted(range(len(names)), key=lambda number: table.row[names[number]])
+    order = range(len(names)) if each.role.grows_in_place else by_row
     nodes = {**old.nodes, role: tuple(names[number] for number in order)}
     if role not in old.devices and role not in more.devices:
         return Placement(nodes, old.devices)

@@ -182,7 +182,8 @@ class Gang:
     def held_of(self, pod: Pod) -> Resources | None:
         """Returns what the controller holds for one of its pods on its node; None: nothing.
 
-        A pod that is no member of the present generation is about to be deleted, and all of it counts as held.
+        A pod that is no member of the present generation is about to be deleted, and all of it counts as held. A pod
+        beyond the members of this generation takes its own room until it is gone.
         """
         run = self.run
         if run is None or run.gone:
@@ -190,6 +191,8 @@ class Gang:
         number = run.pods.number(pod.metadata.uid)
         if number is None:
             return pod_usage(pod)
+        if number >= len(run.slots):
+            return None
         role = run.slots[number].role
         return next((each.resources for each in self.job.roles if each.name == role), None)
 

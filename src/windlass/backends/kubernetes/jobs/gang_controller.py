@@ -118,6 +118,26 @@ class GangController:
             self._parts.gang_pods.see(gang, run, pod, there=True)
         self._changed.mark(gang)
 
+    def rescale(self, job_id: str, generation: int) -> tuple[Pod, ...]:
+        """Goes on with the members of the committed placement. Returns the pods that are members no more.
+
+        Missing members follow as `restart_member`. Pods beyond the placement are deleted with their services.
+        """
+        gang = self._store.get(job_id)
+        before = gang.run if gang is not None else None
+        if gang is None or before is None or before.generation != generation or before.stopping:
+            return ()
+        names = set(gang.pod_names(before))
+        before.tracker.stopping = True  # requests under way for it create no more pods
+        run = gang.run = self._recovered(gang)
+        run.ordered, run.bound, run.grace = before.ordered, before.bound, before.grace
+        run.strays, run.replaced = before.strays, before.replaced
+        gang.dependents.made_for = (-1, 0)
+        self._executor.upkeep.remove_services(gang, names - gang.pod_names(run).keys())
+        gang.notes.needs_write = True
+        self._changed.mark(gang)
+        return tuple(run.pods.extra)
+
     def clean_up(self, gang: Gang) -> tuple[Pod, ...]:
         """Deletes the pods of an ended gang that its policy names, and services without a pod.
 

@@ -47,6 +47,8 @@ _LATE = ("Secret", "RoleBinding", "Job")
 """
 _REQUIRED = ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
 """Kinds created before pods. Services are not: each would delay the start of a gang by a request."""
+_CHANGING = {"ConfigMap": "data", "Role": "rules"}
+"""Kinds that name the members of a gang, with the field that does: they are updated when members come or go."""
 _UNREAD = ("Secret",)
 """Kinds created and never read: the operator may not read the Secrets of a cluster. Their names contain the job's uid
 (`pod_assembly.secret_name`), so that no other job has the same.
@@ -76,7 +78,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class DependentObjects:
-    """Creator of the dependent objects of gangs. An object that the job owns stays, but its data is updated.
+    """Creator of the dependent objects of gangs. An object that the job owns stays, but what names members is updated.
 
     An object of the same name that the job does not own is neither used nor changed.
     """
@@ -150,7 +152,7 @@ class DependentObjects:
         With `wait`, returns None while the name is taken by an object of another owner, which may be deleted by then.
         """
         known, kind = gang.dependents.made.get(_name_of(manifest)), manifest["kind"]
-        if known is not None and kind == "ConfigMap":
+        if known is not None and kind in _CHANGING:
             if await self._change(manifest, known.uid):
                 return known.uid
             del gang.dependents.made[_name_of(manifest)]
@@ -182,7 +184,7 @@ class DependentObjects:
             sentence = _foreign_object(resource, manifest)
             self.note(gang.reference, f"cannot use an object: {sentence}")
             raise ApiError(409, "AlreadyExists", sentence)
-        if manifest["kind"] == "ConfigMap" and wanted.updates:
+        if manifest["kind"] in _CHANGING and wanted.updates:
             return uid if await self._change(manifest, uid) else None
         if manifest["kind"] == "Job" and not await self._is_of_generation(there, manifest):
             return None
@@ -195,11 +197,14 @@ class DependentObjects:
             return await find_object(self.connection, resource, about["namespace"], about["name"])
 
     async def _change(self, manifest: Mapping[str, Any], uid: str) -> bool:
-        """Writes the data of a config map; returns False if this one does not exist any more."""
-        about, body = manifest["metadata"], {"metadata": {"uid": uid}, "data": manifest["data"]}
+        """Writes the data of a config map, or the rules of a role; returns False if it does not exist any more."""
+        about, name = manifest["metadata"], _CHANGING[manifest["kind"]]
+        body = {"metadata": {"uid": uid}, name: manifest[name]}
         try:
             async with self.at_once:
-                await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], body)
+                await self.connection.patch(
+                    RESOURCES[manifest["apiVersion"], manifest["kind"]], about["namespace"], about["name"], body
+                )
         except ApiError as error:
             if not (error.is_missing or error.is_conflict):
                 raise

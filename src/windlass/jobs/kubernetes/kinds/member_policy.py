@@ -41,7 +41,7 @@ def with_policies(parsed: ParsedJob, policy: MemberPolicy) -> ParsedJob:
         return replace(parsed, job=replace(job, success=SuccessPolicy(required)))
     limit = parsed.run_policy.backoff_limit if policy.is_limited else None
     by_role = {each.role: each for each in parsed.replicas}
-    roles = tuple(_role(role, by_role[role.name], policy) for role in job.roles)
+    roles = tuple(_scalable(_role(role, by_role[role.name], policy), parsed) for role in job.roles)
     restart = RestartPolicy(scope=RestartScope.MEMBER, member_limit=limit)
     return replace(parsed, job=replace(job, roles=roles, restart=restart, success=_success(job, parsed, policy)))
 
@@ -53,6 +53,14 @@ def _role(role: Role, replicas: Replicas, policy: MemberPolicy) -> Role:
     elif replicas.type in policy.restarted_if_deleted:
         restart = MemberRestart.ON_LOSS
     return replace(role, restart=restart, optional=replicas.type in policy.optional)
+
+
+def _scalable(role: Role, parsed: ParsedJob) -> Role:
+    """The role, to which replicas are added while it runs, and from which they are removed, as those operators do.
+
+    The ranks of a gang that `minAvailable` let start without some of its pods do not meet new ones: it starts anew.
+    """
+    return replace(role, scales_in_place=not role.elastic or parsed.spec["elasticPolicy"].value is not None)
 
 
 def _success(job: Job, parsed: ParsedJob, policy: MemberPolicy) -> SuccessPolicy:
