@@ -114,6 +114,21 @@ INTENDED: tuple[Intended, ...] = (
         r"\d+/pods/[^/]+/spec/initContainers/kubectl-delivery/securityContext",
         verdict="better",
     ),
+    Intended(
+        "XGBoostJob that is scaled down",
+        "It goes on with the workers that are left. training-operator counts the worker that it has removed as failed, "
+        "and ends the job.",
+        r"[12]/job/(conditions/(Running/status|Failed|Succeeded)|replicaStatuses/.*|completionTime)",
+        case="xgboostjob-v1-scaled-down",
+        verdict="better",
+    ),
+    Intended(
+        "discover_hosts.sh of an MPIJob v2beta1 that is scaled down",
+        "It no longer names the worker that was removed; mpi-operator lists it until the next change of the job.",
+        r"1/configmaps/[^/]+/data/discover_hosts.sh",
+        case="mpijob-v2beta1-scaled-down",
+        verdict="better",
+    ),
 )
 
 
@@ -128,7 +143,6 @@ OPEN: dict[str, str] = {
     "deadline": "pytorchjob-v1 tfjob-v1 xgboostjob-v1 paddlejob-v1 jaxjob-v1 mpijob-v1 mpijob-v2beta1",
     "default-policy-fails": "mpijob-v1",
     "deleted": "mpijob-v1",
-    "elastic": "pytorchjob-v1",
     "exit-code-backoff-limit": "pytorchjob-v1 tfjob-v1 xgboostjob-v1 paddlejob-v1 jaxjob-v1 mpijob-v1",
     "exit-code-permanent": "paddlejob-v1 mpijob-v1",
     "exit-code-retryable": "mpijob-v1",
@@ -140,8 +154,8 @@ OPEN: dict[str, str] = {
     "no-replicas": "pytorchjob-v1 xgboostjob-v1 mpijob-v1 mpijob-v2beta1",
     "pod-deleted": "tfjob-v1 xgboostjob-v1 mpijob-v1 mpijob-v2beta1",
     "resumed": "mpijob-v1 mpijob-v2beta1",
-    "scaled-down": "pytorchjob-v1 xgboostjob-v1 paddlejob-v1 jaxjob-v1 mpijob-v1 mpijob-v2beta1",
-    "scaled-up": "pytorchjob-v1 tfjob-v1 xgboostjob-v1 paddlejob-v1 jaxjob-v1 mpijob-v1 mpijob-v2beta1",
+    "scaled-down": "mpijob-v1",
+    "scaled-up": "mpijob-v1",
     "succeeds": "mpijob-v1",
     "suspended": "mpijob-v2beta1",
     "suspended-running": "pytorchjob-v1 tfjob-v1 xgboostjob-v1 paddlejob-v1 jaxjob-v1 mpijob-v1 mpijob-v2beta1",

@@ -21,8 +21,7 @@ Seat: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 def job_in_size(job: Job, placement: Placement | None) -> Job:
-    """Returns the job with the roles of the placed step, and as many replicas as are placed of each role whose size may
-    differ from its request.
+    """Returns the job with the roles of the placed step, and the placed number of replicas where sizes vary.
 
     Ranks, members and requests follow.
     """
