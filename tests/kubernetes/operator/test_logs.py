@@ -1,63 +1,31 @@
-"""The last lines of a pod's log, through a real API server and a kubelet that has only logs."""
+"""The last lines of a pod's log, through a real API server and kubelets that have only logs."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from backend_host import Behaviour
 from controlplane.cluster import ControlPlane
-from operator_place import OperatorPlace, leading
+from node_logs import logs_of_nodes
+from operator_place import leading
 
 import strays
 
 pytestmark = pytest.mark.apiserver
 
 
-@asynccontextmanager
-async def logs_of_nodes(plane: ControlPlane, place: OperatorPlace, asked: list[str]) -> AsyncIterator[None]:
-    """Kubelets of both nodes that answer requests for logs with lines of the pod's name."""
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        pod = request.match_info["pod"]
-        lines = "".join(f"{pod} line {number}\n" for number in range(10_000))
-        wanted = lines.splitlines(keepends=True)[-int(request.query["tailLines"]) :]
-        return web.Response(text="".join(wanted)[: int(request.query["limitBytes"])])
-
-    app = web.Application()
-    app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    pair = plane.authority.server(plane.folder, "kubelet", ["127.0.0.1"])
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.certificate, pair.key)
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    port = runner.addresses[0][1]
-    where = {
-        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-    }
-    for name in ("n1", "n2"):
-        await place.api.patch(f"/api/v1/nodes/{name}/status", {"status": where})
-    try:
-        yield
-    finally:
-        await runner.cleanup()
+def ten_thousand_lines(pod: str) -> str:
+    return "".join(f"{pod} line {number}\n" for number in range(10_000))
 
 
 def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane, tmp_path: Path):
     async def read_logs() -> None:
-        asked: list[str] = []
         async with (
             asyncio.timeout(strays.TIMEOUT_S * 4),
             leading(apiserver, tmp_path) as place,
-            logs_of_nodes(apiserver, place, asked),
+            logs_of_nodes(apiserver, place.api, ten_thousand_lines) as asked,
         ):
             await place.submit("digits", Behaviour.FAIL, replicas=2)
             await place.phase("digits", "Failed")
