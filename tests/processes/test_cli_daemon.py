@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,7 @@ def test_jobs_continue_without_their_daemon_and_their_end_is_recorded(state: Pat
         ok(state, "submit", "--name", "six", "--", "sh", "-c", script)
         phase(state, "six", "Running")
         crash(state)
+        assert re.search(r"six-1 runs without a daemon \(pid \d+\); the next daemon takes it over", ok(state, "status"))
         go.touch()
         wait_until(gone.exists, "the job did not go on")
         assert facts(state, "status", "six")["phase"] == "Running"  # as recorded: no controller has seen the end yet

@@ -8,7 +8,8 @@ from typing import Any, Self
 from windlass.backends.local.name_resolution import NameResolutionError, array_members, resolve
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.rank_activity import rank_activity
-from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.state_reader import StateReader, Task
+from windlass.backends.local.supervisor import proc
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, ErrorCode
@@ -66,6 +67,13 @@ class RecordsClient:
         details = views.job_details(state, self._waiting(state), tasks, transitions)
         return {**details, "progress": summarize_progress(rank_activity(self._paths, state.job, tasks))}
 
+    def living(self) -> dict[str, list[int]]:
+        """Pids of the living processes of each job that holds nodes: they outlive a daemon."""
+        holding = self._records.jobs(phases=HOLDING)
+        return {
+            state.id: [pid for task in self._records.tasks(state.id) if (pid := _living_pid(task))] for state in holding
+        }
+
     def explain(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can explain other options
         """The job's line with its last saved verdict."""
         found = self._resolve(name)
@@ -97,3 +105,8 @@ class RecordsClient:
 
     def _waiting(self, state: JobState) -> PendingStatus:
         return PendingStatus(self._records.verdict(state.id)) if state.status.phase is Phase.QUEUED else PendingStatus()
+
+
+def _living_pid(task: Task) -> int:
+    """Pid of the task's process; 0 if it has ended."""
+    return task.pid if task.pid and task.started is not None and proc.is_alive(task.pid, task.started) else 0

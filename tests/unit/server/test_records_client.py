@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 
 import pytest
 
+from windlass.backends.local.state_reader import Task
 from windlass.backends.local.state_store import Notes
+from windlass.backends.local.supervisor import proc
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone
 from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import open_state
@@ -47,6 +50,19 @@ def test_the_time_of_the_records_is_that_of_the_last_event(records):
     daemon.backend.clock += 60_000
     daemon.happen("sweep-4_0", Cancel("ada"), GangGone(1))
     assert offline.as_of() == daemon.backend.clock
+
+
+def test_processes_that_outlive_their_daemon_are_known(records):
+    daemon, offline = records
+    pid, found = os.getpid(), proc.stat(os.getpid())
+    ticks = found.started
+    daemon.backend.store.note(
+        Notes(tasks=[Task("one-2", 1, 0, "worker", 0, "n1"), Task("one-2", 1, 1, "worker", 1, "n1")])
+    )
+    daemon.backend.store.note(Notes(started=[(pid, ticks, "one-2", 1, 0), (pid, ticks + 1, "one-2", 1, 1)]))
+    living = offline.living()
+    assert living.pop("one-2") == [pid]
+    assert not any(living.values())
 
 
 def test_an_array(records):

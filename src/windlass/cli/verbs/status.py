@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -43,6 +44,9 @@ from windlass.cli.terminal.output import (
 from windlass.cli.training_progress import progress_lines
 from windlass.core.model.resources import is_shared_out
 
+if TYPE_CHECKING:
+    from windlass.server.records_client import RecordsClient
+
 Json = dict[str, Any]
 
 
@@ -76,6 +80,7 @@ def status(
             details = source.job(job)
             if details.get("phase") not in ("Succeeded", "Failed"):
                 warn_if_offline(source)
+                _warn_of_living_processes(source, details["id"])
             return details
         return _controller_state(source)
 
@@ -86,8 +91,22 @@ def status(
 def _controller_state(source: RecordSource) -> Json:
     """Returns the state of the controller, or what the records tell without one."""
     if not source.kind:
-        return {"kind": "", "waiting": len(source.jobs()), "holding": 0}
+        living = cast("RecordsClient", source).living()
+        return {"kind": "", "waiting": len(source.jobs()) - len(living), "holding": len(living), "living": living}
     return cast("ControllerClient", source).ping()
+
+
+def _warn_of_living_processes(source: RecordSource, job_id: str) -> None:
+    """Prints on stderr, in place of a daemon, whether a job that holds nodes still has processes."""
+    living = {} if source.kind else cast("RecordsClient", source).living()
+    if job_id in living:
+        print(_describe_living(job_id, living[job_id]), file=sys.stderr)
+
+
+def _describe_living(job_id: str, pids: Sequence[int]) -> str:
+    if not pids:
+        return f"{job_id} has no process left; the next daemon records its end"
+    return f"{job_id} runs without a daemon (pid {shorten([*map(str, pids)])}); the next daemon takes it over"
 
 
 _MEMBERS = Listing(
@@ -113,11 +132,19 @@ def _print(lines: Iterator[str]) -> None:
 _CONTROLLERS = {"up": "windlass up", "run": "a `windlass run`", "operator": "the operator"}
 
 
+_MAX_LIVING = 10
+"""Number of jobs without a daemon that are listed."""
+
+
 def _controller_lines(facts: Json) -> Iterator[str]:
     if not facts["kind"]:
         yield "no daemon runs; start one with: windlass up -d"
+        for job_id, pids in [*facts["living"].items()][:_MAX_LIVING]:
+            yield _describe_living(job_id, pids)
+        if (more := len(facts["living"]) - _MAX_LIVING) > 0:
+            yield f"and {pluralize(more, 'more job')} that held nodes; windlass queue lists them"
         if facts["waiting"]:
-            yield f"recorded, not ended: {pluralize(facts['waiting'], 'job')}"
+            yield f"recorded, not ended: {pluralize(facts['waiting'], 'other job')}"
         return
     controller = _CONTROLLERS[facts["kind"]]
     uptime = format_duration(facts["now"] - facts["since"])
