@@ -148,6 +148,9 @@ class KubernetesBackend:
         return reader
 
     def _job_commits(self) -> JobCommits:
+        # what follows from a commit has Events as well
+        self._executor.binding.on_change = self._announce_pod
+        self._executor.dependents.on_change = self._announcer.announce_service
         return JobCommits(
             self.connection,
             self.job_specs,
@@ -265,6 +268,8 @@ class KubernetesBackend:
                 return
             if gang is not None:
                 if gang.run is not None:
+                    if gang.run.pods.has_just_ended(pod):
+                        self._announcer.announce_exit(gang, pod)
                     self._gang_pods.see(gang, gang.run, pod, there=there)
                 self.changed.mark(gang)
             if there:
@@ -326,6 +331,12 @@ class KubernetesBackend:
         await self._statuses.close()
 
     # --- connections between the parts ---------------------------------------------------------------
+
+    def _announce_pod(self, pod: Pod, verb: str) -> None:
+        """Records an Event about a pod of ours that was created or deleted."""
+        gang = self.gangs.owner(pod)
+        if gang is not None:
+            self._announcer.announce_pod(gang, pod, verb)
 
     @property
     def _job_sets(self) -> TrainJobSets:

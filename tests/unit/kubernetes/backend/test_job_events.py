@@ -7,9 +7,11 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from recorded_api import Cluster
 
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource, named
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.server.operator.pending_reasons import write_reason
@@ -141,3 +143,64 @@ def test_a_job_that_waits_in_the_queue_says_why_once_that_is_known() -> None:
     assert conditions(cluster)[0] == ("Created", "True", "PyTorchJobCreated")
     assert events(cluster) == [("Normal", "PyTorchJobCreated"), ("Normal", "PyTorchJobQueued")]
     assert "needs 6 GPUs more" in message(cluster, "PyTorchJobQueued")
+
+
+def test_the_pods_of_a_job_have_events_and_a_large_gang_has_few() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.put_node("n2")
+        put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1), "Worker": replicas(1)}})
+
+    cluster = play(story)
+    messages = [each["message"] for each in cluster.api.announced if each["reason"] == "SuccessfulCreatePod"]
+    assert sorted(messages) == ["Created pod: digits-master-0", "Created pod: digits-worker-0"]
+    services = [each["message"] for each in cluster.api.announced if each["reason"] == "SuccessfulCreateService"]
+    assert "Created service: digits-master-0" in services
+
+
+def test_a_pod_that_ends_has_an_event_with_its_exit_code_and_the_job_one_of_its_end() -> None:
+    async def story(cluster: Cluster) -> None:
+        put(cluster, {"pytorchReplicaSpecs": {"Master": replicas(1)}})
+        await cluster.run()
+        (pod,) = cluster.backend.pods.all()
+        for version, phase in ((1_000, "Running"), (1_001, "Succeeded")):
+            manifest = msgspec.to_builtins(pod)
+            manifest["metadata"]["resourceVersion"] = str(version)
+            ended = {"name": "pytorch", "state": {"terminated": {"exitCode": 0}}}
+            manifest["status"] = {"phase": phase, "containerStatuses": [ended] if phase == "Succeeded" else []}
+            manifest["spec"]["nodeName"] = "n1"
+            cluster.backend.pods.learn(msgspec.convert(manifest, Pod))
+            await cluster.run()
+
+    cluster = play(story)
+    reasons = [reason for _, reason in events(cluster)]
+    assert reasons.count("ExitedWithCode") == 1
+    assert message(cluster, "ExitedWithCode") == "Pod: ml.digits-master-0 exited with code 0"
+    order = [each for each in reasons if each.startswith("PyTorchJob")]
+    assert order == [f"PyTorchJob{each}" for each in ("Created", "Admitted", "Running", "Succeeded")]
+    assert not any("Completing" in each["message"] for each in cluster.api.announced)
+
+
+def test_a_job_that_is_suspended_does_not_say_that_it_restarts() -> None:
+    def learn(cluster: Cluster, version: int, **about: Any) -> None:
+        (pod,) = cluster.backend.pods.all()
+        manifest = msgspec.to_builtins(pod)
+        manifest["metadata"] |= {"resourceVersion": str(version), **about}
+        manifest["spec"]["nodeName"], manifest["status"] = "n1", {"phase": "Running"}
+        cluster.backend.pods.learn(msgspec.convert(manifest, Pod))
+
+    async def story(cluster: Cluster) -> None:
+        spec = {"pytorchReplicaSpecs": {"Master": replicas(1)}}
+        put(cluster, spec)
+        await cluster.run()
+        learn(cluster, 1_000)
+        await cluster.run()
+        put(cluster, spec | {"runPolicy": {"suspend": True}}, version=2)
+        await cluster.run(2)
+        learn(cluster, 1_001, deletionTimestamp="2026-01-01T12:00:00Z")
+        await cluster.run(2)
+        cluster.remove_pod(next(iter(cluster.backend.pods.all())))
+
+    cluster = play(story)
+    assert ("Suspended", "True", "PyTorchJobSuspended") in conditions(cluster)
+    reasons = [reason for _, reason in events(cluster) if reason.startswith("PyTorchJob")]
+    assert reasons == [f"PyTorchJob{each}" for each in ("Created", "Admitted", "Running", "Suspended")]

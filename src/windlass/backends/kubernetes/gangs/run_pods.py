@@ -44,6 +44,13 @@ class RunPods:
         """Returns the pod of a member, or of an extra number."""
         return self._pods.get(number)
 
+    def has_just_ended(self, pod: Pod) -> bool:
+        """Tells whether a member's pod has ended by itself, and had not when it was recorded last."""
+        number = self.number(pod.metadata.uid)
+        known = self.get(number) if number is not None else None
+        ended = pod.status.has_ended and not pod.metadata.deletion_timestamp
+        return known is not None and ended and not known.status.has_ended
+
     def number(self, uid: str) -> int | None:
         """Returns the number of a pod."""
         return self._numbers.get(uid)

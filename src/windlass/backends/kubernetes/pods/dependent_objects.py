@@ -24,6 +24,7 @@ from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.pods.gang_secret import SECRET_KEY, SECRET_TYPE
 from windlass.jobs.kubernetes.pods.node_tolerations import with_node_tolerations
+from windlass.jobs.kubernetes.status.announcements import CREATED, DELETED
 
 RESOURCES = {
     (resource.api_version, resource.kind): resource
@@ -89,6 +90,8 @@ class DependentObjects:
     """Called with each launcher's Job that was created."""
     note: Callable[[ObjectReference, str], None]
     """Called with a job and a sentence about an object that it needs and does not own."""
+    on_change: Callable[[Gang, str, str], None] = lambda _gang, _name, _verb: None
+    """Called with the name of a service that was created or deleted, and with `CREATED` or `DELETED`."""
 
     async def make_required(self, gang: Gang, wanted: Wanted) -> None:
         """Creates the objects that pods refer to: a pod is refused without its service account.
@@ -123,17 +126,24 @@ class DependentObjects:
         """Deletes a Job, with the pods that it made."""
         await self._remove(r.JOBS, about["namespace"], about["name"], about["uid"])
 
-    async def remove_services(self, namespace: str, uids: Mapping[str, str]) -> None:
-        """Deletes services, given their uids by name."""
-        await asyncio.gather(*(self._remove(r.SERVICES, namespace, name, uid) for name, uid in uids.items()))
+    async def remove_services(self, gang: Gang, uids: Mapping[str, str]) -> None:
+        """Deletes services of a gang, given their uids by name."""
+        await asyncio.gather(*(self._remove_service(gang, name, uid) for name, uid in uids.items()))
 
-    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+    async def _remove_service(self, gang: Gang, name: str, uid: str) -> None:
+        if await self._remove(r.SERVICES, gang.reference.namespace, name, uid):
+            self.on_change(gang, name, DELETED)
+
+    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
+        """Deletes an object; returns False if it was gone."""
         try:
             async with self.at_once:
                 await self.connection.delete(resource, namespace, name, propagation="Background", uid=uid)
         except ApiError as error:
             if not (error.is_missing or error.is_conflict):  # another object has that name by now
                 raise
+            return False
+        return True
 
     async def _make(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any]) -> None:
         name = _name_of(manifest)
@@ -166,6 +176,8 @@ class DependentObjects:
             return "" if kind in _UNREAD else await self._take(gang, wanted, manifest, wait=wait)
         if kind == "Job":
             self.see_job(made)
+        if kind == "Service":
+            self.on_change(gang, made["metadata"]["name"], CREATED)
         return str(made["metadata"]["uid"])
 
     async def _take(self, gang: Gang, wanted: Wanted, manifest: Mapping[str, Any], *, wait: bool) -> str | None:

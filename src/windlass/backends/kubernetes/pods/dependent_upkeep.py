@@ -73,9 +73,7 @@ class DependentUpkeep:
         made = gang.dependents.made
         uids = {name: made.pop(("Service", name)).uid for name in pods if ("Service", name) in made}
         if uids:
-            self._tasks.start(
-                request_until_answered(partial(self._dependents.remove_services, gang.reference.namespace, uids))
-            )
+            self._tasks.start(request_until_answered(partial(self._dependents.remove_services, gang, uids)))
 
     async def close(self) -> None:
         """Stops all work in the background; the cluster stays as it is."""

@@ -26,7 +26,9 @@ from windlass.backends.kubernetes.gangs.run_pods import generation_of, grace_of,
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import INVALID, REJECTED
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.parsed_job import Member
+from windlass.jobs.kubernetes.status.announcements import CREATED, DELETED
 
 _GARBAGE_COLLECTION_S = 15.0
 """Seconds within which the pods of a deleted job are marked for deletion."""
@@ -58,6 +60,8 @@ class PodBinding:
     """Tells whether nothing can run any more on a node of this name: no kubelet confirms the end of a pod there."""
     leaving: set[str] = field(default_factory=set)
     """Uids of pods whose deletion is being requested."""
+    on_change: Callable[[Pod, str], None] = lambda _pod, _verb: None
+    """Called with a pod that was created or deleted by a request, and with `CREATED` or `DELETED`."""
 
     async def make(
         self, member: Member, generation: int, node: str = "", wanted: Callable[[], bool] = lambda: True
@@ -82,19 +86,25 @@ class PodBinding:
                 await self._make_room(known, member, generation, give_up)
                 continue
             async with self.at_once:
-                began = time.monotonic()
-                try:
-                    made = objects.pod(await self.connection.request("POST", path(PODS, namespace), body=body))
-                    if node:
-                        self.connection.counters.bindings.observe(time.monotonic() - began)
-                except ApiError as error:
-                    if not error.is_exists:
-                        raise
-                    there = await find_object(self.connection, PODS, namespace, member.name)
-                    if there is None:
-                        continue
-                    made = pod_of(there)
+                made = await self._create(namespace, member.name, body)
+            if made is None:
+                continue
             self.pods.learn(made)
+
+    async def _create(self, namespace: str, name: str, body: Manifest) -> Pod | None:
+        """Creates a pod, or takes the one that has its name; returns None if that is gone by now. Raises ApiError."""
+        began = time.monotonic()
+        try:
+            made = objects.pod(await self.connection.request("POST", path(PODS, namespace), body=body))
+        except ApiError as error:
+            if not error.is_exists:
+                raise
+            there = await find_object(self.connection, PODS, namespace, name)
+            return None if there is None else pod_of(there)
+        if body["spec"].get("nodeName"):
+            self.connection.counters.bindings.observe(time.monotonic() - began)
+        self.on_change(made, CREATED)
+        return made
 
     def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
         going = known.metadata.uid in self.leaving and not known.spec.node_name
@@ -160,6 +170,8 @@ class PodBinding:
         except ApiError as error:
             if not (error.is_missing or error.is_conflict):
                 raise
+        else:
+            self.on_change(pod, DELETED)
 
 
 def pod_of(manifest: Mapping[str, Any]) -> Pod:

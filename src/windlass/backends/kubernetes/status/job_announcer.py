@@ -6,12 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.event_correlation import NORMAL, WARNING, EventRecord, RateLimit
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.announcements import (
     Announcement,
     announcements,
     created_condition,
+    exit_announcement,
+    has_exit_events,
+    has_object_events,
+    object_announcement,
     refusal_reason,
 )
 from windlass.jobs.kubernetes.status.conditions import CREATED, QUEUED, Conditions, conditions_of, is_true
@@ -55,6 +61,27 @@ class JobAnnouncer:
         reason = refusal_reason(about.resource.api_version, kind, is_invalid=is_invalid)
         what = "cannot run" if is_invalid else "waits"
         self.record(EventRecord(about, reason, "Read", f"{kind} {name} {what}: {why}", now))
+
+    def announce_pod(self, gang: Gang, pod: Pod, verb: str) -> None:
+        """Records that a pod of a gang was created or deleted by a request."""
+        self._announce_object(gang.parsed, gang.reference, verb, object_announcement("Pod", pod.metadata.name, verb))
+
+    def announce_service(self, gang: Gang, name: str, verb: str) -> None:
+        """Records that a service of a gang was created or deleted."""
+        self._announce_object(gang.parsed, gang.reference, verb, object_announcement("Service", name, verb))
+
+    def announce_exit(self, gang: Gang, pod: Pod) -> None:
+        """Records the exit code of a pod that has ended: that of its first container that has failed."""
+        ended = [each.state.terminated for each in pod.status.container_statuses]
+        codes = [each.exit_code for each in ended if each is not None]
+        if codes and has_exit_events(gang.parsed):
+            news = exit_announcement(pod.metadata.namespace, pod.metadata.name, next(filter(None, codes), 0))
+            self._announce_object(gang.parsed, gang.reference, "Exit", news)
+
+    def _announce_object(self, parsed: ParsedJob, about: ObjectReference, action: str, news: tuple[str, str]) -> None:
+        if has_object_events(parsed):
+            reason, message = news
+            self.record(EventRecord(about, reason, action, message, self.now(), NORMAL, is_limited=True))
 
     def _announce(self, gang: Gang, news: Announcement) -> None:
         kind = WARNING if news.is_bad else NORMAL

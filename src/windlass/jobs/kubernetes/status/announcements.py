@@ -21,6 +21,9 @@ from windlass.jobs.kubernetes.status.job_status import phase_conditions
 from windlass.jobs.kubernetes.status.member_conditions import MPI_V2
 
 RESUMED = "Resumed"
+CREATED, DELETED = "Create", "Delete"
+"""Verbs of Events about pods and services."""
+_PAST = {CREATED: "Created", DELETED: "Deleted"}
 _TRUE = (c.CREATED, c.QUEUED, c.ADMITTED, c.RUNNING, c.RESTARTING, c.SUSPENDED, c.SUCCEEDED, c.FAILED)
 _BAD = (c.RESTARTING, c.FAILED)
 
@@ -50,6 +53,26 @@ def announcements(
         if each["type"] == c.SUSPENDED and str(each.get("reason")).endswith(RESUMED):
             message = f"{parsed.kind} {parsed.name} is resumed."
             yield Announcement(RESUMED, "", f"{parsed.kind}{RESUMED}", message, is_bad=False)
+
+
+def has_object_events(parsed: ParsedJob) -> bool:
+    """Tells whether the kind's operator writes Events about pods and services: not for MPIJob v2 and TrainJob."""
+    return parsed.api_version != MPI_V2 and not parsed.api_version.startswith(TRAINER_GROUP)
+
+
+def has_exit_events(parsed: ParsedJob) -> bool:
+    """Tells whether the kind's operator writes Events about pods that end: not for MPIJob and TrainJob."""
+    return has_object_events(parsed) and parsed.kind != "MPIJob"
+
+
+def object_announcement(kind: str, name: str, verb: str) -> tuple[str, str]:
+    """Returns reason and message about a pod or a service of a job. `kind`: "Pod"; `verb`: `CREATED` or `DELETED`."""
+    return f"Successful{verb}{kind}", f"{_PAST[verb]} {kind.lower()}: {name}"
+
+
+def exit_announcement(namespace: str, name: str, code: int) -> tuple[str, str]:
+    """Returns reason and message about a pod that has ended."""
+    return "ExitedWithCode", f"Pod: {namespace}.{name} exited with code {code}"
 
 
 def refusal_reason(api_version: str, kind: str, *, is_invalid: bool) -> str:

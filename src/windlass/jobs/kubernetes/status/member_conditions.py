@@ -72,7 +72,8 @@ def member_conditions(
             return _say(parsed, conditions, c.SUCCEEDED, "is successfully completed")
         case Target.FAIL:
             return with_condition(conditions, c.FAILED, _failed_reason(parsed, life), _failed_message(parsed, life))
-    if failing.total and parsed.api_version != MPI_V2:
+    # of a gang that is suspended or cancelled, pods that are being deleted do not restart
+    if failing.total and parsed.api_version != MPI_V2 and life.target is None:
         return _say(parsed, conditions, c.RESTARTING, f"is restarting because {failing}")
     if _is_running(parsed, counts):
         return _say(parsed, conditions, c.RUNNING, "is running")
