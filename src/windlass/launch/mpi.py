@@ -35,9 +35,12 @@ def hostfile(hosts: Iterable[str], slots: int, implementation: str = OPEN_MPI) -
 
 
 def discover_hosts(hosts: Iterable[str], slots: int | None = None) -> str:
-    """The script `discover_hosts.sh` of Elastic Horovod, which prints the running hosts; v1 appends their slots."""
-    suffix = "" if slots is None else f":{slots}"
-    return "#!/bin/sh\n" + "".join(f"echo {host}{suffix}\n" for host in hosts)
+    """The script `discover_hosts.sh` of Elastic Horovod, which prints the running hosts.
+
+    v1 appends their slots, and ends without a newline.
+    """
+    suffix, end = ("", "\n") if slots is None else (f":{slots}", "")
+    return "\n".join(["#!/bin/sh", *(f"echo {host}{suffix}" for host in hosts)]) + end
 
 
 def kubexec(container: str = "") -> str:

@@ -27,7 +27,7 @@ def test_hosts_end_with_the_clusters_domain_where_there_is_one():
 
 def test_the_discovery_script_prints_running_hosts_and_v1_their_slots():
     assert mpi.discover_hosts(["a", "b"]) == "#!/bin/sh\necho a\necho b\n"
-    assert mpi.discover_hosts(["a"], slots=2) == "#!/bin/sh\necho a:2\n"
+    assert mpi.discover_hosts(["a"], slots=2) == "#!/bin/sh\necho a:2"
     assert mpi.discover_hosts([]) == "#!/bin/sh\n"
 
 

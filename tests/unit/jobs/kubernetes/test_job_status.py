@@ -137,6 +137,35 @@ def test_mpi_operator_counts_no_workers_of_an_ended_job():
     assert counts_of(status_of(read(pi), evicted, counts, {}, T0))["Worker"] == {"active": 1, "failed": 1}
 
 
+def test_workers_of_an_mpijob_v1_are_not_counted_once_its_launcher_has_ended():
+    template = {"template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
+    pi = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": template, "Worker": {**template, "replicas": 2}}},
+    }
+    succeeding = replace(RUNNING, target=Target.SUCCEED, stopping_since=T0)
+    counts = {"launcher": Counts(succeeded=1), "worker": Counts(active=2)}
+    assert counts_of(status_of(read(pi), succeeding, counts, {}, T0)) == {"Launcher": {"succeeded": 1}, "Worker": {}}
+    failing = replace(RUNNING, target=Target.FAIL, reason="Failed", message="pi-worker-0 exited with code 1")
+    counts = {"launcher": Counts(active=1), "worker": Counts(active=1, failed=1)}
+    assert counts_of(status_of(read(pi), failing, counts, {}, T0))["Worker"] == {"active": 1, "failed": 1}
+
+
+def test_a_suspended_mpijob_v2_does_not_run():
+    """mpi-operator writes so even of a job that has never run."""
+    template = {"template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
+    pi = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {"mpiReplicaSpecs": {"Launcher": template, "Worker": template}, "runPolicy": {"suspend": True}},
+    }
+    suspended = by_type(status_of(read(pi), Status(Phase.SUSPENDED), {}, {}, T0))
+    assert (suspended["Running"]["status"], suspended["Running"]["reason"]) == ("False", "MPIJobSuspended")
+
+
 def counts_of(status):
     found = status["replicaStatuses"].items()
     return {name: {key: number for key, number in each.items() if key != "selector"} for name, each in found}

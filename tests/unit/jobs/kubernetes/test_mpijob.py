@@ -1,5 +1,7 @@
 """MPIJobs of both operators, and the objects that they become."""
 
+import copy
+
 import pytest
 import yaml
 
@@ -33,6 +35,22 @@ def named(objects):
 
 def env(container):
     return {each["name"]: each["value"] for each in container["env"]}
+
+
+def test_the_job_of_a_v2_launcher_ends_itself_at_the_deadline():
+    limited = {"runPolicy": {"activeDeadlineSeconds": 60}}
+    assert read(changed(OLD, **limited)).job.deadline == 60_000
+    parsed = read(changed(NEW, **limited))
+    launcher = named(dependent_objects(parsed))["Job/pi-launcher"]
+    assert (parsed.job.deadline, launcher["spec"]["activeDeadlineSeconds"]) == (None, 60)
+
+
+def test_a_v2_job_has_one_worker_where_no_number_is_written():
+    specs = copy.deepcopy(NEW["spec"]["mpiReplicaSpecs"])
+    del specs["Worker"]["replicas"]
+    assert len(members(read(changed(NEW, mpiReplicaSpecs=specs)), 1)) == 1
+    specs["Worker"]["replicas"] = 0
+    assert "must be at least 1" in read(changed(NEW, mpiReplicaSpecs=specs)).message
 
 
 def test_v1_becomes_a_launcher_and_workers_that_wait_for_it():
@@ -106,7 +124,7 @@ def test_dependent_objects_of_v1_let_the_launcher_into_its_own_workers():
     ]
     data = found["ConfigMap/pi-config"]["data"]
     assert data["hostfile"] == "pi-worker-0 slots=2\npi-worker-1 slots=2\n"
-    assert data["discover_hosts.sh"] == "#!/bin/sh\necho pi-worker-1:2\n"
+    assert data["discover_hosts.sh"] == "#!/bin/sh\necho pi-worker-1:2"
     assert found["Role/pi-launcher"]["rules"][1] == {
         "verbs": ["create"],
         "apiGroups": [""],

@@ -38,6 +38,8 @@ class Executor:
         self.deleted: list[str] = []
         self.created: list[str] = []
         self.without_service: set[str] = set()
+        self.forgotten: list[str] = []
+        """Gangs whose launcher's Job is to be created again."""
 
     @property
     def deletion(self):
@@ -59,6 +61,9 @@ class Executor:
 
     def remove_services(self, _gang, pods) -> None:
         self.without_service |= set(pods)
+
+    def forget_jobs(self, gang) -> None:
+        self.forgotten.append(gang.reference.name)
 
     def end_jobs(self, jobs) -> None:
         for job in list(jobs):

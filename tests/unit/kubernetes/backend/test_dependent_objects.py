@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,12 @@ from member_stage import Stage
 from recorded_api import RecordedApi
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.pods import dependent_objects, gang_binder
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.failure import INVALID, REJECTED
+from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.wire import EndClass
@@ -77,10 +80,12 @@ class ObjectApi(RecordedApi):
 
     async def delete(self, resource: Any, _namespace: str, name: str, **options: Any) -> None:
         self.removed.append((resource.kind, name, options["uid"]))
+        if resource.kind == "Job":
+            del self.objects["Job", name]
 
     def _note(self, body: dict[str, Any]) -> None:
         if DISCOVERY in body.get("data", {}):
-            self.hosts.append(body["data"][DISCOVERY].removeprefix("#!/bin/sh\n"))
+            self.hosts.append(body["data"][DISCOVERY].removeprefix("#!/bin/sh").strip())
 
 
 def mpi_job(version: str) -> dict[str, Any]:
@@ -109,8 +114,12 @@ def executor_of(api: RecordedApi, grace: int = 300_000, notes: list[str] | None 
 
 
 async def finish(executor: PodExecutor, stage: Stage) -> None:
+    await until(lambda: not (stage.run.busy or stage.run.updating_dependents))
+
+
+async def until(is_over: Callable[[], bool]) -> None:
     for _ in range(200):
-        if not (stage.run.busy or stage.run.updating_dependents):
+        if is_over():
             return
         await asyncio.sleep(0.01)
     raise AssertionError("requests are still under way")
@@ -131,7 +140,7 @@ def test_a_restarted_worker_leaves_the_hosts_of_the_others_in_the_script(known: 
         await finish(executor, stage)
         executor.upkeep.update(stage.gang, stage.run)
         await finish(executor, stage)
-        assert api.hosts == ["echo pi-worker-0:1\necho pi-worker-1:1\n", "echo pi-worker-0:1\n"]
+        assert api.hosts == ["echo pi-worker-0:1\necho pi-worker-1:1", "echo pi-worker-0:1"]
         await executor.close()
 
     asyncio.run(story())
@@ -180,6 +189,43 @@ def test_the_pods_of_a_launchers_job_tolerate_unreachable_nodes_for_the_grace() 
         await executor.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_suspended_mpijob_v2_has_its_objects_and_a_suspended_job(known: bool) -> None:
+    async def story() -> None:
+        manifest = mpi_job("v2beta1")
+        manifest["spec"]["runPolicy"] = {"suspend": True}
+        api, stage = ObjectApi(), Stage(manifest)
+        executor, gang = executor_of(api), stage.gang
+        gang.run, gang.stored = None, Stored(1, 1, Status(Phase.SUSPENDED))
+        executor.upkeep.update_suspended(gang)
+        executor.upkeep.update_suspended(gang)
+        await until(lambda: len(api.objects) == 4)
+        assert sorted(kind for kind, _ in api.requested) == ["ConfigMap", "Job", "Secret", "Service"]
+        assert api.objects["Job", "pi-launcher"]["spec"]["suspend"] is True
+        if not known:  # the operator was restarted
+            gang.dependents.made.clear()
+        manifest["spec"]["runPolicy"] = {}
+        resumed = Stage(manifest)
+        resumed.gang.dependents = gang.dependents
+        executor.upkeep.update(resumed.gang, resumed.run)
+        await finish(executor, resumed)
+        assert [name for kind, name, _ in api.removed if kind == "Job"] == ["pi-launcher"]
+        assert "suspend" not in api.objects["Job", "pi-launcher"]["spec"]
+        await executor.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("version", "suspend"), [("v1", True), ("v2beta1", False)])
+def test_nothing_is_created_for_other_jobs_without_pods(version: str, suspend: bool) -> None:
+    manifest = mpi_job(version)
+    manifest["spec"]["runPolicy"] = {"suspend": suspend}
+    api, stage = ObjectApi(), Stage(manifest)
+    stage.gang.run, stage.gang.stored = None, Stored(1, 1, Status(Phase.SUSPENDED))
+    executor_of(api).upkeep.update_suspended(stage.gang)  # without an event loop, which a request would need
+    assert api.requested == []
 
 
 def owned_by(uid: str) -> list[dict[str, Any]]:
@@ -243,7 +289,7 @@ def test_an_object_of_the_job_is_taken_by_the_next_leader_and_updated() -> None:
         stage.run.pods.running = {"pi-worker-0"}
         executor.upkeep.update(stage.gang, stage.run)
         await finish(executor, stage)
-        assert api.hosts == ["echo pi-worker-0:1\n"]
+        assert api.hosts == ["echo pi-worker-0:1"]
         await executor.close()
 
     asyncio.run(story())

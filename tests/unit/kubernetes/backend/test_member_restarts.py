@@ -1,123 +1,11 @@
 """Jobs whose pods restart one by one: restarts, ends, conditions and deleted pods, from the pods as they are."""
 
-import copy
-from dataclasses import replace
-from types import SimpleNamespace
-
 import pytest
-import yaml
+from judged_pods import NAMES, finish, judged, other, pod, pods, pytorch, true_conditions
 from member_stage import Stage
 
-from windlass.backends.kubernetes.client.owners import OwnerKey
 from windlass.core.lifecycle import events as e
 from windlass.core.model.status import Phase
-from windlass.jobs.kubernetes.status.conditions import conditions_of, end_of
-
-JOB = yaml.safe_load("""
-apiVersion: kubeflow.org/v1
-kind: PyTorchJob
-metadata: {name: digits}
-spec:
-  pytorchReplicaSpecs:
-    Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}
-    Worker: {replicas: 2, template: {spec: {containers: [{name: pytorch, image: i}]}}}
-""")
-FIELDS = {
-    "TFJob": ("tf", "tensorflow"),
-    "JAXJob": ("jax", "jax"),
-    "XGBoostJob": ("xgb", "xgboost"),
-    "MPIJob": ("mpi", "m"),
-}
-NAMES = ("digits-master-0", "digits-worker-0", "digits-worker-1")
-
-
-def pytorch(*, policy="OnFailure", workers_alone=False, status=None, elastic=False, **run_policy):
-    manifest = copy.deepcopy(JOB)
-    specs = manifest["spec"]["pytorchReplicaSpecs"]
-    for replicas in specs.values():
-        replicas["restartPolicy"] = policy
-    if workers_alone:
-        del specs["Master"]
-    if elastic:
-        manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2}
-    return {**manifest, "spec": {**manifest["spec"], "runPolicy": run_policy}, "status": status}
-
-
-def other(kind, roles, version="v1", **spec):
-    """A job of another kind, named digits, with this number of replicas in each role."""
-    field, container = FIELDS[kind]
-    template = {"spec": {"containers": [{"name": container, "image": "i"}]}}
-    replicas = {role: {"replicas": count, "template": template} for role, count in roles.items()}
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": kind,
-        "metadata": {"name": "digits"},
-        "spec": {f"{field}ReplicaSpecs": replicas, **spec},
-    }
-
-
-def pod(name, phase, *, code=None, restarts=0, deleted=False, reason=None, labels=None):
-    ended = {} if code is None else {"state": {"terminated": {"exitCode": code, "reason": "Error"}}}
-    status = {
-        "phase": phase,
-        "reason": reason,
-        "containerStatuses": [{"name": "pytorch", "restartCount": restarts, **ended}],
-    }
-    mark = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30} if deleted else {}
-    about = {"name": name, "labels": labels or {}, **mark}
-    return {"kind": "Pod", "metadata": about, "status": status}
-
-
-def pods(*phases):
-    return [pod(name, phase) for name, phase in zip(NAMES, phases, strict=True)]
-
-
-def judged(manifest, objects, *, remade=0, active_for=0):
-    """The decisions and the status that follow from a job's pods, after `remade` restarts."""
-    stage = Stage(manifest, remade=remade)
-    for each in sorted(objects, key=lambda each: each["kind"] == "Job"):
-        stage.put(each)
-    if end_of(conditions_of(stage.gang.parsed.manifest)):
-        stage.state = replace(stage.state, status=replace(stage.state.status, phase=Phase.FAILED))
-        stage.gang.stored = replace(stage.gang.stored, status=stage.state.status)
-        stage.clean_up()
-    else:
-        stage.now = active_for
-        stage.turn(*([e.Suspend()] if stage.gang.job.suspend else [e.Timer()]))
-    status = stage.status()
-    if stage.run.stopping:
-        finish(stage)
-    if stage.state.status.phase is Phase.SUSPENDED:
-        status = stage.status()
-    return SimpleNamespace(
-        create=stage.in_order(stage.executor.created),
-        delete=stage.in_order([name for name in stage.executor.deleted if "launcher-" not in name]),
-        anew=stage.state.status.member_restarts - remade,
-        conditions=tuple(untimed(each) for each in status["conditions"]),
-        replica_statuses=status["replicaStatuses"],
-        ended=next((each["type"] for each in status["conditions"] if is_end(each)), ""),
-    )
-
-
-def finish(stage):
-    """Removes the deleted pods and cleans up the gang."""
-    for name in list(stage.executor.deleted):
-        if ("ml", name) in stage.pods.fresh.objects:
-            stage.remove(name)
-    stage.turn()
-
-
-def is_end(condition):
-    return condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True"
-
-
-def untimed(condition):
-    return {name: value for name, value in condition.items() if not name.endswith("Time")}
-
-
-def true_conditions(judgement):
-    """True conditions with their reasons."""
-    return {each["type"]: each["reason"] for each in judgement.conditions if each["status"] == "True"}
 
 
 def test_a_new_job_is_created_and_all_its_pods_are_missing():
@@ -381,60 +269,6 @@ def test_the_kind_names_the_deciding_replicas(manifest, states, ended):
     assert judged(manifest, [pod(f"digits-{name}", phase) for name, phase in states.items()]).ended == ended
 
 
-V2 = other("MPIJob", {"Launcher": 1, "Worker": 1}, "v2beta1", runPolicy={"cleanPodPolicy": "Running"})
-
-
-def launcher(**condition):
-    listed = [{"status": "True", **condition}] if condition else []
-    return {"kind": "Job", "metadata": {"name": "digits-launcher"}, "status": {"conditions": listed}}
-
-
-def launcher_pod(phase, **more):
-    labels = {"training.kubeflow.org/job-role": "launcher"}
-    return pod("digits-launcher-x7k", phase, labels=labels, **more)
-
-
-def test_an_mpijob_v2_runs_when_its_launcher_and_all_workers_do():
-    verdict = judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Running")])
-    assert true_conditions(verdict)["Running"] == "MPIJobRunning"
-    assert judged(V2, [launcher()]).create == ("digits-worker-0",)
-    assert "Running" not in true_conditions(
-        judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Pending")])
-    )
-
-
-def test_an_mpijob_v2_ends_with_its_launchers_job():
-    worker = pod("digits-worker-0", "Running")
-    verdict = judged(V2, [launcher(type="Complete"), launcher_pod("Succeeded"), worker])
-    assert (verdict.ended, verdict.delete) == ("Succeeded", ("digits-worker-0",))
-    assert verdict.replica_statuses["Launcher"]["succeeded"] == 1
-    failed = launcher(type="Failed", reason="BackoffLimitExceeded", message="Job has reached the limit")
-    verdict = judged(V2, [failed, launcher_pod("Failed", code=2), worker])
-    assert verdict.conditions[-1]["reason"] == "BackoffLimitExceeded"
-    assert (
-        verdict.conditions[-1]["message"] == "Job has reached the limit: digits-launcher-x7k on n0 exited with code 2"
-    )
-
-
-def test_an_evicted_worker_ends_an_mpijob_v2_and_is_cleaned_up_after():
-    objects = [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Failed", reason="Evicted")]
-    verdict = judged({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "All"}}}, objects)
-    assert true_conditions(verdict)["Failed"] == "MPIJobEvicted"
-    assert verdict.delete == ("digits-worker-0",)
-
-
-@pytest.mark.parametrize("policy", ["None", "Running", "All"])
-def test_the_launcher_of_an_mpijob_v2_is_kept_with_its_log(policy):
-    """The policy is one for workers."""
-    stage = Stage({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": policy}}})
-    for each in (launcher(type="Complete"), launcher_pod("Succeeded"), pod("digits-worker-0", "Running")):
-        stage.put(each)
-    stage.turn()
-    finish(stage)
-    assert stage.executor.deleted == ([] if policy == "None" else ["digits-worker-0"])
-    assert stage.launchers.of(OwnerKey("ml", "u"))
-
-
 @pytest.mark.parametrize(("policy", "without"), [("None", set()), ("Running", set(NAMES[1:])), ("All", set(NAMES))])
 def test_services_go_with_the_pods_that_the_policy_deletes(policy, without):
     stage = Stage(pytorch(cleanPodPolicy=policy))
@@ -453,17 +287,6 @@ def test_services_go_with_the_pods_of_a_suspended_job():
     finish(stage)
     assert stage.state.status.phase is Phase.SUSPENDED
     assert stage.executor.without_service == set(NAMES)
-
-
-@pytest.mark.parametrize(("spec", "gone"), [({}, ["digits-launcher-x7k"]), ({"nodeName": "n0"}, [])])
-def test_an_ended_mpijob_v2_does_not_wait_for_a_launcher_without_a_node(spec, gone):
-    stage = Stage({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "None"}}})
-    evicted = pod("digits-worker-0", "Failed", reason="Evicted")
-    for each in (launcher(), {**launcher_pod("Pending"), "spec": spec}, evicted):
-        stage.put(each)
-    stage.turn()
-    assert stage.executor.deleted == gone
-    assert bool(stage.launchers.of(OwnerKey("ml", "u"))) is not bool(gone)
 
 
 @pytest.mark.parametrize(

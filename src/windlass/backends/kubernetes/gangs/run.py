@@ -52,6 +52,8 @@ class Run:
     """Members that could not be bound, or would have to restart on a node where no pod may start any more."""
     made_by_others: frozenset[int] = frozenset()
     """Members whose pods a launcher's Job creates, some time after the others."""
+    failed_launchers: int = 0
+    """Pods that have failed by the count of the launcher's Job, which may have deleted them."""
     bound: set[str] = field(default_factory=set)
     """Uids of pods created by others that were bound."""
     restarting: set[int] = field(default_factory=set)

@@ -50,9 +50,11 @@ class GangController:
                 self._changed.mark(gang)
 
     def see_launcher(self, gang: Gang) -> None:
-        """Records that the launcher's Job of a gang has changed."""
+        """Records that the launcher's Job of a gang has changed. One that was deleted is created again."""
         if gang.run is not None:
             self._parts.gang_pods.see_launcher(gang, gang.run)
+        if not self._parts.gang_pods.launchers.of(gang.reference.owner_key):
+            self._executor.upkeep.forget_jobs(gang)
         self._changed.mark(gang)
 
     def see_changed_job(self, gang: Gang) -> None:

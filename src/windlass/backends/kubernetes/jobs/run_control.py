@@ -95,6 +95,7 @@ class RunControl:
             with self.parts.monitor.faults.contain(gang.reference, "run", partial(self.changed.mark, gang)):
                 if gang.run is None:
                     self.standby.prepare(gang)
+                    self.executor.upkeep.update_suspended(gang)
                     self.report(gang)
                 else:
                     self.process(gang, gang.run, now)

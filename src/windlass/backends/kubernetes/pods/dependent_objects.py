@@ -224,11 +224,13 @@ class DependentObjects:
         return True
 
     async def _is_of_generation(self, there: dict[str, Any], manifest: Mapping[str, Any]) -> bool:
-        """Tells whether a launcher's Job is that of this generation; deletes one of an earlier generation.
+        """Tells whether a launcher's Job is that of this generation, or suspended if it should be; deletes any other.
 
         One without a generation was created by another operator: generation 0.
         """
-        if there["metadata"].get("labels", {}).get(GENERATION, "0") == manifest["metadata"]["labels"][GENERATION]:
+        made, wanted = (each["metadata"].get("labels", {}).get(GENERATION, "0") for each in (there, manifest))
+        suspended, suspends = (bool(each["spec"].get("suspend")) for each in (there, manifest))
+        if (made, suspended) == (wanted, suspends):
             self.see_job(there)
             return True
         await self.end_job(there["metadata"])

@@ -18,7 +18,11 @@ from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
 from windlass.core.model.job import Job
+from windlass.core.model.status import Phase
+from windlass.jobs.kubernetes.kinds import registry
 
+_SUSPENDED = -1
+"""In `DependentState.made_for`: no revision of running pods, but the suspended job."""
 _MAX_DELAY_S = 3.0
 """Seconds that dependent objects may be delayed after pods while other gangs start."""
 _RETRY_S = 30.0
@@ -60,6 +64,24 @@ class DependentUpkeep:
             running = frozenset(run.pods.running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
             self._tasks.start(self._update(gang, run, running))
 
+    def update_suspended(self, gang: Gang) -> None:
+        """Creates the dependent objects of a suspended MPIJob v2beta1, whose launcher's Job is suspended too."""
+        dependents, key = gang.dependents, (gang.status.generation, _SUSPENDED)
+        is_kept = gang.parsed.api_version == registry.V2 and _is_suspended(gang)
+        if is_kept and dependents.made_for != key:
+            dependents.made_for = key
+            wanted = self.wanted(gang, gang.status.generation, gang.sizes, lambda: _is_suspended(gang))
+            self._tasks.start(self._create(gang, wanted, ()))
+
+    def forget_jobs(self, gang: Gang) -> None:
+        """Has a launcher's Job that was deleted created again, if the gang still needs it."""
+        made = gang.dependents.made
+        deleted = [name for name in made if name[0] == "Job"]
+        for name in deleted:
+            del made[name]
+        if deleted:
+            gang.dependents.made_for = (-1, 0)
+
     def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Deletes launchers' Jobs, with their pods; repeated calls have no effect."""
         for job in jobs:
@@ -81,8 +103,14 @@ class DependentUpkeep:
 
     async def _update(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
+            await self._create(gang, self.wanted_by(gang, run), running)
+        finally:
+            run.updating_dependents = False
+
+    async def _create(self, gang: Gang, wanted: Wanted, running: Collection[str]) -> None:
+        try:
             await self._at_once.wait_until_idle(_MAX_DELAY_S)
-            await request_until_answered(lambda: self._dependents.make(gang, self.wanted_by(gang, run), running))
+            await request_until_answered(lambda: self._dependents.make(gang, wanted, running))
         except ApiError as error:
             gang.notes.creation_error, gang.notes.needs_write = (
                 f"its dependent objects cannot be created: {error}",
@@ -94,7 +122,6 @@ class DependentUpkeep:
             gang.notes.needs_write |= bool(gang.notes.creation_error)
             gang.notes.creation_error = ""
         finally:
-            run.updating_dependents = False
             self._mark(gang)
 
     async def _retry_later(self, gang: Gang) -> None:
@@ -103,3 +130,8 @@ class DependentUpkeep:
         if gang.dependents.made_for == failed:
             gang.dependents.made_for = (-1, 0)  # the next look creates them again
             self._mark(gang)
+
+
+def _is_suspended(gang: Gang) -> bool:
+    """Tells whether a job is suspended by its spec, and nothing of it runs."""
+    return gang.run is None and gang.status.phase is Phase.SUSPENDED and gang.parsed.run_policy.suspend

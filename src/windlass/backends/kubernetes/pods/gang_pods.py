@@ -14,7 +14,8 @@ from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, failur
 from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.events import Exit
-from windlass.core.lifecycle.failure import EVICTED, MPI_WORKER_EVICTED, launcher_failure
+from windlass.core.lifecycle.failure import EVICTED, MPI_WORKER_EVICTED, VANISHED, launcher_failure
+from windlass.core.model.job import MemberRestart
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 
 
@@ -43,11 +44,14 @@ class GangPods:
 
     def see_all(self, gang: Gang, run: Run) -> None:
         """Records all pods of a gang. The cost is proportional to the size of the gang."""
+        run.failed_launchers = self.launchers.failed_pods(gang.reference.owner_key)
         for pod in (*self.pods.owned(gang.reference.owner_key), *self.launchers.pods(gang.reference.owner_key)):
             self.see(gang, run, pod, there=True)
 
     def see_launcher(self, gang: Gang, run: Run) -> None:
         """Records the pods of a launcher's Job after the Job has changed; it may have failed without a pod."""
+        before, run.failed_launchers = run.failed_launchers, self.launchers.failed_pods(gang.reference.owner_key)
+        gang.notes.needs_write |= before != run.failed_launchers
         for pod in list(self.launchers.pods(gang.reference.owner_key)):
             self.see(gang, run, pod, there=True)
         for number in run.made_by_others if run.launched else ():
@@ -130,14 +134,15 @@ class GangPods:
             tracker.appear(number)
             if seen.exit is not None and not run.alone:
                 tracker.fail(number, seen.exit)
-            elif run.alone and is_leaving(pod) and not run.stopping:
+            elif run.alone and is_leaving(pod) and not run.stopping and number not in run.made_by_others:
                 tracker.fail(number, Exit(lost=True, detail=f"{pod.metadata.name} is being deleted"))
         elif number >= len(run.slots) or seen.exit is None:
             tracker.leave(number)
         elif (seen.exit.ok or run.alone) and pod.metadata.deletion_timestamp and not run.stopping:
             tracker.lose(number, f"the pod of {run.slots[number]} was deleted")
         else:
-            tracker.end(number, self._exit_of(gang, run, number, seen.exit), seen.at)
+            exit = _counted_failure(seen.exit) if _restarts_if_deleted(gang, run, number, pod) else seen.exit
+            tracker.end(number, self._exit_of(gang, run, number, exit), seen.at)
 
     def _exit_of(self, gang: Gang, run: Run, number: int, exit: Exit) -> Exit:
         """Returns the end of a member by the rules of mpi-operator, if a launcher's Job creates pods of the gang.
@@ -174,3 +179,14 @@ class GangPods:
             detail = f"{pod.metadata.name} was on {pod.spec.node_name}, which is gone"
             return Observation(Stage.ENDED, Exit(lost=True, detail=detail), ran=seen.ran)
         return seen
+
+
+def _restarts_if_deleted(gang: Gang, run: Run, number: int, pod: Pod) -> bool:
+    """Tells whether a pod has failed that would be restarted only if it had been deleted."""
+    rules = {role.name: role.restart for role in gang.job.roles}
+    return pod.status.phase == "Failed" and rules.get(run.slots[number].role) is MemberRestart.ON_LOSS
+
+
+def _counted_failure(exit: Exit) -> Exit:
+    """An end that was not observed, as a failure of the pod; any other end as it is."""
+    return replace(exit, end_class=VANISHED) if exit.lost and exit.end_class is None else exit

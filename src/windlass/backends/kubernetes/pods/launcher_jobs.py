@@ -8,6 +8,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.owners import OwnerKey, owner_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
+from windlass.jobs.kubernetes.bounded_integers import MAX_COUNT, parse_integer
 
 Manifest = dict[str, Any]
 _REMEMBERED = 10_000
@@ -46,6 +47,11 @@ class LauncherJobs:
     def unended(self, owner: OwnerKey) -> tuple[Manifest, ...]:
         """Returns the Job of an object unless it has ended; an ended Job stays, with its pods and their logs."""
         return tuple(job for job in self.of(owner) if not _holds(job, "Complete", "Failed"))
+
+    def failed_pods(self, owner: OwnerKey) -> int:
+        """Returns how many pods of an object's Job have failed, as the Job controller counts them."""
+        counts = [(job.get("status") or {}).get("failed") for job in self.of(owner)]
+        return sum(parse_integer(count, 0, MAX_COUNT) or 0 for count in counts)
 
     def owner(self, job: OwnerKey) -> OwnerKey | None:
         """Returns the key of the object that owns a Job, also after its deletion; None if there is none."""

@@ -73,6 +73,9 @@ def _counts(gang: Gang) -> Mapping[str, Counts]:
     for pod in run.pods.extra if run.made_by_others else ():  # earlier pods of a launcher's Job
         if (role := pod.metadata.labels.get(JOB_ROLE, "")) in found and pod.status.phase == "Failed":
             found[role]["Failed"] += 1
+    for number in run.made_by_others:
+        failed = found[run.slots[number].role]
+        failed["Failed"] = max(failed["Failed"], run.failed_launchers)
     return {
         role: Counts(each["Running"], each["Succeeded"], each["Failed"])
         for role, each in found.items()

@@ -29,6 +29,8 @@ class MemberPolicy:
     """Types whose failed pods the job goes on without."""
     restarted_if_deleted: tuple[str, ...] = ()
     """Types whose pods are restarted only when they are deleted from outside."""
+    replaces_deleted: bool = False
+    """A pod that is deleted from outside is created again even if its failure would end the job."""
     is_limited: bool = True
     """`backoffLimit` counts restarts of pods; else another controller counts them."""
 
@@ -50,7 +52,7 @@ def _role(role: Role, replicas: Replicas, policy: MemberPolicy) -> Role:
     restart = _RESTARTS.get(replicas.restart_policy, MemberRestart.ON_FAILURE)
     if replicas.type in policy.never_restarted:
         restart = MemberRestart.NEVER
-    elif replicas.type in policy.restarted_if_deleted:
+    if replicas.type in policy.restarted_if_deleted or (restart is MemberRestart.NEVER and policy.replaces_deleted):
         restart = MemberRestart.ON_LOSS
     return replace(role, restart=restart, optional=replicas.type in policy.optional)
 

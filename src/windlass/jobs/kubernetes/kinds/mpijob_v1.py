@@ -76,8 +76,8 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 
 def member_policy(_parsed: ParsedJob) -> MemberPolicy:
-    """The launcher's success is the job's, and so is its failure."""
-    return MemberPolicy((LAUNCHER,), never_restarted=(LAUNCHER,))
+    """The launcher's success is the job's, and so is its failure. Pods that are deleted are created again."""
+    return MemberPolicy((LAUNCHER,), never_restarted=(LAUNCHER,), replaces_deleted=True)
 
 
 def dependent_objects(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:

@@ -35,7 +35,7 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-TYPES = replace(mpijob_v1.TYPES, default_restart_policies={LAUNCHER: "OnFailure"})
+TYPES = replace(mpijob_v1.TYPES, default_counts={}, default_restart_policies={LAUNCHER: "OnFailure"})
 _SSH_VOLUME = "ssh-auth"
 _KEYS_OBJECT = "ssh"
 """Part of the name of the Secret with the SSH keys."""
@@ -55,7 +55,9 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     _computes(spec)
     _keys(spec)
     _creation(spec)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+    parsed = parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+    # the launcher's Job ends itself at the deadline, and the gang with it
+    return parsed if parsed.run_policy.gang_restart else replace(parsed, job=replace(parsed.job, deadline=None))
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:

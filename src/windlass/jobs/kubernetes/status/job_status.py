@@ -5,7 +5,7 @@ Times are RFC 3339, in whole seconds. An unchanged status equals the old one, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from windlass.core.lifecycle.failure import EVICTED
@@ -13,7 +13,7 @@ from windlass.core.model.status import TERMINAL, Failure, Phase, Target
 from windlass.core.model.status import Status as Life
 from windlass.jobs.kubernetes.labels import OURS
 from windlass.jobs.kubernetes.manifest_reader import Manifest
-from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob, Replicas
+from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
 from windlass.jobs.kubernetes.status import conditions as job_conditions
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
@@ -135,14 +135,22 @@ def _shows_members(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) 
 
 
 def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
-    """Returns the replica statuses by replica type. The MPI operator counts no workers once the launcher has ended."""
-    if parsed.api_version == MPI_V2 and outcome_of(life) is not None and life.reason != EVICTED.reason:
+    """Returns the replica statuses by replica type. An MPIJob counts no workers once its launcher has ended."""
+    if _has_launcher_ended(parsed, life, counts):
         counts = {**counts, WORKER.lower(): Counts()}
     statuses = {
         each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
     }
     ended = life.phase is Phase.SUCCEEDED or (not parsed.run_policy.gang_restart and outcome_of(life) is Target.SUCCEED)
     return {name: _fold_active(each) for name, each in statuses.items()} if ended else statuses
+
+
+def _has_launcher_ended(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> bool:
+    """Tells whether the launcher of an MPIJob has ended; that of v2beta1 also by the failure of its Job."""
+    if parsed.api_version == MPI_V2:
+        return outcome_of(life) is not None and life.reason != EVICTED.reason
+    launcher = counts.get(LAUNCHER.lower(), Counts())
+    return parsed.kind == "MPIJob" and not parsed.run_policy.gang_restart and launcher.succeeded + launcher.failed > 0
 
 
 def _listed(before: Status) -> Conditions:
@@ -205,9 +213,19 @@ def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, r
     message = f"{parsed.kind} {parsed.name} {_WHAT[current]}{because if why else ''}{ends}"
     now = _condition(parsed, current, word, message)
     others = [each for each in before if each["type"] not in (job_conditions.CREATED, current)]
+    if (
+        current == job_conditions.SUSPENDED
+        and parsed.api_version == MPI_V2
+        and not _has(others, job_conditions.RUNNING)
+    ):
+        others.append({"type": job_conditions.RUNNING, "status": "True"})  # it says of a suspended job that it is false
     lasting = ADMITTED if current == job_conditions.RUNNING else ""
     earlier = [each if each["type"] == lasting else _no_more(parsed, each, now) for each in others]
     return [created, *earlier, now]
+
+
+def _has(conditions: Iterable[Condition], kind: str) -> bool:
+    return any(each["type"] == kind for each in conditions)
 
 
 def _condition(parsed: ParsedJob, kind: str, word: str, message: str) -> Condition:
