@@ -1,4 +1,4 @@
-"""What follows from the pods of a job that restart one by one: decisions, conditions and counts."""
+"""Judges the pods of a job that restart one by one: decisions, conditions and counts that follow from them."""
 
 import copy
 from dataclasses import replace
