@@ -107,6 +107,48 @@ def test_an_empty_list_is_synced_too():
     asyncio.run(story())
 
 
+async def _is_removed():
+    return True
+
+
+def test_objects_of_a_resource_that_was_removed_while_the_watch_was_broken_are_deleted_once():
+    async def story():
+        unknown = refuses(404, "NotFound", "the server could not find the requested resource")
+        tricks = (page(pod("a", 1)), hangs_up, unknown, unknown, page(pod("b", 102), version="102"))
+        async with reflected(*tricks, is_removed=_is_removed) as (_, heard):
+            await heard.until("+b102")
+            assert [word for word in heard.words if word not in ("trouble", "well")] == [
+                "+a1",
+                "synced",
+                "-a1",
+                "+b102",
+            ]
+
+    asyncio.run(story())
+
+
+def test_a_resource_that_is_unknown_at_the_first_list_is_synced_without_objects():
+    async def story():
+        async with reflected(usual=refuses(404, "NotFound"), is_removed=_is_removed) as (_, heard):
+            await heard.until("synced")
+            assert heard.batches == 0
+
+    asyncio.run(story())
+
+
+def test_a_resource_that_is_unknown_for_a_moment_keeps_its_objects():
+    async def story():
+        async def is_removed():
+            return False
+
+        tricks = (page(pod("a", 1)), refuses(404, "NotFound"), streams(event("MODIFIED", pod("a", 101))))
+        async with reflected(*tricks, is_removed=is_removed) as (_, heard):
+            await heard.until("~a101")
+            assert "-a1" not in heard.words
+
+    asyncio.run(story())
+
+
 def test_events_that_arrive_together_are_applied_together():
     async def story():
         lines = b"".join(event("ADDED", pod(f"p{number}-", 101 + number)) for number in range(1000))

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane, add_default_account
+from controlplane.fake_kubelet import FakeKubelets
 from controlplane.fake_pod import annotated
 from kubernetes_host import JOBS, namespaced
 from operator_place import OperatorPlace, leading
 
 import strays
+from windlass.backends.kubernetes import watches
+from windlass.backends.kubernetes.client import reflector
+from windlass.backends.kubernetes.client import watch as reflector_watch
+from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.served_kinds import KindRemoval
 
 PODS = "/api/v1/pods"
 PYTORCHJOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
@@ -198,6 +207,78 @@ def test_a_job_whose_kind_is_removed_gives_its_nodes_back(tell: Tell) -> None:
         await until_gone(place.api, definition)
 
     tell(scenario)
+
+
+def test_a_job_whose_kind_is_removed_while_its_watch_is_broken_gives_its_nodes_back(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = asyncio.Event()
+
+    async def breaking_watch(
+        connection: Connection, kind: Resource, *more: Any
+    ) -> AsyncGenerator[list[reflector_watch.Event], None]:
+        async for batch in reflector_watch.watch(connection, kind, *more):
+            if broken.is_set() and kind.plural == "xgboostjobs":
+                raise Unreachable("the connection broke")
+            yield batch
+
+    monkeypatch.setattr(reflector, "watch", breaking_watch)
+    monkeypatch.setattr(watches, "KindRemoval", partial(KindRemoval, after_s=0.0))
+
+    async def scenario(place: OperatorPlace) -> None:
+        definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/xgboostjobs.kubeflow.org"
+        path = "/apis/kubeflow.org/v1/namespaces/default/xgboostjobs"
+        await place.api.post(path, xgboost_job("unseen"))
+        await place.until("/v1/jobs/default/xgboostjob/unseen", lambda job: job["phase"] == "Running")
+        broken.set()
+        await place.api.delete(definition)
+        await until_gone(place.api, definition)
+        await until_unknown(place, "default/xgboostjob/unseen")
+        await until_free(place, 4)
+        assert await running_pods(place) == set()
+
+    tell(scenario)
+
+
+def test_the_pods_of_a_kind_that_was_removed_while_no_operator_ran_are_no_gang(
+    apiserver: ControlPlane, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/xgboostjobs.kubeflow.org"
+        path = "/apis/kubeflow.org/v1/namespaces/default/xgboostjobs"
+        names = [f"left-{role}-0" for role in ("master", "worker")]
+
+        async def leave_pods(api: Api, kubelets: FakeKubelets) -> None:
+            job = await api.post(path, xgboost_job("left"))
+            owner = {"apiVersion": "kubeflow.org/v1", "kind": "XGBoostJob", "name": "left", "controller": True}
+            for name, node in zip(names, ("n1", ""), strict=True):
+                await api.post("/api/v1/namespaces/default/pods", left_pod(name, node, {**owner, **uid_of(job)}))
+            await kubelets.running("default", names[0])
+            await api.delete(definition)
+            await until_gone(api, definition)
+
+        async with (
+            asyncio.timeout(strays.TIMEOUT_S * 4),
+            leading(apiserver, tmp_path, script_of=annotated, prepare=leave_pods) as place,
+        ):
+            await until_free(place, 3)
+            assert list(place.world.jobs) == []
+            pods = {each["metadata"]["name"]: each for each in (await place.api.get(PODS))["items"]}
+            assert (pods[names[0]]["status"]["phase"], pods[names[1]]["spec"].get("nodeName")) == ("Running", None)
+
+    asyncio.run(scenario())
+
+
+def uid_of(manifest: dict[str, Any]) -> dict[str, str]:
+    return {"uid": manifest["metadata"]["uid"]}
+
+
+def left_pod(name: str, node: str, owner: dict[str, Any]) -> dict[str, Any]:
+    """A pod that an operator has made for a job."""
+    container = {"name": "xgboost", "image": "example.com/job:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    spec = {"schedulerName": "windlass", "containers": [container], **({"nodeName": node} if node else {})}
+    about = {"name": name, "ownerReferences": [owner], "labels": {"windlass.dev/generation": "1"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
 def test_a_job_with_a_finalizer_gives_its_nodes_back_when_its_namespace_is_deleted(tell: Tell) -> None:

@@ -21,7 +21,7 @@ from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.backends.kubernetes.external import dialects
-from windlass.backends.kubernetes.served_kinds import RUNTIMES, WATCHED
+from windlass.backends.kubernetes.served_kinds import RUNTIMES, WATCHED, KindRemoval
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 T = TypeVar("T")
@@ -135,9 +135,12 @@ class Watches:
         decode: Callable[[bytes], T],
         apply: Callable[[Sequence[Change[T]]], None],
         fresh: ObjectCache[T] | None = None,
+        *,
+        may_be_removed: bool = False,
     ) -> Coroutine[Any, Any, Never]:
-        """Returns one watch to be run."""
+        """Returns one watch to be run. `may_be_removed`: the kind has a definition, which may be deleted."""
         self._behind += 1
+        removal = KindRemoval(self._backend.connection, resource)
         return reflect(
             self._backend.connection,
             resource,
@@ -147,19 +150,21 @@ class Watches:
             cache=fresh,
             malformed=partial(self._malformed, resource),
             trouble=self._trouble,
+            is_removed=removal.is_removed if may_be_removed else None,
         )
 
     def optional(self, kind: Resource) -> Coroutine[Any, Any, Never]:
         """Returns the watch of one of WATCHED."""
         cluster = self._backend.cluster
         held = {QUEUES: cluster.queues, POLICIES: cluster.policies, RESERVATIONS: cluster.reservations}
+        of = partial(self.of, kind, may_be_removed=True)
         if kind in held:
-            return self.of(kind, orjson.loads, self.declared(held[kind]))
+            return of(orjson.loads, self.declared(held[kind]))
         if kind in RUNTIMES:
-            return self.of(kind, orjson.loads, partial(self._backend.monitor.lookups.see_runtimes, kind.kind))
+            return of(orjson.loads, partial(self._backend.monitor.lookups.see_runtimes, kind.kind))
         if kind in dialects.OPTIONAL:
-            return self.of(kind, dialects.group_object, self.groups(kind))
-        return self.of(kind, orjson.loads, jobs(self._backend, kind), self._backend.job_objects[kind])
+            return of(dialects.group_object, self.groups(kind))
+        return of(orjson.loads, jobs(self._backend, kind), self._backend.job_objects[kind])
 
     def nodes(self, changes: Sequence[Change[objects.Node]]) -> None:
         """Applies changes of nodes."""

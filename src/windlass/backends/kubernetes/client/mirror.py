@@ -59,6 +59,15 @@ class Mirror(Generic[T]):
         self.position, self.must_list = version, False
         return changes
 
+    def clear(self) -> list[Change[T]]:
+        """Returns the deletion of every object: the server has none any more, and lists them once it has some again."""
+        self.must_list = True
+        return [
+            change
+            for object in list(self.cache.objects.values())
+            for change in self.cache.remove(object_revision(object))
+        ]
+
     def apply_events(self, events: Iterable[Event]) -> list[Change[T]]:
         """Returns the changes of a batch of a watch. Ends early and sets `must_list` where the history was restored."""
         changes: list[Change[T]] = []

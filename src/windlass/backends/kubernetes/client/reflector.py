@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Never, TypeVar
 
@@ -41,6 +42,7 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     cache: ObjectCache[T] | None = None,
     malformed: Callable[[Malformed], None] = _ignored,
     trouble: Callable[[BackendError | None], None] = _ignored,
+    is_removed: Callable[[], Awaitable[bool]] | None = None,
     silence: float = SILENCE_TIMEOUT_S,
 ) -> Never:
     """Lists, then watches; ends only by cancellation, or with an error of `apply` or `synced`.
@@ -48,11 +50,13 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
     `apply` gets the changes, in order and in batches, and must not block; `synced` is called after the first list.
     `cache` holds the objects: a writer puts its replies there and applies those changes itself. `malformed` is called
     with objects on which `decode` raised: they are left out (an older state of them stays). `trouble` is called with
-    each failure, and with None when it is over. `silence` in seconds.
+    each failure, and with None when it is over. `is_removed` is called when the server does not know the resource, and
+    tells whether it has none of it any more: then all objects are deleted, and listed if it knows it again. `silence`
+    in seconds.
     """
     scope = Scope(namespace, selector, fields)
     mirror = Mirror(decode, malformed, ObjectCache() if cache is None else cache)
-    failures, in_trouble, first = 0, False, True
+    failures, in_trouble, report_synced = 0, False, functools.cache(synced)
     while True:
         error: BackendError | None = None
         try:
@@ -62,9 +66,7 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
                     resource, mirror.decode_listed, namespace=namespace, selector=selector, fields=fields
                 )
                 _hand(apply, mirror.apply_list(listed))
-                if first:
-                    synced()
-                first = False
+                report_synced()
             # 2. process events until the watch ends
             async with aclosing(watch(connection, resource, str(mirror.position), scope, silence)) as batches:
                 async for batch in batches:
@@ -77,6 +79,9 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
         except (ApiError, Unreachable, AccessError) as failed:
             error = failed
         # 3. continue from the last version; from a list, if that is too old
+        if is_removed is not None and _is_missing(error) and await is_removed():
+            _hand(apply, mirror.clear())
+            report_synced()
         if isinstance(error, ApiError) and error.is_gone:
             mirror.must_list = True
         elif error is not None:
@@ -84,6 +89,10 @@ async def reflect(  # noqa: PLR0913 - one watch has this many sides; most caller
             in_trouble = True
         await asyncio.sleep(retry_delay(failures, getattr(error, "retry_after", None), random.random()))  # noqa: S311
         failures += 1
+
+
+def _is_missing(error: BackendError | None) -> bool:
+    return isinstance(error, ApiError) and error.is_missing
 
 
 def _hand(apply: Callable[[Sequence[Change[T]]], None], changes: Sequence[Change[T]]) -> None:
