@@ -16,7 +16,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.queue import PastUsage, Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
-from windlass.core.nodes.exclusive_requests import ExclusiveRequests
+from windlass.core.nodes.exclusive_requests import MAX_CONTENDED, ExclusiveRequests
 from windlass.core.nodes.node_grants import NodeGrants
 from windlass.core.nodes.node_table import build_table, update_table
 from windlass.core.placement.scores.demand_popularity import DemandPopularity
@@ -61,6 +61,8 @@ class Ledger:
         """The last snapshot shares the collections (`_running`, those of `_nodes` …): copy them before writing."""
         self._lacks_columns = False
         """Several gangs request an exclusive resource that may have no column yet."""
+        self._is_capped = False
+        """There may be more such resources than columns."""
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> Ledger:
@@ -250,6 +252,7 @@ class Ledger:
     def _count_exclusive_requests(self, demands: tuple[Demand, ...], sign: int) -> None:
         column = self._nodes.table.column
         self._lacks_columns |= any(name not in column for name in self._exclusive.count(demands, sign))
+        self._lacks_columns |= self._is_capped and sign < 0  # a column may have become free for another resource
 
     def _add_contended_columns(self) -> None:
         """Adds the columns of all contended resources at once: each new table computes every grant again."""
@@ -257,6 +260,7 @@ class Ledger:
             return
         self._lacks_columns = False
         contended, table = self._exclusive.contended, self._nodes.table
+        self._is_capped = len(contended) == MAX_CONTENDED
         if not table.column.keys() >= set(contended):
             self._unshare()
             self._nodes.regrant(build_table(table.nodes, table.topology, table.epoch + 1, contended), self._running)

@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, waiting
 
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import snapshot_violations
 from windlass.core.model.gang import Demand, start_gang
 from windlass.core.model.node import Topology
 from windlass.core.model.policy import Policy
+from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.nodes.exclusive_requests import MAX_CONTENDED
 
 HOUR = 3_600_000
 PORT, GROUP = "hostport/80", "apart/team/app=web"
@@ -153,3 +156,20 @@ def test_a_new_leader_adds_the_columns_of_running_gangs_in_one_new_table():
         after.hold(gang)
     assert (after.free == before.free).all()
     assert after.table.epoch == tables + 1
+
+
+def test_the_number_of_columns_is_bounded_and_shared_between_namespaces():
+    pairs = [waiting(2 * k + j, exclusive(1, f"apart/greedy/a.b/c={k}")) for k in range(300) for j in (1, 2)]
+    ledger = ledger_of(nodes(4), *pairs, *(waiting(600 + j, exclusive(1, GROUP)) for j in (1, 2)))
+    assert len(columns(ledger)) == MAX_CONTENDED
+    assert GROUP in columns(ledger)
+    assert ledger.snapshot().uncounted_exclusives == {f"apart/greedy/a.b/c={k}" for k in range(MAX_CONTENDED - 1, 300)}
+    assert schedule(ledger.snapshot(), 0).verdicts["j-600"] == Verdict(
+        Reason.ADMISSION_GATED,
+        "requests apart/greedy/a.b/c=299, as other gangs do: at most 256 host ports and anti-affinities that several "
+        "gangs request are scheduled at a time",
+    )
+    for gang in pairs[:2]:
+        ledger.remove_pending(gang.id)
+    assert f"apart/greedy/a.b/c={MAX_CONTENDED - 1}" in columns(ledger)
+    assert len(columns(ledger)) == MAX_CONTENDED

@@ -28,7 +28,7 @@ _UNSEARCHED = "; no gang to preempt was searched for it: too many searches for i
 def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
     """Judges a gang that the cycle left pending, by what is free once the plan's admissions hold their nodes."""
     table, queue = cycle.snapshot.table, quota.queue_named(cycle.snapshot.queues, gang.queue)
-    if answer := admission_gates.gate_verdict(gang, cycle.arrays, cycle.now):
+    if answer := admission_gates.gate_verdict(gang, cycle.arrays, cycle.snapshot.uncounted_exclusives, cycle.now):
         return answer
     if queue is None:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue}; it waits until there is one")

@@ -66,7 +66,8 @@ class PendingReasons(Mapping[str, Verdict]):
 
     def _open_classes(self) -> list[EquivalenceClass]:
         cycle = self._cycle
-        return [each for each in self._classes if not admission_gates.is_gated(each.gangs[0], cycle.arrays, cycle.now)]
+        gates = cycle.arrays, cycle.snapshot.uncounted_exclusives, cycle.now
+        return [each for each in self._classes if not admission_gates.is_gated(each.gangs[0], *gates)]
 
     @cached_property
     def _classes(self) -> tuple[EquivalenceClass, ...]:

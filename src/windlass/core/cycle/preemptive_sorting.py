@@ -100,7 +100,8 @@ def _as_pending(run: RunningGang, now: int) -> PendingGang:
 
 def _choose_gangs(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
     snapshot, policy = cycle.snapshot, cycle.snapshot.policy
-    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.running_by_array, now)]
+    gates = snapshot.running_by_array, snapshot.uncounted_exclusives
+    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], *gates, now)]
     queue_order = QueueOrder(classes)
     running = sorted((_as_pending(run, now) for run in movable.values()), key=lambda gang: sort_key_of(gang, policy))
     for gang in merge(running, queue_order, key=lambda gang: sort_key_of(gang, policy)):

@@ -241,7 +241,7 @@ def _contended_nodes(cycle: SchedulingCycle) -> Mask | None:
     mask = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
     for each in snapshot.classes:
         gang = next((gang for gang in each.gangs if gang.id not in started), None)
-        if gang is None or is_gated(gang, cycle.arrays, cycle.now):
+        if gang is None or is_gated(gang, cycle.arrays, cycle.snapshot.uncounted_exclusives, cycle.now):
             continue
         # the reserved usage includes the claim of a blocked gang, so its recorded obstacle is used
         obstacle = cycle.obstacles[gang.id] if gang.id in cycle.obstacles else cycle.find_obstacle(gang)

@@ -36,7 +36,8 @@ def _run(cycle: SchedulingCycle, changes: RunningChanges | None = None) -> Sched
     snapshot, now = cycle.snapshot, cycle.now
     changes = changes or RunningChanges(cycle)
     # 1. gates: gangs that wait for a backoff, another job or their array's limit are left out
-    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.running_by_array, now)]
+    gates = snapshot.running_by_array, snapshot.uncounted_exclusives
+    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], *gates, now)]
     # 2. by turn: each gang starts, or is blocked; the first blocked gangs hold reservations
     rest = start_by_turn(cycle, changes, classes)
     # 3. backfill: gangs that delay no reservation start in the gaps

@@ -87,7 +87,7 @@ class SchedulingCycle:
 
     def find_obstacle(self, gang: PendingGang) -> Obstacle | None:
         """The obstacle that keeps the gang from being placed at all; None: it may be placed."""
-        if is_gated(gang, self.arrays, self.now):
+        if is_gated(gang, self.arrays, self.snapshot.uncounted_exclusives, self.now):
             return Obstacle.GATE
         tree = self.usage.tree
         known = queue_named(self.snapshot.queues, gang.queue)

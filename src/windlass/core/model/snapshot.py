@@ -115,6 +115,12 @@ class Snapshot:
         return tuple(run for run in self.elastic_or_stopping.values() if run.stopping or run.resize_to is not None)
 
     @cached_property
+    def uncounted_exclusives(self) -> frozenset[str]:
+        """Exclusive resources that several gangs request and that have no column: no gang starts with one of them."""
+        column, counts = self.table.column, self.exclusive_request_counts
+        return frozenset(name for name, count in counts.items() if count > 1 and name not in column)
+
+    @cached_property
     def pending(self) -> tuple[PendingGang, ...]:
         """Every waiting gang, in queue order."""
         pairs = (pair for each in self.classes for pair in zip(each.sort_keys, each.gangs, strict=True))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 
 from windlass.core.model.gang import Demand
 from windlass.core.nodes.exclusive_rows import exclusive_names
 
+MAX_CONTENDED = 256
+"""Exclusive resources that have a column at a time. Each costs 8 bytes a node in every copy of the node table."""
 _MAX_CACHED_DEMANDS = 32_768
 """Entries of the cache of exclusive resources, which is emptied when it is full; equal requests share one entry."""
 
@@ -28,8 +31,16 @@ class ExclusiveRequests:
 
     @property
     def contended(self) -> list[str]:
-        """Resources that several gangs request: only these need columns, to be released and reserved."""
-        return [name for name, count in self._counts.items() if count > 1]
+        """Resources that several gangs request: only these need columns, to be released and reserved.
+
+        At most `MAX_CONTENDED`, shared evenly between namespaces; host ports share as one namespace does.
+        """
+        groups: dict[str, list[str]] = {}
+        for name, count in self._counts.items():
+            if count > 1:
+                groups.setdefault("/".join(name.split("/", 2)[:-1]), []).append(name)
+        turns = zip_longest(*groups.values())
+        return [name for turn in turns for name in turn if name is not None][:MAX_CONTENDED]
 
     def count(self, demands: tuple[Demand, ...], sign: int) -> list[str]:
         """Adds (1) or subtracts (-1) a gang with these demands. Returns its resources that are contended now."""

@@ -1,24 +1,33 @@
-"""Admission gates: a hold of the backend or the controller, backoff, dependencies on other jobs, an array's limit."""
+"""Admission gates: a hold of the backend or the controller, backoff, dependencies on other jobs, an array's limit.
+
+And an exclusive resource that several gangs request and that has no column in the node table, as too many have one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from windlass.core.model.gang import PendingGang
 from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.nodes.exclusive_requests import MAX_CONTENDED
+from windlass.core.nodes.exclusive_rows import exclusive_names
 
 
-def is_gated(gang: PendingGang, arrays: Mapping[str, int], now: int) -> bool:
-    """Tells whether any gate is closed. `arrays`: number of members that hold nodes, by array."""
+def is_gated(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection[str], now: int) -> bool:
+    """Tells whether any gate is closed.
+
+    `arrays`: number of members that hold nodes, by array; `uncounted`: `Snapshot.uncounted_exclusives`.
+    """
     return (
         bool(gang.hold)
         or bool(gang.waits_for)
         or (gang.not_before is not None and now < gang.not_before)
         or (gang.array_limit > 0 and arrays.get(gang.array_id, 0) >= gang.array_limit)
+        or (bool(uncounted) and any(name in uncounted for name in exclusive_names(gang.demands)))
     )
 
 
-def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], now: int) -> Verdict | None:
+def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], uncounted: Collection[str], now: int) -> Verdict | None:
     """Returns the verdict of the first closed gate, or None if all are open."""
     if gang.hold:
         return Verdict(Reason.ON_HOLD, gang.hold)
@@ -26,7 +35,10 @@ def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], now: int) -> Verd
         return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure")
     if gang.waits_for:
         return Verdict(Reason.ADMISSION_GATED, f"waits for {_some(gang.waits_for)} to end")
-    if is_gated(gang, arrays, now):
+    if found := [name for name in exclusive_names(gang.demands) if name in uncounted]:
+        text = f"requests {found[0]}, as other gangs do: at most {MAX_CONTENDED} host ports and anti-affinities that"
+        return Verdict(Reason.ADMISSION_GATED, f"{text} several gangs request are scheduled at a time")
+    if is_gated(gang, arrays, uncounted, now):
         running = arrays.get(gang.array_id, 0)
         text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
         return Verdict(Reason.ADMISSION_GATED, text)
