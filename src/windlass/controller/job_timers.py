@@ -26,13 +26,13 @@ class JobTimers:
             heapq.heappush(self._timers, (due, state.id))
 
     def take_due(self, now: int) -> list[str]:
-        """Removes the timers up to `now`, and returns their jobs."""
-        due: list[str] = []
+        """Removes the timers up to `now`, and returns their jobs, each once."""
+        due: dict[str, None] = {}
         while self._timers and self._timers[0][0] <= now:
             at, job_id = heapq.heappop(self._timers)
             if self._is_current(at, job_id):
-                due.append(job_id)
-        return due
+                due[job_id] = None
+        return list(due)
 
     def next_due(self) -> int | None:
         """Time in ms of the next timer."""

@@ -33,7 +33,8 @@ RECORDED = {
     for name, seen in json.loads((Path(__file__).parent / f"recorded/{kind.label}.json").read_text()).items()
 }
 GUIDE = Path(__file__).parents[3] / "docs/guides/from-kubeflow.md"
-WITHIN_S = 30.0
+WITHIN_S = 60.0
+"""The garbage collector of a cluster looks for new kinds every 30 seconds."""
 SETTINGS = Settings(controllers=True, node_grace=600, eviction_after=300)
 
 

@@ -116,7 +116,8 @@ def test_the_backoff_limit_counts_members_and_containers(
     assert (state.status.target is Target.FAIL) is ended
     if ended:
         assert state.status.reason == "BackoffLimitExceeded"
-        assert state.status.message == "it has reached the specified backoff limit"
+        what = "worker-1 exited with code 1, and " if limit == 0 and exit is FAILED else ""
+        assert state.status.message == f"{what}it has reached the specified backoff limit"
 
 
 def test_a_member_that_its_node_rejects_restarts_the_gang_elsewhere() -> None:
@@ -166,3 +167,10 @@ def test_the_success_policy_names_the_deciding_members(policy: SuccessPolicy, su
         smaller = [done & ~(1 << bit) for bit in range(4) if done >> bit & 1]
         assert not all(has_succeeded(job, less) for less in smaller)
     assert not has_succeeded(job, 0)
+
+
+@pytest.mark.parametrize(("limit", "reason"), [(0, "BackoffLimitExceeded"), (1, "ExitCode"), (None, "ExitCode")])
+def test_a_backoff_limit_of_zero_is_reached_by_a_member_that_never_restarts(limit: int | None, reason: str) -> None:
+    state, _ = exits(running(MemberRestart.NEVER, limit=limit), FAILED)
+    assert (state.status.target, state.status.reason) == (Target.FAIL, reason)
+    assert state.status.message.startswith("worker-1 exited with code 1")

@@ -1,9 +1,10 @@
 """Requests of users, and timers: suspend, resume, deadline, start timeout."""
 
+from windlass.core.lifecycle.commands import Forget, Stop
 from windlass.core.lifecycle.events import Admit, Exit, GangGone, MemberExited, Resume, Started, Suspend, Timer
 from windlass.core.lifecycle.state_machine import next_due, step
 from windlass.core.model.gang import pending_of
-from windlass.core.model.job import Job, RestartPolicy, Role
+from windlass.core.model.job import Job, RestartPolicy, Role, SuccessPolicy
 from windlass.core.model.status import JobState, Phase, Placement, Status, Target
 
 POLICY = RestartPolicy(infrastructure_limit=9)
@@ -89,3 +90,30 @@ def test_a_gang_that_has_started_has_no_start_timeout() -> None:
     for event in (Admit(PLACEMENT), Started(1)):
         state, _ = step(state, event, 0)
     assert next_due(state) is None
+
+
+def completing(ttl: int, members: int = 2) -> JobState:
+    """A job whose first member has decided its end at 100, while the others still run."""
+    job = Job("j", (Role("lead"), Role(replicas=members - 1)), ttl=ttl, success=SuccessPolicy(("lead",)))
+    placement = Placement({"lead": ("n1",), "worker": ("n1",) * (members - 1)})
+    status = Status(phase=Phase.RUNNING, generation=1, placement=placement, is_gone=False, admitted_at=0)
+    state, _ = step(JobState("j-1", 1, job, status), MemberExited(1, 0, Exit(code=0)), 100)
+    return state
+
+
+def test_a_time_to_live_that_ends_while_pods_still_run_stops_them_and_removes_the_job() -> None:
+    state = completing(ttl=50)
+    assert (state.status.target, state.status.ended_at, next_due(state)) == (Target.SUCCEED, 100, 150)
+    state, commands = step(state, Timer(), 150)
+    assert commands == (Stop("j-1", 1, state.job.grace),)
+    assert (state.status.expired, next_due(state)) == (True, None)
+    state, _ = step(state, GangGone(1), 170)
+    assert (state.status.phase, state.status.finished_at, next_due(state)) == (Phase.SUCCEEDED, 170, 150)
+    assert step(state, Timer(), 170) == (state, (Forget("j-1"),))
+
+
+def test_the_time_to_live_counts_from_the_decision_on_the_end() -> None:
+    state, _ = step(completing(ttl=1_000), GangGone(1), 900)
+    assert (state.status.phase, state.status.finished_at, next_due(state)) == (Phase.SUCCEEDED, 900, 1_100)
+    assert step(state, Timer(), 1_099) == (state, ())
+    assert step(state, Timer(), 1_100) == (state, (Forget("j-1"),))

@@ -144,3 +144,13 @@ def test_a_change_after_the_end_changes_nothing() -> None:
     it.turn(ended, 1)
     it.turn([JobChanged("a-1", job(3, ttl=10_000))], 2)
     assert it.states["a-1"].job.members == 1
+
+
+def test_a_time_to_live_that_is_changed_after_the_end_counts() -> None:
+    it = controller()
+    it.turn([JobArrived("a-1", 1, job(1, ttl=10_000))], 0)
+    it.turn([JobEvent("a-1", MemberExited(1, 0, Exit(code=0))), JobEvent("a-1", GangGone(1))], 1)
+    assert it.next_due() == 10_001
+    it.turn([JobChanged("a-1", job(1, ttl=20))], 5)
+    assert it.next_due() == 21
+    assert it.turn([], 21).forgotten == ("a-1",)

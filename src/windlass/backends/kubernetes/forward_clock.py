@@ -35,6 +35,14 @@ def latest(states: Iterable[JobState]) -> int:
     times = (
         getattr(state.status, name)
         for state in states
-        for name in ("created_at", "queued_at", "admitted_at", "running_since", "stopping_since", "finished_at")
+        for name in (
+            "created_at",
+            "queued_at",
+            "admitted_at",
+            "running_since",
+            "stopping_since",
+            "ended_at",
+            "finished_at",
+        )
     )
     return max((at for at in times if at is not None), default=0)

@@ -27,6 +27,7 @@ from windlass.backends.local.sealed_text import seal
 from windlass.backends.local.state_reader import STATE_QUERY, CorruptError, StateReader, Task, missing_commits
 from windlass.backends.port import BackendError, Changes
 from windlass.backends.status_fields import PLACEMENTS, to_fields
+from windlass.core.lifecycle.timers import expiry_of
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Placement
 from windlass.jobs.secret_values import hide_secrets
@@ -149,7 +150,7 @@ class StateStore(StateReader):
 
     def _put(self, state: JobState, origin: SubmissionOrigin | None) -> None:
         status, finished = state.status, state.status.finished_at
-        kept_until = None if finished is None or state.job.ttl is None else finished + state.job.ttl
+        kept_until = None if finished is None else expiry_of(state)
         changing = (status.phase.value, finished, kept_until, _sealed(to_fields(status, without=PLACEMENTS), state.id))
         update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
         if not self._connection.execute(update, (*changing, state.id)).rowcount:

@@ -86,6 +86,7 @@ def stop_generation(state: JobState, target: Target, reason: str, message: str, 
         reason=reason,
         message=message,
         stopping_since=now if since is None else since,
+        ended_at=now if target in (Target.SUCCEED, Target.FAIL) else None,
     )
     return after, (stop_command(after),)
 
@@ -167,7 +168,9 @@ def nodes_to_use(status: Status) -> tuple[str, ...]:
 
 def end_job(state: JobState, phase: Phase, reason: str, message: str, now: int) -> Outcome:
     """The job in a terminal phase, without nodes."""
-    after = change_status(state, phase=phase, reason=reason, message=message, finished_at=now, not_before=None)
+    ended = now if state.status.ended_at is None else state.status.ended_at
+    ends = {"ended_at": ended, "finished_at": now, "not_before": None}
+    after = change_status(state, phase=phase, reason=reason, message=message, **ends)
     return change_status(after, **_give_back(state, now)), ()
 
 

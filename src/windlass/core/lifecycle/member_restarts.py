@@ -21,11 +21,15 @@ _LIMIT_REACHED = "it has reached the specified backoff limit"
 def restart_or_fail(state: JobState, member: int, exit: Exit, failure: Failure, now: int, *, fatal: bool) -> Outcome:
     """After the failure of one member: restarts it, ends the job, or goes on without it.
 
-    `fatal`: the class of the failure ends the job. A restart that is under way is not decided again.
+    `fatal`: the class of the failure ends the job. A restart that is under way is not decided again. A backoff limit of
+    0 is reached with the first failure, even of a member that would not be restarted.
     """
     status, policy = state.status, state.job.restart
     if status.restarting_members >> member & 1:
         return state, ()
+    if policy.member_limit == 0 and _is_counted(exit) and not fatal:
+        reached = f"{failure.message}, and {_LIMIT_REACHED}" if failure.message else _LIMIT_REACHED
+        return _fail(state, make_failure(BACKOFF_LIMIT, reached, now), now)
     role = _role_of(state, member)
     restartable = _may_restart(role.restart, exit)
     if fatal or not (restartable or role.optional):

@@ -16,12 +16,13 @@ from windlass.core.model.steps import placed_step
 
 
 def can_change(state: JobState, job: Job, *, by_cluster: bool = False) -> bool:
-    """Whether the job may become `job` now: not once it has ended; while it holds nodes, only if others lose nothing.
+    """Whether the job may become `job` now: while it holds nodes, only if others lose nothing.
 
+    Of a job that has ended, only the time to live may change.
     `by_cluster`: the settings of the cluster have changed its queue and priority, which it takes at once.
     """
     if state.status.phase in TERMINAL:
-        return False
+        return job == replace(state.job, ttl=job.ttl)
     if state.status.placement is None:
         return True
     after = replace(job, queue=state.job.queue, priority=state.job.priority) if by_cluster else job

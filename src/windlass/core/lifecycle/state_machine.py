@@ -178,9 +178,8 @@ def _is_stale(state: JobState, event: Event) -> bool:
 
 def next_due(state: JobState) -> int | None:
     """Time in ms at which the job needs a Timer event; None: never."""
-    status, job = state.status, state.job
-    if status.phase in TERMINAL:
-        return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl
+    if state.status.phase in TERMINAL:
+        return timers.expiry_of(state)
     due = timers.due_times(state)
-    times = (due.deadline, due.walltime, due.start, due.backoff, due.avoidance)
+    times = (due.deadline, due.walltime, due.start, due.backoff, due.avoidance, due.expiry)
     return min((at for at in times if at is not None), default=None)

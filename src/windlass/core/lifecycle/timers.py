@@ -12,6 +12,7 @@ from windlass.core.lifecycle.generations import (
     describe_seconds,
     end_job,
     launch,
+    stop_command,
     stop_generation,
 )
 from windlass.core.lifecycle.transitions import expire_start
@@ -29,6 +30,8 @@ class DueTimes:
     backoff: int | None = None
     avoidance: int | None = None
     """The nodes of a start that timed out are no longer avoided."""
+    expiry: int | None = None
+    """The time to live is over while processes of the ended job still run."""
 
 
 def deadline_of(state: JobState) -> int | None:
@@ -50,9 +53,21 @@ def start_end(state: JobState) -> int | None:
     return launched + timeout if starting and launched is not None and timeout is not None else None
 
 
+def expiry_of(state: JobState) -> int | None:
+    """Time in ms at which the time to live of an ended job is over: it counts from the decision on its end."""
+    status, ttl = state.status, state.job.ttl
+    ended = status.finished_at if status.ended_at is None else status.ended_at
+    return None if ended is None or ttl is None else ended + ttl
+
+
 def on_timer(state: JobState, _event: Timer, now: int) -> Outcome:
-    """Applies what is due: the deadline first, then the walltime, the start timeout, the end of a backoff."""
+    """Applies what is due: the deadline first, then the walltime, the start timeout, the end of a backoff.
+
+    An ended job whose time to live is over is stopped, whatever its policy leaves to end by itself.
+    """
     due = due_times(state)
+    if _has_passed(due.expiry, now):
+        return change_status(state, expired=True), (stop_command(state),)
     if _has_passed(due.deadline, now):
         return _expire(state, "DeadlineExceeded", "longer than its deadline of", state.job.deadline, now)
     if _has_passed(due.walltime, now):
@@ -61,18 +76,19 @@ def on_timer(state: JobState, _event: Timer, now: int) -> Outcome:
         return expire_start(state, now)
     if _has_passed(due.avoidance, now):
         state = change_status(state, avoided_nodes=(), avoided_until=None)
-    if not _has_passed(due.backoff, now):
-        return state, ()
-    if state.status.phase is Phase.RESTARTING:
+    waited = _has_passed(due.backoff, now)
+    if waited and state.status.phase is Phase.RESTARTING:
         return launch(state, now)
-    return change_status(state, not_before=None), ()
+    return change_status(state, not_before=None) if waited else state, ()
 
 
 def due_times(state: JobState) -> DueTimes:
     """Times at which time alone changes this job."""
     status = state.status
-    if status.target in (Target.SUCCEED, Target.FAIL) or status.phase in TERMINAL:
+    if status.phase in TERMINAL:
         return DueTimes()
+    if status.target in (Target.SUCCEED, Target.FAIL):
+        return DueTimes(expiry=None if status.expired or state.job.ttl is None else expiry_of(state))
     leaving = status.target in (Target.SUSPEND, Target.REQUEUE)
     return DueTimes(
         deadline=deadline_of(state),
@@ -98,7 +114,4 @@ def _expire(state: JobState, reason: str, what: str, limit: int | None, now: int
 
 def forget(state: JobState, _event: Timer, now: int) -> Outcome:
     """Removes a finished job whose time to live is over."""
-    ttl, finished = state.job.ttl, state.status.finished_at
-    if ttl is None or finished is None or now < finished + ttl:
-        return state, ()
-    return state, (Forget(state.id),)
+    return state, (Forget(state.id),) if _has_passed(expiry_of(state), now) else ()

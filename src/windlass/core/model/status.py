@@ -116,7 +116,10 @@ class Status:
     running_since: int | None = None
     """Time since which all processes of the current generation run."""
     stopping_since: int | None = None
+    ended_at: int | None = None
+    """Time of the decision that the job ends, from which its time to live counts; its last process may end later."""
     finished_at: int | None = None
+    """Time at which an ended job had no process any more."""
     not_before: int | None = None
     """End of the backoff after a failure."""
     placement: Placement | None = None
@@ -139,6 +142,8 @@ class Status:
     """A request to end the job without grace has arrived: stops of the gang have no grace period."""
     step: int = 0
     """Step of the job that starts next (`core.model.steps`); the placement shows which one runs."""
+    expired: bool = False
+    """The time to live was over before the last process had ended: no process is left to end by itself any more."""
     succeeded_members: int = 0
     """Bit set of the members of this generation that succeeded."""
     member_restarts: int = 0

@@ -40,6 +40,8 @@ class Executor:
         self.without_service: set[str] = set()
         self.forgotten: list[str] = []
         """Gangs whose launcher's Job is to be created again."""
+        self.removes_services = False
+        """Deletions of services take until the test ends them."""
 
     @property
     def deletion(self):
@@ -59,8 +61,10 @@ class Executor:
 
     def update(self, *_) -> None: ...
 
-    def remove_services(self, _gang, pods) -> None:
+    def remove_services(self, _gang, pods, run=None) -> None:
         self.without_service |= set(pods)
+        if run is not None:
+            run.removing_services = self.removes_services
 
     def forget_jobs(self, gang) -> None:
         self.forgotten.append(gang.reference.name)

@@ -332,6 +332,23 @@ def test_only_services_of_the_job_are_deleted_with_its_pods() -> None:
     asyncio.run(story())
 
 
+def test_the_next_leader_deletes_the_services_of_pods_that_an_ending_job_does_not_keep() -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(PYTORCH)
+        executor = executor_of(api)
+        for uid in ("u", "another"):
+            name = "digits-worker-0"
+            api.objects["Service", name] = existing("Service", name, ownerReferences=owned_by(uid))
+            executor.upkeep.remove_services(stage.gang, [name], stage.run)
+            assert stage.run.removing_services
+            await asyncio.sleep(0.01)
+            assert not stage.run.removing_services
+        assert api.removed == [("Service", "digits-worker-0", "uid-of-digits-worker-0")]
+        await executor.close()
+
+    asyncio.run(story())
+
+
 def test_the_name_of_a_secret_is_that_of_one_job_only() -> None:
     names = []
     for uid in ("u", "v"):

@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.gangs import readable_spec, stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.status.status_writer import status_of
-from windlass.backends.port import JobArrived, JobChanged, JobEvent
+from windlass.backends.port import JobArrived, JobChanged, JobEvent, JobRecovered
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.status import Phase, Placement, Status
 from windlass.jobs.kubernetes.labels import CANCEL
@@ -305,6 +305,29 @@ def test_a_running_gang_takes_a_new_spec_after_it_has_stopped() -> None:
     (changed,) = case.take_events()
     assert isinstance(changed, JobChanged)
     assert changed.job.members == 4
+
+
+def test_a_time_to_live_that_is_set_after_the_end_is_reported() -> None:
+    case = ReaderCase()
+    case.recover()
+    case.reader.update(TRAINING, training())
+    gang = case.store.get("ml/digits")
+    assert gang is not None
+    case.take_events()
+    ended = Status(phase=Phase.SUCCEEDED, finished_at=9)
+    gang.decided = ended
+    case.reader.update(TRAINING, training(version=2, generation=2, nodes=4, ttl="1m"))
+    assert case.take_events() == []  # the controller may yet forget the job
+    commit(gang, ended)
+    gang.decided = None
+    case.specs.apply_requested(gang)
+    (recovered,) = case.take_events()
+    assert isinstance(recovered, JobRecovered)
+    assert (recovered.state.job.ttl, recovered.state.job.members, recovered.state.status) == (60_000, 2, ended)
+    case.reader.update(TRAINING, training(version=3, generation=3, ttl="2m"))
+    (changed,) = case.take_events()
+    assert isinstance(changed, JobChanged)
+    assert changed.job.ttl == 120_000
 
 
 def test_a_new_leader_keeps_the_size_with_which_a_gang_runs() -> None:

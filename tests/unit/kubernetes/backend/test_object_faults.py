@@ -24,7 +24,7 @@ from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.watches import contained
 from windlass.controller import controller as controller_module
-from windlass.controller import job_faults, loop
+from windlass.controller import job_faults
 from windlass.controller.job_ledger import JobLedger
 from windlass.core.lifecycle import state_machine
 
@@ -142,7 +142,7 @@ def test_an_unforeseen_error_of_one_job_is_its_own(monkeypatch: pytest.MonkeyPat
     broken = break_for(monkeypatch, owner, name, is_digits)
 
     async def story(on: Cluster) -> None:
-        running = asyncio.create_task(loop.run(on.controller, on.backend, on_trouble=lambda _text: None))
+        running = asyncio.create_task(controller_module.run(on.controller, on.backend, on_trouble=lambda _text: None))
         on.put_job(nodes=1, gpus=1)
         on.put_pod("healthy", 1, scheduler="windlass")
         for _ in range(10):

@@ -26,6 +26,8 @@ from windlass.jobs.kubernetes.pods.pod_assembly import selector_of
 from windlass.jobs.kubernetes.status.foreign_status import has_ended
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
+NEVER_MADE = (-1, 0)
+"""`DependentState.made_for` until this controller creates dependent objects."""
 WAITING = "Waiting"
 """Reason of a job that waits for another change in the cluster before it may queue."""
 
@@ -88,7 +90,7 @@ class DependentState:
 
     made: dict[tuple[str, str], MadeObject] = field(default_factory=dict)
     """By kind and name."""
-    made_for: tuple[int, int] = (-1, 0)
+    made_for: tuple[int, int] = NEVER_MADE
     """Generation, and revision of the set of running pods (`RunPods`), for which they were last created."""
 
 

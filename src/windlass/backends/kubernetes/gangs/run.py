@@ -72,6 +72,10 @@ class Run:
     """Seconds that its pods have to end."""
     cleaned_up_as: bool | None = None
     """Whether its pods were left to end by themselves, when all of them were last considered for deletion."""
+    cleaned_up: bool = False
+    """Whether the deletion of what an ending job does not keep was requested: ended pods, services without a pod."""
+    removing_services: bool = False
+    """Whether services are being deleted: the next leader would not know of them once the run is gone."""
     busy: bool = False
     """Whether requests are under way that could still create one of its pods."""
     updating_dependents: bool = False

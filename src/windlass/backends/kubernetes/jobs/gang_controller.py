@@ -17,7 +17,7 @@ from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import job_in_size
 from windlass.core.model.status import Phase, Placement
-from windlass.jobs.kubernetes.status.clean_up import pods_to_delete
+from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods, pods_to_delete
 
 
 class GangController:
@@ -154,7 +154,8 @@ class GangController:
         phases = {pod.metadata.name: pod.status.phase for pod in pods if _is_owned(pod, gang)}
         gone = set(pods_to_delete(gang.parsed, gang.status, phases))
         self._executor.deletion.delete((pod for pod in pods if pod.metadata.name in gone), 0)
-        self._executor.upkeep.remove_services(gang, names - (phases.keys() - gone))
+        if not keeps_running_pods(gang.parsed, gang.status):
+            self._executor.upkeep.remove_services(gang, names - (phases.keys() - gone))
         return pods
 
     def delete_pods(self, gang: Gang) -> None:

@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.job_reports import JobReports
 from windlass.backends.kubernetes.jobs.job_store import JobStore
-from windlass.backends.port import BackendEvent, JobChanged
+from windlass.backends.port import BackendEvent, JobChanged, JobRecovered
 from windlass.core.lifecycle.spec_update import can_change, job_as_placed
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL
@@ -70,11 +70,24 @@ class JobSpecs:
 
     def apply_requested(self, gang: Gang) -> None:
         """Changes the job in the controller to the requested one, if the gang can change already."""
-        if gang.requested_spec is None or not can_change(gang.decided_state, gang.requested_spec[1]):
+        if gang.requested_spec is None:
+            return
+        if gang.decided_state.status.phase in TERMINAL:
+            if gang.decided is None:  # else once the end is committed: until then the controller may forget the job
+                self._change_time_to_live(gang, gang.requested_spec[1].ttl)
+            return
+        if not can_change(gang.decided_state, gang.requested_spec[1]):
             return
         gang.respecify(*gang.requested_spec)
         self._inject(JobChanged(gang.id, gang.job))
         self.changed(gang)
+
+    def _change_time_to_live(self, gang: Gang, ttl: int | None) -> None:
+        """Changes the time to live of a job that has ended. The controller knows it no more if it had none."""
+        if ttl == gang.job.ttl:
+            return
+        was_kept, gang.job = gang.job.ttl is not None, replace(gang.job, ttl=ttl)
+        self._inject(JobChanged(gang.id, gang.job) if was_kept else JobRecovered(gang.state))
 
     def resolve_again(self, changed: ChangedNames) -> None:
         """Resolves names again after the cluster has changed: jobs that were held may arrive."""

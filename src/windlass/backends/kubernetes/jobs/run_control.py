@@ -24,7 +24,7 @@ from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.status import Target
 from windlass.core.placement.replacement import find_replaced_member
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
-from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods
+from windlass.jobs.kubernetes.status.clean_up import keeps_running_pods, pods_to_delete
 
 
 class ChangedGangs:
@@ -114,7 +114,7 @@ class RunControl:
         ends = run.stopping and not run.busy and not gang.released
         makers = self._stop(gang, run, changed) if ends else ()
         self.report(gang)
-        more = run.busy or run.updating_dependents or bool(makers)
+        more = run.busy or run.updating_dependents or run.removing_services or bool(makers)
         for event in run.tracker.take_events(now, more_may_come=more):
             self.parts.inject(JobEvent(gang.id, event))
         self._set_alarm(gang, run, changed, now)
@@ -177,12 +177,33 @@ class RunControl:
         self.executor.deletion.delete(
             (pod for pod in living.values() if not is_leaving_within(pod, run.grace)), run.grace
         )
+        if not is_left:
+            self._clean_up(gang, run)
         succeeds = gang.status.target is Target.SUCCEED
         if succeeds or (is_left and run.made_by_others.isdisjoint(living)):
             return ()
         makers = self.parts.gang_pods.launchers.unended(gang.reference.owner_key)
         self.executor.upkeep.end_jobs(makers)
         return makers
+
+    def _clean_up(self, gang: Gang, run: Run) -> None:
+        """Deletes ended pods that the policy of an ending job names, and services without a pod, once for each run.
+
+        The ended pods of a gang that restarts whole stay until its end is committed, which counts them.
+        """
+        target = gang.status.target
+        if run.cleaned_up or run.updating_dependents or target not in (Target.SUCCEED, Target.FAIL, Target.SUSPEND):
+            return
+        run.cleaned_up = True
+        key = gang.reference.owner_key
+        ended = {
+            pod.metadata.name: pod for pod in run.pods.all() if pod.metadata.controller == key and pod.status.has_ended
+        }
+        phases = {name: pod.status.phase for name, pod in ended.items()}
+        gone = set(ended if target is Target.SUSPEND else pods_to_delete(gang.parsed, gang.status, phases))
+        if run.alone:
+            self.executor.deletion.delete((ended[name] for name in gone), 0)
+        self.executor.upkeep.remove_services(gang, set(gang.pod_names(run)) - (ended.keys() - gone), run)
 
     def _is_left_to_end(self, gang: Gang, run: Run) -> bool:
         """Tells whether pods of a job that its pods have ended are left to end by themselves (cleanPodPolicy None)."""

@@ -126,6 +126,14 @@ class DependentObjects:
         """Deletes a Job, with the pods that it made."""
         await self._remove(r.JOBS, about["namespace"], about["name"], about["uid"])
 
+    async def find_services(self, gang: Gang, names: Collection[str]) -> dict[str, str]:
+        """Returns the uids of the services with these names that the job owns."""
+        wanted = registry.dependent_objects(gang.parsed, (), gang.sizes) if names else ()
+        services = [each for each in wanted if each["kind"] == "Service" and each["metadata"]["name"] in names]
+        found = await asyncio.gather(*(self._there(r.SERVICES, each) for each in services))
+        owned = [each["metadata"] for each in found if each and owner_of(each) == gang.reference.owner_key]
+        return {str(each["name"]): str(each["uid"]) for each in owned}
+
     async def remove_services(self, gang: Gang, uids: Mapping[str, str]) -> None:
         """Deletes services of a gang, given their uids by name."""
         await asyncio.gather(*(self._remove_service(gang, name, uid) for name, uid in uids.items()))

@@ -13,7 +13,7 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
-from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import NEVER_MADE, Gang
 from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects, Wanted
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
@@ -90,12 +90,29 @@ class DependentUpkeep:
                 self._leaving.add(about["uid"])
                 self._tasks.start(request_until_answered(partial(self._dependents.end_job, about)))
 
-    def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
-        """Deletes the services of pods that were removed; they are created again for the next generation."""
+    def remove_services(self, gang: Gang, pods: Collection[str], run: Run | None = None) -> None:
+        """Deletes the services of pods that were removed; they are created again for the next generation.
+
+        `run`: waits for that. Only such a call deletes services that an earlier controller has created.
+        """
         made = gang.dependents.made
         uids = {name: made.pop(("Service", name)).uid for name in pods if ("Service", name) in made}
-        if uids:
-            self._tasks.start(request_until_answered(partial(self._dependents.remove_services, gang, uids)))
+        is_unknown = run is not None and gang.dependents.made_for == NEVER_MADE
+        if uids or is_unknown:
+            if run is not None:
+                run.removing_services = True
+            self._tasks.start(self._remove_services(gang, uids, pods if is_unknown else (), run))
+
+    async def _remove_services(
+        self, gang: Gang, uids: Mapping[str, str], unknown: Collection[str], run: Run | None
+    ) -> None:
+        try:
+            found = await request_until_answered(partial(self._dependents.find_services, gang, unknown))
+            await request_until_answered(partial(self._dependents.remove_services, gang, {**found, **uids}))
+        finally:
+            if run is not None:
+                run.removing_services = False
+                self._mark(gang)
 
     async def close(self) -> None:
         """Stops all work in the background; the cluster stays as it is."""
@@ -128,7 +145,7 @@ class DependentUpkeep:
         failed = gang.dependents.made_for
         await asyncio.sleep(_RETRY_S)
         if gang.dependents.made_for == failed:
-            gang.dependents.made_for = (-1, 0)  # the next look creates them again
+            gang.dependents.made_for = NEVER_MADE  # the next look creates them again
             self._mark(gang)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,11 +20,11 @@ from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINI
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
-from windlass.core.model.status import TERMINAL, Status, state_name
+from windlass.core.model.status import TERMINAL, Phase, Status, Target, state_name
 from windlass.jobs.kubernetes import train_runtimes
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
-from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of
+from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of, end_of
 from windlass.jobs.kubernetes.status.member_conditions import SHOWN, Counts, Failing
 from windlass.jobs.kubernetes.status.status_times import rfc3339, with_times
 
@@ -40,7 +40,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     before = gang.parsed.manifest.get("status") or {}
     waits, reason = gang.notes.creation_error or gang.notes.pending_message, gang.notes.pending_reason
     # the pods of an ended job were counted when it ended, and may be gone by now
-    counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang)
+    counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang, life)
     failing = _failing(gang)
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     listed = conditions_of({"status": before})
@@ -50,7 +50,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     if gang.fit.denial:
         denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
         conditions += with_times(listed, [denied], rfc3339(now), updates=True)
-    shown: dict[str, Any] = {**status, "conditions": conditions, STATE: state_name(life)}
+    shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions)}
     if gang.notes.training:
         shown[TRAINING] = gang.notes.training
     if (runtime := gang.parsed.runtime) is not None:
@@ -60,8 +60,13 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     return {name: value for name, value in shown.items() if name != FIELD}
 
 
-def _counts(gang: Gang) -> Mapping[str, Counts]:
-    """Returns the replicas of a run by role and phase."""
+def _shown_state(life: Status, conditions: Sequence[dict[str, Any]]) -> str:
+    """The state for tables: an end shows as soon as the conditions have it, while pods may be left to end."""
+    return (life.phase not in TERMINAL and end_of(conditions)) or state_name(life)
+
+
+def _counts(gang: Gang, life: Status) -> Mapping[str, Counts]:
+    """Returns the replicas of a run by role and phase. A member that ended the job has failed, also without its pod."""
     run = gang.run
     if run is None:
         return {}
@@ -70,6 +75,10 @@ def _counts(gang: Gang) -> Mapping[str, Counts]:
         for number in run.pods.failing:
             if (pod := run.pods.get(number)) is not None and is_leaving(pod):
                 found[run.slots[number].role].update({"Running": -1, "Failed": 1})
+        failure = life.last_failure
+        ended = life.phase is Phase.FAILED or life.target is Target.FAIL
+        if ended and failure is not None and failure.member is not None and failure.reason == life.reason:
+            found[run.slots[failure.member].role]["Failed"] += run.pods.get(failure.member) is None
     for pod in run.pods.extra if run.made_by_others else ():  # earlier pods of a launcher's Job
         if (role := pod.metadata.labels.get(JOB_ROLE, "")) in found and pod.status.phase == "Failed":
             found[role]["Failed"] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.core.lifecycle.failure import BACKOFF_LIMIT
-from windlass.core.model.status import Status, Target
+from windlass.core.model.status import Phase, Status, Target
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 _LIVE = ("Running", "Pending")
@@ -27,11 +27,12 @@ def pods_to_delete(parsed: ParsedJob, status: Status, phases: Mapping[str, str])
 
 
 def keeps_running_pods(parsed: ParsedJob, status: Status) -> bool:
-    """Whether running pods are left alone: cleanPodPolicy None, and the job succeeded or failed because of a member.
+    """Whether pods and services are left alone: cleanPodPolicy None, and the job ended because of its members.
 
-    A limit, a deadline or a user's request ends them.
+    A limit, a deadline, a user's request, or the end of the job's time to live ends them.
     """
     failure = status.last_failure
     by_member = failure is not None and failure.member is not None and failure.reason == status.reason
-    ended = status.target is Target.SUCCEED or (status.target is Target.FAIL and by_member)
-    return ended and parsed.run_policy.clean_pod_policy == "None"
+    failed = status.target is Target.FAIL or status.phase is Phase.FAILED
+    ended = status.target is Target.SUCCEED or status.phase is Phase.SUCCEEDED or (failed and by_member)
+    return ended and not status.expired and parsed.run_policy.clean_pod_policy == "None"

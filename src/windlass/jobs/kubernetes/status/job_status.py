@@ -123,7 +123,7 @@ def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
 def _ended_at(parsed: ParsedJob, life: Life) -> int | None:
     """End of the job; where pods restart one by one, its decision: pods may be left to end by themselves."""
     if not parsed.run_policy.gang_restart and outcome_of(life) is not None:
-        return life.stopping_since or life.finished_at
+        return life.ended_at or life.finished_at
     return life.finished_at
 
 
