@@ -38,6 +38,7 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.server.operator.endpoints import Endpoints, EndpointSettings, listen
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.metrics import OperatorMetrics
+from windlass.server.operator.pending_reasons import write_reasons
 from windlass.server.operator.serving_certificate import make_certificate, server_context
 
 PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
@@ -105,11 +106,12 @@ async def leading(
     prepare: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
     after: Callable[[Api, FakeKubelets], Awaitable[None]] | None = None,
     paths: Sequence[str] = (JOBS, PYTORCHJOBS),
+    reasons: bool = False,
 ) -> AsyncIterator[OperatorPlace]:
     """An operator on two nodes of two devices each, with its history in a file of this folder.
 
     `prepare` is called before the operator starts, `after` when it has stopped after a body that raised nothing.
-    `paths`: of the objects that are removed at the end.
+    `paths`: of the objects that are removed at the end. `reasons`: jobs say why they wait, or lack replicas.
     """
     troubles: list[str] = []
     metrics = OperatorMetrics()
@@ -145,6 +147,8 @@ async def leading(
                     observers = endpoints.lead(controller, world, recovery.states)
                     endpoints.unready = ""
                     tasks.append(asyncio.create_task(run(controller, world, observers, on_trouble=endpoints.complain)))
+                    if reasons:
+                        tasks.append(asyncio.create_task(write_reasons(controller, world)))
                     tasks.append(
                         asyncio.create_task(agent_server.serve(calls, world.agents, server_context(certificate, key)))
                     )

@@ -73,6 +73,8 @@ class SchedulerQueries:
         state = next((state for state in states if is_pending(state)), states[0])
         line = self._jobs.line(state, self._jobs.positions())
         answer: Json = {"job": line, "now": self._source.now()}
+        if (missing := self._controller.plan.missing.get(state.id)) is not None:
+            answer["missing"] = {"reason": missing.reason.value, "message": missing.message}
         if what_if and not is_pending(state):
             raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} is not pending but {state_name(state.status)}")
         if is_pending(state):

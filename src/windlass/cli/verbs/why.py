@@ -108,6 +108,8 @@ def _print_answer(answer: Json, what_if: str, *, paint: bool) -> None:
     found = answer.get("explanation")
     if not what_if:
         print(headline(answer["job"]))
+        if missing := answer.get("missing"):
+            print(f"lacks replicas that it requests: {missing['message']} ({missing['reason']})")
     elif found:
         print(_hypothetical_line(answer["job"]["id"], what_if, found["verdict"]))
         if not found["verdict"]:

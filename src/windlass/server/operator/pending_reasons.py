@@ -1,4 +1,4 @@
-"""Writes the reasons of pending gangs to their jobs, pods and PodGroups.
+"""Writes the reasons of pending gangs to their jobs, pods and PodGroups, and why running ones lack replicas.
 
 The plan computes a verdict when it is read. It is read seldom: a message whose counts change with every turn need not
 be written every time.
@@ -7,7 +7,7 @@ be written every time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
@@ -26,6 +26,7 @@ _BATCH = 50
 async def write_reasons(controller: Controller, backend: KubernetesBackend) -> None:
     """Writes reasons until cancelled."""
     written: dict[str, int] = {}
+    short: set[str] = set()
     last_round = -_ROUND_INTERVAL_S
     loop = asyncio.get_running_loop()
     while True:
@@ -40,6 +41,8 @@ async def write_reasons(controller: Controller, backend: KubernetesBackend) -> N
         if again:
             last_round = loop.time()
         await _write_all(controller, backend, due)
+        _write_missing(controller.plan.missing, short, backend)
+        short = set(controller.plan.missing)
         written.update((state.id, version) for state in due)
 
 
@@ -52,6 +55,20 @@ async def _write_all(controller: Controller, backend: KubernetesBackend, states:
         if verdict is not None and gang is not None:
             with backend.faults.contain(gang.reference, "explain", partial(write_reason, backend, state.id, verdict)):
                 write_reason(backend, state.id, verdict)
+
+
+def _write_missing(verdicts: Mapping[str, Verdict], before: Collection[str], backend: KubernetesBackend) -> None:
+    """Writes why gangs lack replicas that their owners request, and forgets it for those of `before` that have them."""
+    for job_id in sorted({*verdicts, *before}):
+        gang = backend.jobs.get(job_id)
+        if gang is None:
+            continue
+        verdict, notes = verdicts.get(job_id), gang.notes
+        reason = "" if verdict is None else verdict.reason.value
+        message = "" if verdict is None else backend.redaction.message(verdict.message, gang.reference.namespace)
+        if notes.missing_reason != reason or changes_materially(notes.missing_message, message):
+            notes.missing_reason, notes.missing_message, notes.needs_write = reason, message, True
+            backend.changed.mark(gang)
 
 
 def write_reason(backend: KubernetesBackend, job_id: str, verdict: Verdict) -> None:

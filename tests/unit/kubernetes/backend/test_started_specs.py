@@ -8,6 +8,7 @@ from reader_case import RUNNING, TRAINING, ReaderCase, commit, training, with_st
 
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs import readable_spec
+from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import JobChanged
 from windlass.core.model.status import Phase, Status
@@ -35,6 +36,18 @@ def test_a_new_leader_keeps_the_spec_with_which_a_gang_runs() -> None:
     assert isinstance(event, JobChanged)
     assert (event.job.queue, event.job.roles[0].resources.get("gpu", 0)) == ("b", 0)
     assert status_of(gang, gang.status, 0)[readable_spec.STARTED_FIELD] is None
+
+
+def test_a_job_whose_changed_spec_waits_says_so() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(gpus=1), RUNNING))
+    case.recover()
+    (gang,) = case.store
+    case.reader.update(TRAINING, training(version=2, generation=2, gpus=0))
+    (found,) = (each for each in status_of(gang, gang.status, 0)["conditions"] if each["type"] == SPEC_APPLIED)
+    assert (found["status"], found["reason"], gang.notes.needs_write) == ("False", "AtNextStart", True)
+    case.reader.update(TRAINING, training(version=3, generation=3, gpus=1))
+    assert SPEC_APPLIED not in str(status_of(gang, gang.status, 0))
 
 
 def test_a_gang_takes_no_spec_that_its_undecided_start_does_not_take() -> None:

@@ -106,6 +106,10 @@ class StatusNotes:
     """Reason for which the job waits in the queue, as a sentence."""
     pending_reason: str = ""
     """The same as a reason in one word."""
+    missing_reason: str = ""
+    """Reason in one word why it lacks replicas that its owner requests; "" if it lacks none."""
+    missing_message: str = ""
+    """The same as a sentence."""
     creation_error: str = ""
     """The reason why its pods or dependent objects cannot be created at present."""
     announced: dict[str, str] = field(default_factory=dict)

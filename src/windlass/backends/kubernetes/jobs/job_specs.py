@@ -146,3 +146,4 @@ class JobSpecs:
     def _request(self, gang: Gang, parsed: ParsedJob, job: Job) -> None:
         gang.requested_spec = None if job == gang.job and parsed is gang.parsed else (parsed, job)
         self.apply_requested(gang)
+        gang.notes.needs_write = True

@@ -16,6 +16,7 @@ from windlass.backends.kubernetes.gangs import readable_spec
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.image_waits import IMAGES_PULLED, image_condition
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
+from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED, spec_condition
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import DENIED
@@ -33,6 +34,8 @@ _INTERVAL_S = 2.0
 _LONGEST_PAUSE_S = 60.0
 """The interval doubles up to this with each failed write in a row."""
 _AT_ONCE = 16
+_CONDITIONS = (ACCEPTED, IMAGES_PULLED, SPEC_APPLIED)
+"""Conditions beside those of the job's kind."""
 
 
 def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
@@ -44,9 +47,11 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     failing = _failing(gang)
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     listed = conditions_of({"status": before})
-    conditions = [each for each in status.get("conditions") or () if each["type"] not in (ACCEPTED, IMAGES_PULLED)]
+    conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
     if (waits_for_image := image_condition(_pods_without_image(gang), listed)) and life.phase not in TERMINAL:
         conditions += with_times(listed, [waits_for_image], rfc3339(now), updates=True)
+    if held := spec_condition(gang, life):
+        conditions += with_times(listed, [held], rfc3339(now), updates=True)
     if gang.fit.denial:
         denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
         conditions += with_times(listed, [denied], rfc3339(now), updates=True)
