@@ -300,7 +300,7 @@ class KubernetesBackend:
             self.external.see_object(JOBS, job, there=there)
             gang = self.jobs.get_owner(self.launchers.see(job, there=there))
             if gang is not None and self._leads:
-                self.gangs.see_launcher(gang)
+                self.gangs.see_launcher(gang, job, there=there)
 
     def see_group(self, resource: Resource, manifest: dict[str, Any], *, there: bool) -> None:
         """Records a PodGroup or a JobSet as it is now, or as it was when it was deleted."""

@@ -125,12 +125,15 @@ class Stage:
         about |= {"ownerReferences": [{"uid": owner, "controller": True, "kind": "x", "name": "x"}]}
         if manifest.get("kind") == "Job":
             about |= {"uid": "job", "ownerReferences": [{"uid": "u", "controller": True, "kind": "x", "name": "x"}]}
-            self.launchers.see({**manifest, "metadata": about}, there=True)
-            self.gangs.see_launcher(self.gang)
+            self.see_job({**manifest, "metadata": about}, there=True)
             return
         about |= {"uid": uid or f"uid-{about['name']}", "labels": {**(about.get("labels") or {}), GENERATION: "1"}}
         spec = manifest.get("spec", {"nodeName": "n0"})
         self.pods.learn(msgspec.convert({"metadata": about, "spec": spec, **_typed(manifest)}, Pod))
+
+    def see_job(self, job: dict[str, Any], *, there: bool) -> None:
+        self.launchers.see(job, there=there)
+        self.gangs.see_launcher(self.gang, job, there=there)
 
     def remove(self, name: str) -> None:
         """Removes a pod."""

@@ -84,16 +84,16 @@ def test_a_deleted_launcher_of_an_mpijob_v2_is_the_business_of_its_job():
     assert status["replicaStatuses"]["Launcher"]["failed"] == 1
 
 
-def test_a_deleted_job_of_a_launcher_is_created_again():
+@pytest.mark.parametrize(("end", "forgotten"), [({}, ["digits"]), ({"type": "Complete"}, [])])
+def test_a_job_of_a_launcher_that_is_deleted_before_its_end_is_created_again(end, forgotten):
     stage = Stage(V2)
-    for each in (launcher(), launcher_pod("Running"), pod("digits-worker-0", "Running")):
+    for each in (launcher(**end), launcher_pod("Running"), pod("digits-worker-0", "Running")):
         stage.put(each)
     stage.turn()
     (job,) = stage.launchers.of(OwnerKey("ml", "u"))
-    stage.launchers.see(job, there=False)
-    stage.gangs.see_launcher(stage.gang)
+    stage.see_job(job, there=False)
     stage.turn()
-    assert stage.executor.forgotten == ["digits"]
+    assert stage.executor.forgotten == forgotten
     assert end_of(conditions_of({"status": stage.status()})) == ""
 
 

@@ -5,14 +5,16 @@ Changed gangs are marked; `run_control.RunControl.process_due` acts on them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.jobs.run_control import RunControl
+from windlass.backends.kubernetes.pods.launcher_jobs import has_ended
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import job_in_size
@@ -49,11 +51,14 @@ class GangController:
                     self._parts.gang_pods.see_all(gang, gang.run)
                 self._changed.mark(gang)
 
-    def see_launcher(self, gang: Gang) -> None:
-        """Records that the launcher's Job of a gang has changed. One that was deleted is created again."""
+    def see_launcher(self, gang: Gang, job: Mapping[str, Any], *, there: bool) -> None:
+        """Records that the launcher's Job of a gang has changed. One that was deleted before its end is created again.
+
+        A Job with a time to live is deleted after its end.
+        """
         if gang.run is not None:
             self._parts.gang_pods.see_launcher(gang, gang.run)
-        if not self._parts.gang_pods.launchers.of(gang.reference.owner_key):
+        if not (there or has_ended(job) or self._parts.gang_pods.launchers.of(gang.reference.owner_key)):
             self._executor.upkeep.forget_jobs(gang)
         self._changed.mark(gang)
 

@@ -46,7 +46,7 @@ class LauncherJobs:
 
     def unended(self, owner: OwnerKey) -> tuple[Manifest, ...]:
         """Returns the Job of an object unless it has ended; an ended Job stays, with its pods and their logs."""
-        return tuple(job for job in self.of(owner) if not _holds(job, "Complete", "Failed"))
+        return tuple(job for job in self.of(owner) if not has_ended(job))
 
     def failed_pods(self, owner: OwnerKey) -> int:
         """Returns how many pods of an object's Job have failed, as the Job controller counts them."""
@@ -73,6 +73,7 @@ def _key_of(job: Mapping[str, Any]) -> OwnerKey:
     return OwnerKey(job["metadata"]["namespace"], job["metadata"]["uid"])
 
 
-def _holds(job: Mapping[str, Any], *kinds: str) -> bool:
+def has_ended(job: Mapping[str, Any]) -> bool:
+    """Tells whether a Job is complete or has failed."""
     listed = (job.get("status") or {}).get("conditions") or ()
-    return any(each["type"] in kinds and each["status"] == "True" for each in listed)
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in listed)
