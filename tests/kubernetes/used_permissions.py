@@ -15,14 +15,22 @@ import pytest
 from controlplane.audit_log import FOLDER_VARIABLE, Call, kept_calls
 from controlplane.fixtures import OPERATORS
 
-from windlass.deploy.permissions import JOBS, MPIJOB_V1, QUERIES, SCHEDULING, Permission, own_permissions
+from windlass.deploy.permissions import (
+    FOREIGN_POD_GROUPS,
+    JOBS,
+    MPIJOB_V1,
+    QUERIES,
+    SCHEDULING,
+    Permission,
+    own_permissions,
+)
 from windlass.jobs.kubernetes.operator_names import OPERATOR
 
 Right = tuple[str, str, str]
 """Verb, API group, resource."""
 CLIENT = "windlass"
 """Name of the operator's client. Tests that ask with its account for what is refused have another."""
-CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1)
+CLUSTER = (*SCHEDULING, *JOBS, *QUERIES, *MPIJOB_V1, *FOREIGN_POD_GROUPS.values())
 BASIC_USER: tuple[Right, ...] = (("create", "authorization.k8s.io", "selfsubjectaccessreviews"),)
 """Calls that Kubernetes' own role `system:basic-user` allows everyone."""
 NEVER_CALLED = ("/finalizers", "/exec")

@@ -15,7 +15,7 @@ import numpy as np
 from windlass.core.ledger import Ledger
 from windlass.core.model.devices import is_hidden
 from windlass.core.model.elastic_size import merged_placement
-from windlass.core.model.gang import Demand, PendingGang, demands_as_placed, start_gang, total_of
+from windlass.core.model.gang import Demand, PendingGang, demands_as_placed, is_placed_elsewhere, start_gang, total_of
 from windlass.core.model.plan import Plan
 from windlass.core.model.resources import WHOLE
 from windlass.core.model.snapshot import NodeTable, Snapshot
@@ -208,7 +208,7 @@ def _wrong_changes(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 def _forbidden_nodes(table: NodeTable, gang: PendingGang, placement: Placement) -> Iterator[str]:
-    for demand in gang.demands:
+    for demand in () if is_placed_elsewhere(gang.demands) else gang.demands:
         able = eligibility(table, demand).mask
         for name in set(placement.nodes.get(demand.role, ())):
             if not able[table.row[name]]:

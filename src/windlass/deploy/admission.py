@@ -15,7 +15,7 @@ from windlass.deploy.own_kinds import GROUP
 from windlass.deploy.policy_object import policy_object
 from windlass.deploy.trainer import GROUP as TRAINER
 from windlass.jobs.kubernetes.job_admission import resource_rule
-from windlass.jobs.kubernetes.labels import MANAGED, SYSTEM_NAMESPACES
+from windlass.jobs.kubernetes.labels import GENERATION, MANAGED, SYSTEM_NAMESPACES
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import OPERATOR
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME, SCHEDULER
@@ -71,6 +71,11 @@ def _bounds_variables(namespace: str, managed_namespaces: str) -> list[dict[str,
             "isTakenOver",
             f"request.operation == 'DELETE' && oldObject.metadata.?labels[?'{JOB_NAME}'].hasValue()",
         ),
+        _variable(
+            "isPlacedElsewhere",
+            "variables.subresource == '' && request.operation in ['CREATE', 'DELETE'] && "
+            f"(request.operation == 'CREATE' ? object : oldObject).metadata.?labels[?'{GENERATION}'].hasValue()",
+        ),
         _variable("isPod", "request.resource.resource == 'pods' && variables.subresource in ['', 'status']"),
         _variable("isOwnSecret", f"request.resource.resource == 'secrets' && variables.name.startsWith('{NAME}-')"),
         _variable(
@@ -91,10 +96,14 @@ def _bounds() -> list[Manifest]:
             f"{what} + ', its own, but its keys and the labels of its pods'",
         ),
         (
-            f"variables.own || !variables.isPod || variables.scheduler == '{SCHEDULER}' || variables.isTakenOver",
             (
-                f"'the operator may not write pods of another scheduler than {SCHEDULER}, and may delete only those of "
-                f"jobs that it has taken over (label {JOB_NAME})'"
+                f"variables.own || !variables.isPod || variables.scheduler == '{SCHEDULER}' || "
+                "variables.isTakenOver || variables.isPlacedElsewhere"
+            ),
+            (
+                f"'the operator may not write pods of another scheduler than {SCHEDULER}: it creates and deletes only "
+                f"those of its jobs (label {GENERATION}), and deletes those of jobs that it has taken over "
+                f"(label {JOB_NAME})'"
             ),
         ),
     ]

@@ -17,7 +17,8 @@ from windlass.deploy.installation import IMAGE, permission_objects, policy_objec
 from windlass.deploy.job_policies import user_policies
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
-from windlass.deploy.roles import mpijob_v1_roles
+from windlass.deploy.permissions import FOREIGN_POD_GROUPS
+from windlass.deploy.roles import mpijob_v1_roles, pod_group_roles
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 
@@ -38,6 +39,7 @@ _TEMPLATED = Setup(
     memory="{{ .Values.resources.memory }}",
     mpijob_v1="{{ .Values.mpiJobV1 }}",
     managed_namespaces="{{ .Values.managedNamespaces }}",
+    foreign_schedulers="{{ .Values.foreignSchedulers }}",
 )
 
 
@@ -49,6 +51,9 @@ def chart_files() -> Iterator[tuple[str, str]]:
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
     yield "templates/permissions.yaml", _template(permission_objects(replace(_TEMPLATED, mpijob_v1=False)))
     yield "templates/mpijob-v1.yaml", _if("mpiJobV1", as_yaml(mpijob_v1_roles(_TEMPLATED.namespace)))
+    for dialect in FOREIGN_POD_GROUPS:
+        roles = as_yaml(pod_group_roles(_TEMPLATED.namespace, [dialect]))
+        yield f"templates/podgroups-{dialect}.yaml", _if(f"podGroupRights.{dialect}", roles)
     yield "templates/admission.yaml", _template(policy_objects(_TEMPLATED))
     yield "templates/users.yaml", _if("admission.users", as_yaml(user_policies()))
     yield "templates/network.yaml", _if("networkPolicy.enabled", as_yaml(operator_policies(_TEMPLATED)))
@@ -63,6 +68,8 @@ def values() -> Manifest:
         "replicas": REPLICAS,
         "mpiJobV1": _DEFAULTS.mpijob_v1,
         "managedNamespaces": _DEFAULTS.managed_namespaces,
+        "foreignSchedulers": _DEFAULTS.foreign_schedulers,
+        "podGroupRights": {str(dialect): False for dialect in FOREIGN_POD_GROUPS},
         "resources": {"cpu": _DEFAULTS.cpu, "memory": _DEFAULTS.memory},
         "admission": {"users": False},
         "networkPolicy": {"enabled": True},

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.own_kinds import GROUP, VERSION
 from windlass.jobs.kubernetes import query_api
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import AGENTS_PORT, CONTAINER, METRICS_PORT, NAMESPACE, OPERATOR
 from windlass.jobs.kubernetes.pods.container_security import USER_ID
@@ -39,6 +40,10 @@ class Setup:
     """Whether the operator has the rights that MPIJobs of version v1 need. A text is a template of Helm."""
     managed_namespaces: str = ALL_NAMESPACES
     """"all": those without `windlass.dev/managed: "false"`; "labelled": only those with "true"."""
+    foreign_schedulers: str = ""
+    """Rules for jobs whose templates name another scheduler: `NAME=ACTION,…` (`jobs.kubernetes.foreign_schedulers`)."""
+    pod_groups: tuple[Dialect, ...] = ()
+    """Dialects of PodGroups, besides coscheduling, that the operator has the rights to create."""
 
 
 def namespace(setup: Setup) -> Manifest:
@@ -116,6 +121,7 @@ def _container(setup: Setup) -> Manifest:
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
             f"--managed-namespaces={setup.managed_namespaces}",
+            f"--foreign-schedulers={setup.foreign_schedulers}",
             f"--metrics-port={METRICS_PORT}",
             f"--queries-port={query_api.PORT}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",

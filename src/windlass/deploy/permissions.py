@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
 from windlass.jobs.kubernetes import job_admission, query_api
-from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey, object_of
+from windlass.jobs.kubernetes.gang_dialects import OBJECT_KINDS, POD_GROUPS, Dialect
 
 WATCH = ("list", "watch")
 CORE = ""
-_GANGS = tuple(
-    sorted({kind.api_version.partition("/")[0] for each in POD_GROUPS if (kind := object_of(GangKey("", "", each)))})
-)
+
+
+def _group_of(dialect: Dialect) -> str:
+    return OBJECT_KINDS[dialect].api_version.partition("/")[0]
+
+
+_GANGS = tuple(sorted({_group_of(each) for each in POD_GROUPS}))
 """API groups of all PodGroup kinds."""
 _ANNOTATED_GANGS = tuple(group for group in _GANGS if group.startswith(("scheduling.x-k8s", "scheduling.sigs")))
 """API groups of PodGroups whose status has no field for a reason."""
@@ -129,6 +133,15 @@ MPIJOB_V1 = (
     Permission("let the launcher of an MPIJob v1 exec into its workers", CORE, ("pods/exec",), ("create",)),
 )
 """Permissions to run MPIJobs of version v1, in a role of their own that an installation may leave out."""
+
+FOREIGN_POD_GROUPS = {
+    dialect: Permission(
+        "create a PodGroup for another scheduler", _group_of(dialect), ("podgroups",), ("get", "create")
+    )
+    for dialect in (Dialect.VOLCANO, Dialect.NATIVE)
+}
+"""Permissions to write the PodGroups of other schedulers, each in a role of its own: an installation has those that its
+rules for other schedulers need. Coscheduling's are among those of all jobs."""
 
 QUERIES = (
     Permission(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
 from windlass.deploy.permissions import (
+    FOREIGN_POD_GROUPS,
     JOBS,
     MPIJOB_V1,
     QUERIES,
@@ -17,6 +18,7 @@ from windlass.deploy.permissions import (
     rules,
 )
 from windlass.jobs.kubernetes import job_admission, query_api
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.operator_names import OPERATOR
 
@@ -47,6 +49,19 @@ def mpijob_v1_roles(namespace: str) -> list[Manifest]:
     about = {"name": f"{OPERATOR}-mpijob-v1", "labels": labels_of("operator")}
     return [
         _role("ClusterRole", about, MPIJOB_V1),
+        _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
+    ]
+
+
+def pod_group_roles(namespace: str, dialects: Iterable[Dialect]) -> list[Manifest]:
+    """Roles with which the operator creates PodGroups of these dialects for other schedulers."""
+    return [each for dialect in dialects for each in _pod_group_role(namespace, dialect)]
+
+
+def _pod_group_role(namespace: str, dialect: Dialect) -> list[Manifest]:
+    about = {"name": f"{OPERATOR}-podgroups-{dialect}", "labels": labels_of("operator")}
+    return [
+        _role("ClusterRole", about, [FOREIGN_POD_GROUPS[dialect]]),
         _binding("ClusterRoleBinding", "ClusterRole", about, _account(namespace)),
     ]
 

@@ -31,6 +31,8 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 RESERVATIONS = "/apis/windlass.dev/v1alpha1/reservations"
 SPEC = {"containers": [{"name": "a", "image": "a"}]}
 POD = {"metadata": {"name": "one"}, "spec": {**SPEC, "schedulerName": "windlass"}}
+OF_JOB = {"windlass.dev/generation": "1"}
+RESPECTED = {"metadata": {"name": "two", "labels": OF_JOB}, "spec": {**SPEC, "schedulerName": "volcano"}}
 CONFIG, SECRET = {"metadata": {"name": "config"}}, {"metadata": {"name": "secret"}}
 LEADS = {"metadata": {"labels": {"windlass.dev/leader": "true"}}}
 BINDING = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "n1"}}
@@ -42,6 +44,8 @@ PODS_OF_A_GANG = [
 LAUNCHER = ("POST", ROLES, {"metadata": {"name": "launcher"}, "rules": PODS_OF_A_GANG})
 ALLOWED = (
     ("POST", f"{SPACES}/default/pods", POD),
+    ("POST", f"{SPACES}/default/pods", RESPECTED),
+    ("DELETE", f"{SPACES}/default/pods/respected", None),
     ("POST", f"{SPACES}/default/configmaps", CONFIG),
     ("POST", f"{SPACES}/default/secrets", SECRET),
     ("POST", f"{SPACES}/{NAMESPACE}/secrets", {"metadata": {"name": "windlass-operator-tls"}}),
@@ -67,7 +71,9 @@ REFUSED = (
 DENIED = (
     # by the admission policy
     ("POST", f"{SPACES}/default/pods", {**POD, "spec": SPEC}),
+    ("POST", f"{SPACES}/default/pods", {**RESPECTED, "metadata": {"name": "two"}}),
     ("DELETE", f"{SPACES}/default/pods/foreign", None),
+    ("PATCH", f"{SPACES}/default/pods/respected/status", {"status": {"message": "hello"}}),
     ("PATCH", f"{SPACES}/default/pods/taken-over/status", {"status": {"message": "hello"}}),
     ("PATCH", f"{SPACES}/default/pods/foreign/status", {"status": {"message": "hello"}}),
     *(
@@ -122,6 +128,7 @@ async def prepare(admin):
     for name, scheduler, labels in (
         ("placed", "windlass", {}),
         ("foreign", "another", {}),
+        ("respected", "another", OF_JOB),
         ("taken-over", "default-scheduler", of_kubeflow),
     ):
         pod = {"metadata": {"name": name, "labels": labels}, "spec": {**SPEC, "schedulerName": scheduler}}

@@ -16,6 +16,7 @@ import yaml
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.tidy import clear
+from external.other_kinds import VOLCANO
 from kubernetes_host import create_definitions
 from operator_account import NAMESPACE, operator_access
 from operator_place import created
@@ -32,6 +33,7 @@ from windlass.backends.kubernetes.served_kinds import JOB_KINDS
 from windlass.backends.kubernetes.status.state_writes import delete_object, write_state
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.deploy.crds import POD_GROUPS, crds
+from windlass.jobs.kubernetes.foreign_schedulers import parse_scheduler_rules
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
@@ -76,7 +78,18 @@ spec:
   mpiReplicaSpecs:
     Launcher: &mpi {replicas: 1, template: {spec: {containers: [{name: mpi, image: i, command: [train]}]}}}
     Worker: *mpi
+---
+apiVersion: windlass.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: volcanic}
+spec: {command: [train], image: i, pod: {spec: {schedulerName: volcano}}}
+---
+apiVersion: windlass.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: native}
+spec: {command: [train], image: i, pod: {spec: {schedulerName: native}}}
 """
+RULES = parse_scheduler_rules("volcano=respect,native=respect:native")
 KINDS = {(each.api_version, each.kind): each for each in JOB_KINDS}
 
 
@@ -93,7 +106,7 @@ class Place:
         resource = KINDS[manifest["apiVersion"], manifest["kind"]]
         await created(self.api, path(resource, NAMESPACE), manifest)
         found = await self.api.get(path(resource, NAMESPACE, name))
-        parsed = registry.read(found, Settings(pod_groups=True))
+        parsed = registry.read(found, Settings(pod_groups=True, foreign_schedulers=RULES))
         assert isinstance(parsed, ParsedJob), parsed
         version = ObjectVersion(int(found["metadata"]["resourceVersion"]))
         return Gang(reference_to(resource, found), parsed, parsed.job, 7, version=version)
@@ -114,6 +127,8 @@ class Place:
             elif kind == "Job":
                 await self.dependents.end_job({"namespace": NAMESPACE, "name": name, "uid": made.uid})
             else:
+                # Kubernetes' own PodGroups have a finalizer, and no controller runs here
+                await self.api.patch(where, {"metadata": {"finalizers": None}})
                 await self.api.delete(where)
             with pytest.raises(ApiError, match="not found"):
                 await self.api.get(where)
@@ -125,7 +140,7 @@ def tell(apiserver: ControlPlane) -> Callable[[Callable[[Place], Awaitable[None]
         access = operator_access(apiserver)
         async with apiserver.api() as api, Connection(access) as connection, asyncio.timeout(strays.TIMEOUT_S * 2):
             await create_definitions(api)
-            for definition in crds((POD_GROUPS,)):
+            for definition in (*crds((POD_GROUPS,)), VOLCANO):
                 await created(api, path(DEFINITIONS), definition)
             for each in (*KINDS.values(), *RESOURCES.values()):
                 while not await is_served(api, path(each)):  # noqa: ASYNC110 - polled
@@ -171,6 +186,8 @@ def test_a_state_is_written_after_the_write_of_another_and_its_object_is_deleted
     ("name", "kinds"),
     [
         ("own", {"PodGroup", "Service"}),
+        ("volcanic", {"PodGroup", "Service"}),
+        ("native", {"PodGroup", "Service"}),
         ("elastic", {"HorizontalPodAutoscaler", "PodGroup", "Service"}),
         ("exec", {"ConfigMap", "PodGroup", "Role", "RoleBinding", "ServiceAccount"}),
         ("ssh", {"ConfigMap", "Job", "PodGroup", "Secret", "Service"}),

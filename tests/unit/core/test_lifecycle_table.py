@@ -126,6 +126,7 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
     choices += [e.Recovered(generation, rng.randint(1, 9), exit, 5)]
     choices += [e.PreemptionRefused(generation, "a budget forbids it")]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
+    choices += [e.MembersPlaced(generation, Placement({"worker": ("n2",) * size}))]
     choices += [e.MemberStarted(generation, member), e.ContainersRestarted(generation, rng.randint(0, 3))]
     if state.status.phase is Phase.ADMITTED and state.status.target is None and state.status.generation in alive:
         choices += [e.NotLaunched(state.status.generation, "its state could not be written")]

@@ -3,6 +3,7 @@ import gzip
 import json
 import re
 
+import pytest
 import yaml
 
 from windlass.deploy.chart import chart_files, values
@@ -10,6 +11,7 @@ from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects, policy_objects
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, operator_objects
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 
@@ -78,6 +80,21 @@ def test_rights_for_mpijobs_v1_are_a_choice():
     role = ("ClusterRole", "windlass-operator-mpijob-v1")
     assert role not in by_name(rendered())
     assert role in by_name(rendered(mpiJobV1=True))
+
+
+@pytest.mark.parametrize("dialect", [Dialect.VOLCANO, Dialect.NATIVE])
+def test_rights_for_pod_groups_of_other_schedulers_are_a_choice(dialect):
+    role = ("ClusterRole", f"windlass-operator-podgroups-{dialect}")
+    assert role not in by_name(rendered())
+    objects = by_name(rendered(podGroupRights={"volcano": False, "native": False, str(dialect): True}))
+    wanted = permission_objects(Setup(IMAGE, pod_groups=(dialect,)))
+    assert objects[role] in wanted
+
+
+def test_rules_for_other_schedulers_are_in_the_operators_arguments():
+    objects = by_name(rendered(foreignSchedulers="volcano=respect,*=refuse"))
+    container = objects["Deployment", "windlass-operator"]["spec"]["template"]["spec"]["containers"][0]
+    assert "--foreign-schedulers=volcano=respect,*=refuse" in container["args"]
 
 
 def test_chosen_namespaces_are_in_the_policy_and_in_the_operators_arguments():

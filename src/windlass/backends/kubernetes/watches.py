@@ -22,7 +22,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.backends.kubernetes.external import dialects
 from windlass.backends.kubernetes.served_kinds import RUNTIMES, WATCHED, KindRemoval
-from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION, SCHEDULER
 
 T = TypeVar("T")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
@@ -73,6 +73,17 @@ async def _pods(backend: KubernetesBackend) -> None:
     )
     mirror.kept = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
     contained(backend, r.PODS, backend.pods.apply)(mirror.apply_list(listed))
+    elsewhere = Mirror(objects.pod, _reported_by_the_watch, fresh)
+    listed = await backend.connection.list_decoded(
+        r.PODS, elsewhere.decode_listed, selector=GENERATION, fields=f"spec.schedulerName!={SCHEDULER}"
+    )
+    elsewhere.kept = {key for key, pod in fresh.objects.items() if not _is_placed_elsewhere(pod)}
+    contained(backend, r.PODS, backend.pods.apply)(elsewhere.apply_list(listed))
+
+
+def _is_placed_elsewhere(pod: objects.Pod) -> bool:
+    """Tells whether a pod of a job of ours is for another scheduler."""
+    return pod.spec.scheduler_name != SCHEDULER and GENERATION in pod.metadata.labels
 
 
 async def _jobs(backend: KubernetesBackend, kind: Resource) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -15,11 +16,14 @@ from windlass.cli.target import NoColorOption, uses_color
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.verbs.operator_run import (
     ContextOption,
+    ForeignSchedulersOption,
     KubeconfigOption,
     ManagedNamespaces,
+    ManagedNamespacesOption,
     NamespaceOption,
     access_to,
     run,
+    scheduler_rules,
 )
 from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
@@ -74,13 +78,8 @@ def install(
     mpijob_v1: Annotated[
         bool, typer.Option("--mpijob-v1", help="Grant what MPIJobs of version v1 need: exec into pods, roles.")
     ] = False,
-    managed_namespaces: Annotated[
-        ManagedNamespaces,
-        typer.Option(
-            "--managed-namespaces",
-            help='Where jobs run: in all but those labelled windlass.dev/managed: "false", or in those with "true".',
-        ),
-    ] = ManagedNamespaces.ALL,
+    managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
+    foreign_schedulers: ForeignSchedulersOption = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
     render: Annotated[bool, typer.Option("--render", help="Only print everything as YAML, without a cluster.")] = False,
     wait: Annotated[
@@ -94,12 +93,14 @@ def install(
     Run it again after an upgrade of Windlass. Definitions that others have installed are not changed.
     """
     from windlass.deploy.crds import chosen_groups  # noqa: PLC0415 - keeps the start of other verbs short
-    from windlass.deploy.installation import IMAGE, installation_objects  # noqa: PLC0415
-    from windlass.deploy.operator import Setup  # noqa: PLC0415
+    from windlass.deploy.installation import installation_objects  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
 
-    where = str(managed_namespaces)
-    setup = Setup(image or IMAGE, namespace, replicas, mpijob_v1=mpijob_v1, managed_namespaces=where)
+    setup = replace(
+        _with_schedulers(_setup(image, namespace, replicas), foreign_schedulers),
+        mpijob_v1=mpijob_v1,
+        managed_namespaces=str(managed_namespaces),
+    )
     groups = chosen_groups(others=not without_crds, trainer=trainer, pod_groups=pod_groups)
     objects = installation_objects(setup, groups, trainer=trainer)
     if render:
@@ -122,6 +123,21 @@ def install(
     _run_connected(run_install, context, kubeconfig)
     _report_installation(namespace, dry_run=dry_run, trainer=trainer)
     return ExitCode.OK
+
+
+def _setup(image: str, namespace: str, replicas: int) -> Setup:
+    from windlass.deploy.installation import IMAGE  # noqa: PLC0415 - keeps the start of other verbs short
+    from windlass.deploy.operator import Setup  # noqa: PLC0415
+
+    return Setup(image or IMAGE, namespace, replicas)
+
+
+def _with_schedulers(setup: Setup, text: str) -> Setup:
+    """Returns the setup with rules for other schedulers, and the rights that these need. Raises UsageError."""
+    from windlass.deploy.permissions import FOREIGN_POD_GROUPS  # noqa: PLC0415 - keeps the start of other verbs short
+
+    dialects = tuple(sorted(scheduler_rules(text).dialects & FOREIGN_POD_GROUPS.keys()))
+    return replace(setup, foreign_schedulers=text, pod_groups=dialects)
 
 
 def _report_installation(namespace: str, *, dry_run: bool, trainer: bool) -> None:

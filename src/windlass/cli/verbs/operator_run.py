@@ -20,6 +20,7 @@ from windlass.jobs.kubernetes.operator_names import NAMESPACE, OPERATOR
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.access import Access
     from windlass.backends.kubernetes.settings import BackendSettings
+    from windlass.jobs.kubernetes.foreign_schedulers import SchedulerRules
     from windlass.server.operator.history.writer import RetentionLimits
 
 
@@ -109,7 +110,17 @@ _AgentsAnySource: TypeAlias = Annotated[
 _PodGroups: TypeAlias = Annotated[
     bool, typer.Option("--pod-groups", help="Create a PodGroup for each job, for tools that read PodGroups.")
 ]
-_ManagedNamespaces: TypeAlias = Annotated[
+ForeignSchedulersOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--foreign-schedulers",
+        metavar="NAME=ACTION,…",
+        help="What becomes of jobs whose templates name another scheduler: adopt, respect (respect:volcano, "
+        "respect:coscheduling, respect:native and respect:none name the PodGroups) or refuse; * for all other names.  "
+        "[default: default-scheduler=adopt,*=respect]",
+    ),
+]
+ManagedNamespacesOption: TypeAlias = Annotated[
     ManagedNamespaces,
     typer.Option(
         "--managed-namespaces",
@@ -165,7 +176,8 @@ def run(
     agents_any_source: _AgentsAnySource = False,
     pod_groups: _PodGroups = False,
     leave_kinds: _LeaveKinds = "",
-    managed_namespaces: _ManagedNamespaces = ManagedNamespaces.ALL,
+    managed_namespaces: ManagedNamespacesOption = ManagedNamespaces.ALL,
+    foreign_schedulers: ForeignSchedulersOption = "",
     metrics_port: _Port = 8080,
     metrics_host: _Host = _EVERYWHERE,
     queries_port: _QueriesPort = None,
@@ -190,11 +202,11 @@ def run(
         agent_image=agent_image,
         agent_endpoint=_host_and_port(agents_address),
         pod_groups=pod_groups,
+        foreign_schedulers=scheduler_rules(foreign_schedulers),
     )
+    only_labelled = managed_namespaces is ManagedNamespaces.LABELLED
     world = replace(
-        _backend_settings(at_once, image_pull_timeout, leave_kinds),
-        kinds=kinds,
-        only_labelled=managed_namespaces is ManagedNamespaces.LABELLED,
+        _backend_settings(at_once, image_pull_timeout, leave_kinds), kinds=kinds, only_labelled=only_labelled
     )
     access = access_to(context, kubeconfig)
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
@@ -254,6 +266,16 @@ def _left_kinds(text: str) -> frozenset[str]:
     if unknown := sorted(written - known):
         raise UsageError(f"--leave-kinds does not know {unknown[0]!r}; there are {', '.join(sorted(known))}")
     return frozenset(written)
+
+
+def scheduler_rules(text: str) -> SchedulerRules:
+    """Returns the rules of the option --foreign-schedulers. Raises UsageError."""
+    from windlass.jobs.kubernetes.foreign_schedulers import parse_scheduler_rules  # noqa: PLC0415 - verbs start light
+
+    try:
+        return parse_scheduler_rules(text)
+    except ValueError as error:
+        raise UsageError(f"--foreign-schedulers {error}") from None
 
 
 def _host_and_port(text: str) -> str:

@@ -6,7 +6,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.core.cycle.quota_claims import QuotaClaims
-from windlass.core.model.gang import ClassKey, Demand, PendingGang, SortKey, demands_as_placed, total_of
+from windlass.core.model.gang import (
+    ClassKey,
+    Demand,
+    PendingGang,
+    SortKey,
+    demands_as_placed,
+    is_placed_elsewhere,
+    total_of,
+)
 from windlass.core.model.obstacle import LACKS_NODES, WITHOUT_QUOTA_CLAIM, Obstacle
 from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
@@ -104,6 +112,9 @@ class SchedulingCycle:
 
     def try_to_start(self, gang: PendingGang) -> Obstacle | None:
         """Starts the gang, which has no other obstacle, if it fits; else returns the obstacle."""
+        if is_placed_elsewhere(gang.demands):
+            self._start_elsewhere(gang)
+            return None
         if self.profile.contention.is_closed_to(gang):
             return Obstacle.RESERVED
         if self.room_bounds.exceeds_every_node(gang) or self.room_bounds.exceeds_total(gang):
@@ -120,6 +131,12 @@ class SchedulingCycle:
             self.watched_view = free.copy(order="F")
         self.start(gang, found)
         return None
+
+    def _start_elsewhere(self, gang: PendingGang) -> None:
+        """Starts a gang that another scheduler places: it takes no node from any reservation."""
+        found = self._place(gang, self.free)
+        assert found is not None  # noqa: S101 - quota is its only obstacle, and that was looked at
+        self.start(gang, found)
 
     def start(self, gang: PendingGang, found: Placed) -> None:
         """Starts the gang on nodes that have room for it."""

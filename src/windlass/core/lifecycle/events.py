@@ -64,6 +64,14 @@ class NotLaunched:
 
 
 @dataclass(frozen=True, slots=True)
+class MembersPlaced:
+    """Another scheduler has placed members of the generation. A node without a name: that member has none yet."""
+
+    generation: int
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """Every member of the generation runs."""
 
@@ -213,6 +221,7 @@ Event: TypeAlias = (
     | DependencyEnded
     | Admit
     | NotLaunched
+    | MembersPlaced
     | Started
     | MemberExited
     | MemberStarted

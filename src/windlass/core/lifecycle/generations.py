@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from windlass.core.lifecycle.commands import Command, Launch, Stop
 from windlass.core.lifecycle.failure import backoff, requeue_backoff
 from windlass.core.model.gang import attained_service
+from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Phase, Placement, Status, Target
 
 Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
@@ -42,15 +43,18 @@ def change_status(state: JobState, **changes: Any) -> JobState:
 
 
 def launch(state: JobState, now: int) -> Outcome:
-    """Starts the next generation on the job's placement."""
+    """Starts the next generation on the job's placement; another scheduler that places the job chooses a new one."""
     status = state.status
     assert status.placement is not None  # noqa: S101 - the invariant that Launch rests on
-    generation = status.generation + 1
+    placement, generation = status.placement, status.generation + 1
+    if state.job.placed_by:
+        placement = Placement({role: ("",) * len(names) for role, names in placement.nodes.items()})
     after = change_status(
         state,
         phase=Phase.ADMITTED,
         reason="Admitted",
-        message=f"starting on {_name_some(status.placement)}",
+        message=describe_start(state.job, placement),
+        placement=placement,
         generation=generation,
         launched_at=now,
         running_since=None,
@@ -64,7 +68,14 @@ def launch(state: JobState, now: int) -> Outcome:
         grow_after=None,
         is_gone=False,
     )
-    return after, (Launch(state.id, generation, status.placement),)
+    return after, (Launch(state.id, generation, placement),)
+
+
+def describe_start(job: Job, placement: Placement) -> str:
+    """The nodes on which the gang starts, or the other scheduler that has yet to choose them, as text."""
+    if any("" in names for names in placement.nodes.values()):
+        return f"its nodes are chosen by the scheduler {job.placed_by}"
+    return f"starting on {_name_some(placement)}"
 
 
 def _name_some(placement: Placement) -> str:

@@ -66,7 +66,7 @@ def _charge(job: Job) -> tuple[object, ...]:
         )
         for each in job.roles
     ]
-    return job.queue, job.user, job.array, roles
+    return job.queue, job.user, job.array, job.placed_by, roles
 
 
 def _claims_no_more(before: Job, after: Job) -> bool:

@@ -27,6 +27,7 @@ from windlass.core.lifecycle.events import (
     GangGone,
     Kill,
     MemberExited,
+    MembersPlaced,
     MemberStarted,
     NodeClosed,
     NodeLost,
@@ -78,6 +79,7 @@ TABLE: tuple[Row, ...] = (
     _row((QUEUED, SUSPENDED), DependencyEnded, (FAILED,), t.on_dependency_ended),
     _row((QUEUED,), Admit, (ADMITTED,), t.admit),
     _row((ADMITTED,), NotLaunched, (QUEUED,), t.on_not_launched),
+    _row(STARTED, MembersPlaced, (), t.on_members_placed),
     _row((ADMITTED,), Started, (RUNNING,), t.on_started),
     _row(STARTED, MemberExited, (RESTARTING,), t.on_member_exited),
     _row(STARTED, MemberStarted, (), member_restarts.on_member_started),
@@ -118,6 +120,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Submitted) for phase in Phase if phase is not CREATED}  # a repetition
     | {(phase, Refused) for phase in Phase if phase is not CREATED}
     | {(phase, NotLaunched) for phase in Phase if phase is not ADMITTED}
+    | {(phase, MembersPlaced) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
     | {(phase, Started) for phase in Phase if phase is not ADMITTED}  # of an older generation
     | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
     | {(phase, event) for phase in Phase if phase not in STARTED for event in (MemberStarted, ContainersRestarted)}
@@ -140,6 +143,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
 
 _OF_ONE_GENERATION = (
     NotLaunched,
+    MembersPlaced,
     Started,
     MemberExited,
     MemberStarted,

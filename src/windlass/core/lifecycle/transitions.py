@@ -15,6 +15,7 @@ from windlass.core.lifecycle.events import (
     Exit,
     GangGone,
     MemberExited,
+    MembersPlaced,
     NodeClosed,
     NodeLost,
     NotLaunched,
@@ -49,6 +50,7 @@ from windlass.core.lifecycle.generations import (
     become_target,
     change_status,
     describe_seconds,
+    describe_start,
     end_job,
     launch,
     nodes_to_use,
@@ -242,6 +244,16 @@ def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> Jo
     slow = [nodes[member] for member in unstarted if member < len(nodes)] or nodes
     avoided = tuple(dict.fromkeys((*status.avoided_nodes, *slow)))
     return change_status(state, avoided_nodes=avoided, avoided_until=now + state.job.start_timeout)
+
+
+def on_members_placed(state: JobState, event: MembersPlaced, _now: int) -> Outcome:
+    """Notes the nodes that another scheduler has chosen."""
+    if not state.job.placed_by or event.placement == state.status.placement:
+        return state, ()
+    after = change_status(state, placement=event.placement)
+    if state.status.phase is not Phase.ADMITTED:
+        return after, ()
+    return change_status(after, message=describe_start(state.job, event.placement)), ()
 
 
 def expire_start(state: JobState, now: int) -> Outcome:

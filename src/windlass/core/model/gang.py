@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -47,6 +47,8 @@ class Demand:
     """Required distance between the gang's replicas; equal for all roles of a gang."""
     grows_in_place: bool = False
     """Of a running gang: its owner requests `max_count` replicas, which are added while the others go on."""
+    placed_by: str = ""
+    """The other scheduler that places the gang (`Job.placed_by`); equal for all roles of a gang."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,7 @@ def _demand(job: Job, role: Role) -> Demand:
         min_count=role.min_replicas or 0,
         max_count=role.max_replicas or 0,
         topology=job.topology,
+        placed_by=job.placed_by,
     )
 
 
@@ -190,7 +193,17 @@ def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
 
 def _shape(d: Demand) -> Shape:
     plain = (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
-    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.min_count, d.max_count, d.topology)
+    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.min_count, d.max_count, d.topology, d.placed_by)
+
+
+def is_placed_elsewhere(demands: Sequence[Demand]) -> bool:
+    """Tells whether another scheduler chooses the nodes of a gang."""
+    return bool(demands) and bool(demands[0].placed_by)
+
+
+def unknown_placement(demands: Iterable[Demand]) -> Placement:
+    """Returns the placement of a gang that another scheduler has yet to place: a node without a name per replica."""
+    return Placement({demand.role: ("",) * demand.count for demand in demands})
 
 
 def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:

@@ -226,6 +226,9 @@ class Job:
     suspend: bool = False
     hold: str = ""
     """Why the backend cannot start it at present; "" if it can."""
+    placed_by: str = ""
+    """The other scheduler that chooses the nodes of its members; "": this one does. Such a job is admitted by quota
+    alone: it has no constraints on nodes, and holds nothing on them."""
     after: tuple[Dependency, ...] = ()
     array: ArrayMember | None = None
     topology: TopologyRequest | None = None

@@ -68,7 +68,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node of each replica: role name → node names by replica index."""
+    """The node of each replica: role name → node names by replica index.
+
+    A name is empty while another scheduler has not placed the replica.
+    """
 
     nodes: Mapping[str, tuple[str, ...]]
     devices: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
@@ -76,7 +79,7 @@ class Placement:
 
     def distinct(self) -> tuple[str, ...]:
         """Returns the nodes used, each once, in order of first use."""
-        return tuple(dict.fromkeys(name for names in self.nodes.values() for name in names))
+        return tuple(dict.fromkeys(name for names in self.nodes.values() for name in names if name))
 
 
 @dataclass(frozen=True, slots=True)

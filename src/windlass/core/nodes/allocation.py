@@ -17,9 +17,12 @@ from windlass.core.nodes.device_assignment import held_devices
 
 
 def compute_grant(table: NodeTable, demands: Iterable[Demand], placement: Placement) -> Grant:
-    """Returns the amounts that a gang holds under a placement; nodes that are no longer in the table are left out."""
+    """Returns the amounts that a gang holds under a placement; nodes that are no longer in the table are left out.
+
+    A gang that another scheduler places holds nothing: its backend counts its members as usage by others.
+    """
     held: dict[int, list[int]] = {}
-    for demand in demands:
+    for demand in (each for each in demands if not each.placed_by):
         each = [min(demand.resources.get(name, 0), MAX_AMOUNT) for name in table.resource_names]
         names = placement.nodes.get(demand.role, ())
         for name, replicas in Counter(names).items():

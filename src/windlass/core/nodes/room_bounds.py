@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windlass.core.model.gang import PendingGang
+from windlass.core.model.gang import PendingGang, is_placed_elsewhere
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.feasibility import eligibility
 
@@ -29,7 +29,7 @@ class RoomBounds:
         if self._largest is None:
             self._largest = self._free.max(axis=0, initial=0).tolist()
         largest = self._largest
-        for demand in gang.demands:
+        for demand in () if is_placed_elsewhere(gang.demands) else gang.demands:
             for column, amount in eligibility(self._table, demand).request:
                 if amount > largest[column]:
                     return True

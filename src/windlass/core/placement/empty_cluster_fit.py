@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, PendingGang, minimum_demands
+from windlass.core.model.gang import Demand, PendingGang, is_placed_elsewhere, minimum_demands
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes.feasibility import eligibility, room_when_empty
 from windlass.core.nodes.node_filters import Mask, cache_answer
@@ -27,6 +27,8 @@ def fits_empty(table: NodeTable, gang: PendingGang) -> bool:
 
 def _fits_empty(table: NodeTable, gang: PendingGang) -> bool:
     first = gang.demands[0]
+    if first.placed_by:
+        return True
     if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
         least = first.min_count or first.count
         return room_when_empty(eligibility(table, first), least) >= least
@@ -47,6 +49,8 @@ def fits_outside(table: NodeTable, gang: PendingGang, closed: Mask, name: bytes)
 
 
 def usable_nodes(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
-    """Returns the nodes that any of the gang's roles could use."""
+    """Returns the nodes that any of the gang's roles could use: none if another scheduler places it."""
+    if is_placed_elsewhere(demands):
+        return np.zeros(len(table.nodes), dtype=np.bool_)
     masks = [eligibility(table, demand).mask for demand in demands]
     return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)

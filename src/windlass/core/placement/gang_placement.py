@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, total_of
+from windlass.core.model.gang import Demand, is_placed_elsewhere, total_of, unknown_placement
 from windlass.core.model.policy import Policy
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import allocate_grant, release_grant, sum_grants
+from windlass.core.nodes.allocation import allocate_grant, compute_grant, release_grant, sum_grants
 from windlass.core.nodes.device_assignment import Numbers, amounts_of, assign_devices, tightest_gpu
 from windlass.core.nodes.exclusive_rows import ExclusiveRows
 from windlass.core.nodes.feasibility import Eligibility, eligibility, room_per_node
@@ -72,8 +72,11 @@ def place(
 ) -> Placed | None:
     """Places every replica of every role outside the `closed` nodes. None: not all of them fit.
 
-    `free` does not change. The policy names the score by which nodes are chosen.
+    `free` does not change. The policy names the score by which nodes are chosen. A gang that another scheduler places
+    always fits, and gets nodes without names and no grant.
     """
+    if is_placed_elsewhere(demands):
+        return Placed(unknown_placement(demands), compute_grant(table, demands, Placement({})))
     state = _PlacementState(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
     for variant in by_gpu_type(demands):
         if roles := _find(state, variant):
@@ -83,7 +86,7 @@ def place(
 
 def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None = None) -> bool:
     """Tells whether `place` would succeed; `free` does not change."""
-    if len(demands) > 1:
+    if len(demands) > 1 or is_placed_elsewhere(demands):
         return place(free, table, demands, closed) is not None
     return any(_fits(free, table, demand, closed) for (demand,) in by_gpu_type(demands))
 

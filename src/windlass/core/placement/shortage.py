@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windlass.core.model.gang import Demand
+from windlass.core.model.gang import Demand, is_placed_elsewhere
 from windlass.core.model.reasons import CauseCount, Reason, Verdict, format_count
 from windlass.core.model.resources import PODS, format_quantity
 from windlass.core.model.snapshot import Amounts, NodeTable
@@ -65,6 +65,8 @@ def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[De
 
     For a gang that accepts several GPU models: the shortage on the model where most of it fits, the first of equals.
     """
+    if is_placed_elsewhere(demands):
+        return None
     found: list[Shortage] = []
     for variant in by_gpu_type(demands):
         short = _shortage(stocks, table, variant)

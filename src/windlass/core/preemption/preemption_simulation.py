@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import Demand, RunningGang
+from windlass.core.model.gang import Demand, RunningGang, is_placed_elsewhere
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.nodes.allocation import allocate_grant, minimum_free, release_grant, update_shared_gpus
 from windlass.core.nodes.feasibility import Counts, Eligibility, eligibility, room_per_node
@@ -53,6 +53,7 @@ class PreemptionSimulation:
         ]
         able = eligibility(table, demands[0])
         plain = len(demands) == 1 and demands[0].topology is None and len(demands[0].gpu_types) < 2
+        plain &= not is_placed_elsewhere(demands)
         self._able = able if plain and able.request and able.capacity is None and table.devices is None else None
         self._room = np.zeros(len(table.nodes), dtype=np.int64)
         self._recount()

@@ -30,6 +30,7 @@ from windlass.deploy.install.permission_check import check_permissions
 from windlass.deploy.install.readiness import NO_REASON, condition_of, describe_pods, is_ready
 from windlass.deploy.install.resources import resource_of
 from windlass.deploy.install.runtime_check import check_runtimes
+from windlass.deploy.install.scheduler_check import check_schedulers
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.deploy.pod_policy import POD_POLICY, pod_policies
 from windlass.jobs.kubernetes.job_admission import POLICY, is_same_spec
@@ -67,6 +68,7 @@ async def check_installation(connection: Connection, namespace: str, *, whole: b
         _queries,
         _declared,
         check_runtimes,
+        check_schedulers,
     )
     if not whole and await _is_bare(connection, namespace):
         parts = (_nothing,)

@@ -16,6 +16,7 @@ from windlass.deploy.job_policies import user_policies
 from windlass.deploy.labels import is_ours
 from windlass.deploy.network_policies import operator_policies
 from windlass.deploy.operator import Setup, namespace, operator_objects
+from windlass.deploy.permissions import FOREIGN_POD_GROUPS
 from windlass.deploy.trainer_objects import public_objects
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.manifest_reader import Manifest
@@ -46,7 +47,7 @@ async def remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> 
     scheduler would place any more. `delete_jobs`: delete our definitions too, and with them every object of these kinds
     and their pods.
     """
-    for manifest in _objects(replace(setup, mpijob_v1=True)):
+    for manifest in _objects(replace(setup, mpijob_v1=True, pod_groups=tuple(FOREIGN_POD_GROUPS))):
         if await _delete(connection, manifest):
             yield display_name(manifest)
     for manifest in public_objects():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from windlass.core.model.job import Job, Match
+from windlass.jobs.kubernetes.foreign_schedulers import JobScheduler, choose_scheduler
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_runtimes import RuntimeSnapshot
@@ -96,6 +97,12 @@ class ParsedJob:
     def spec(self) -> ManifestField:
         """The fields of the kind."""
         return ManifestField(self.manifest)["spec"]
+
+    @property
+    def scheduler(self) -> JobScheduler:
+        """The scheduler of its pods."""
+        named = [(each.template.get("spec") or {}).get("schedulerName") or "" for each in self.replicas]
+        return choose_scheduler(named, self.settings.foreign_schedulers)
 
     @property
     def pod_count(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass import __version__
+from windlass.jobs.kubernetes.foreign_schedulers import DEFAULT_RULES, SchedulerRules
 from windlass.jobs.kubernetes.train_runtimes import Lookup, built_in
 
 AGENT_IMAGE = f"windlass:{__version__}"
@@ -28,6 +29,8 @@ class Settings:
     """Number of its attempts, one in two seconds. (--pytorch-init-container-max-tries)"""
     pod_groups: bool = False
     """Each job has a PodGroup of the coscheduling dialect as well, for tools that read it. Costs a write a job."""
+    foreign_schedulers: SchedulerRules = DEFAULT_RULES
+    """Rules for jobs whose templates name another scheduler. (--gang-scheduler-name)"""
     runtimes: Lookup = built_in
     """Lookup of the runtimes that TrainJobs name: without a cluster the standard ones."""
     kubectl_image: str = "kubeflow/kubectl-delivery:latest"

@@ -8,7 +8,8 @@ import yaml
 from windlass.core.model.job import TopologyRequest
 from windlass.jobs.kubernetes.external.gang_assembly import assemble_gangs
 from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership, object_of
+from windlass.jobs.kubernetes.external.membership import GangKey, membership, object_of
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 
 NOW, LATER = "2026-11-21T20:00:00Z", "2026-11-21T20:01:00Z"
 GANG = {"windlass.dev/gang": "digits"}

@@ -15,7 +15,8 @@ from windlass.backends.kubernetes.external.external_gang import Allocation, Exte
 from windlass.backends.kubernetes.pods.gang_binder import GangBinder
 from windlass.core.lifecycle.failure import INVALID, REJECTED
 from windlass.core.model.job import Job, Role
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.wire import EndClass
 
 

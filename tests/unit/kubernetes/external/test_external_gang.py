@@ -6,7 +6,8 @@ from windlass.backends.kubernetes.external.external_gang import Allocation, Exte
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited, Started
 from windlass.core.lifecycle.failure import REJECTED, STALE_PLACEMENT
 from windlass.core.model.job import Job, Role
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 
 MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)
 JOB = Job("g", (Role("leader"), Role("worker", replicas=2)))

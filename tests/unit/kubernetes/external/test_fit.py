@@ -16,7 +16,8 @@ from windlass.backends.kubernetes.external.late_pods import find_slot
 from windlass.core.model.job import Match
 from windlass.core.model.queue import Queue
 from windlass.jobs.kubernetes.external.gang_assembly import assemble_gangs
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 
 GROUP = {"scheduling.x-k8s.io/pod-group": "g"}

@@ -4,7 +4,8 @@ from external_pods import pod
 
 from windlass.backends.kubernetes.external.dialects import RESOURCES, job_id
 from windlass.backends.kubernetes.external.groups import Groups
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 MEMBER = GangKey("team", "g", Dialect.COSCHEDULING)

@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from windlass.backends.kubernetes.client.resources import JOBS, Resource, named
-from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Dialect, GangKey, object_of
+from windlass.jobs.kubernetes.external.membership import GangKey, object_of
+from windlass.jobs.kubernetes.gang_dialects import POD_GROUPS, Dialect
 
 _PLURALS = {"PodGroup": "podgroups", "JobSet": "jobsets"}
 _WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.GANG_SIZE: "gang", Dialect.ALONE: "pod"}

@@ -29,7 +29,8 @@ from windlass.backends.kubernetes.pods.pod_deletion import PodDeletion
 from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
 from windlass.backends.port import JobArrived, JobChanged
 from windlass.core.model.status import TERMINAL, JobState
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 
 
 class ExternalGangs:

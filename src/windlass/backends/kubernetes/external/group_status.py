@@ -12,7 +12,8 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.external.dialects import RESOURCES
 from windlass.backends.kubernetes.external.groups import Groups
 from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
-from windlass.jobs.kubernetes.external.membership import POD_GROUPS, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
+from windlass.jobs.kubernetes.gang_dialects import POD_GROUPS
 
 _DELAY_S, _INTERVAL_S = 2.0, 5.0
 """Seconds from a change to its first write, and between two writes. A state that lasts shorter is not written."""

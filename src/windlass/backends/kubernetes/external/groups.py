@@ -11,7 +11,8 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import PODS, Resource
 from windlass.backends.kubernetes.external.dialects import RESOURCES
 from windlass.backends.kubernetes.external.external_gang import waits
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey, membership
+from windlass.jobs.kubernetes.external.membership import GangKey, membership
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 

@@ -14,8 +14,8 @@ from windlass.backends.kubernetes.external.takeover import BoundGang, find_bound
 from windlass.core.model.job import Job
 from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.external.gang_assembly import gang_of
-from windlass.jobs.kubernetes.external.membership import Dialect
 from windlass.jobs.kubernetes.external.pod_demands import GroupDemands, demands_of_group
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.manifest_reader import ManifestError
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 

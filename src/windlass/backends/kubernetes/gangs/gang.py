@@ -190,9 +190,10 @@ class Gang:
 
         A pod that is no member of the present generation is about to be deleted, and all of it counts as held. A pod
         beyond the members of this generation takes its own room until it is gone.
+        Of a gang that another scheduler places nothing is held: its pods count as usage by others.
         """
         run = self.run
-        if run is None or run.gone:
+        if run is None or run.gone or self.job.placed_by:
             return None
         number = run.pods.number(pod.metadata.uid)
         if number is None:
@@ -200,6 +201,8 @@ class Gang:
         if number >= len(run.slots):
             return None
         role = run.slots[number].role
+        if not run.slots[number].node:  # another scheduler was to choose its node when it was started
+            return None
         return next((each.resources for each in self.job.roles if each.name == role), None)
 
     @property

@@ -196,7 +196,8 @@ class GangController:
         members = slots(job_in_size(gang.job, placement), placement)
         run = Run(generation, members, alone=gang.restarts_members, settling=self._parts.settling)
         run.made_by_others = frozenset(range(len(members))).difference(gang.pod_names(run).values())
-        self._parts.monitor.placements.hold(gang.id, gang.job, placement, lambda: _is_held(gang, run))
+        if not gang.job.placed_by:
+            self._parts.monitor.placements.hold(gang.id, gang.job, placement, lambda: _is_held(gang, run))
         return run
 
 

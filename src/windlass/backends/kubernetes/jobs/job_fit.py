@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups, ResolvedJob, resolve_job
+from windlass.core.model.job import Job, Role
+from windlass.core.model.resources import is_exclusive
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
-from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 _MPIJOB_V1 = ("kubeflow.org/v1", "MPIJob")
 _NO_RIGHTS = (
@@ -25,8 +26,10 @@ def fit_job(
     `pods`: those that it has already. `runs_mpijobs_v1`: whether the operator has the rights that they need.
     """
     found = resolve_job(parsed, around, pods)
-    if other := foreign_scheduler(parsed):
-        found = replace(found, trouble=f"its pods name the scheduler {other}: remove schedulerName or set windlass")
+    if parsed.scheduler.trouble:
+        found = replace(found, trouble=parsed.scheduler.trouble)
+    elif parsed.scheduler.is_foreign:
+        found = replace(found, job=_placed_by(parsed.scheduler.name, found.job), to_choose=())
     if around.unmanaged:
         found = replace(found, trouble=around.unmanaged)
     elif not runs_mpijobs_v1 and (parsed.api_version, parsed.kind) == _MPIJOB_V1:
@@ -36,7 +39,23 @@ def fit_job(
     return replace(found, job=replace(found.job, hold=hold))
 
 
-def foreign_scheduler(parsed: ParsedJob) -> str:
-    """Returns the scheduler that its pods name, if it is not Windlass; else ""."""
-    named = ((each.template.get("spec") or {}).get("schedulerName") or SCHEDULER for each in parsed.replicas)
-    return next((name for name in named if name != SCHEDULER), "")
+def _placed_by(scheduler: str, job: Job) -> Job:
+    """Returns the job for admission alone: another scheduler chooses its nodes, and takes the time that it needs."""
+    roles = tuple(_without_constraints(role) for role in job.roles)
+    return replace(job, roles=roles, placed_by=scheduler, start_timeout=None, topology=None, gpu_types=(), avoid=())
+
+
+def _without_constraints(role: Role) -> Role:
+    """Returns the role without its needs of nodes. Its size is fixed: nothing tells how much room is left for it."""
+    amounts = {name: amount for name, amount in role.resources.items() if not is_exclusive(name)}
+    return replace(
+        role,
+        resources=amounts,
+        node_selector={},
+        tolerations=(),
+        affinity=(),
+        whole_node=False,
+        min_replicas=None,
+        max_replicas=None,
+        scales_in_place=False,
+    )

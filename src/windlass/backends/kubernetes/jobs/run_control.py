@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.pods.pod_deletion import is_leaving_within
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.standby_pods import StandbyPods
 from windlass.backends.port import BackendEvent, JobEvent
-from windlass.core.lifecycle.events import ContainersRestarted, Exit
+from windlass.core.lifecycle.events import ContainersRestarted, Exit, MembersPlaced
 from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.status import Target
 from windlass.core.placement.replacement import find_replaced_member
@@ -110,6 +110,7 @@ class RunControl:
             self.parts.gang_pods.check_missing(run)
         if not run.stopping:
             self._keep_running(gang, run, changed)
+            self._report_placement(gang, run, changed)
         self._report_container_restarts(gang, run)
         ends = run.stopping and not run.busy and not gang.released
         makers = self._stop(gang, run, changed) if ends else ()
@@ -147,13 +148,24 @@ class RunControl:
             pod, slot = run.pods.get(number), run.slots[number]
             if pod is not None:
                 self.executor.deletion.delete([] if is_being_deleted(pod) else [pod], run.grace)
-            elif find_replaced_member(gang.job, placement, [number], fits) is None:
+            elif not gang.job.placed_by and find_replaced_member(gang.job, placement, [number], fits) is None:
                 detail = f"{names[number]} cannot restart: no pod may start on {slot.node} any more"
                 run.failed[number] = Exit(lost=True, end_class=REJECTED, detail=detail)
             else:
                 missing.append(names[number])
         if not run.failed:
             self.executor.make_anew(gang, run, missing)
+
+    def _report_placement(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> None:
+        """Reports the nodes that another scheduler has chosen, once each member has one."""
+        if not (gang.job.placed_by and changed):
+            return
+        pods = [run.pods.get(slot.number) for slot in run.slots]
+        nodes = [slot.node if pod is None else pod.spec.node_name for slot, pod in zip(run.slots, pods, strict=True)]
+        placed = tuple(replace(slot, node=node) for slot, node in zip(run.slots, nodes, strict=True))
+        if "" not in nodes and placed != run.slots:
+            run.slots = placed
+            self.parts.inject(JobEvent(gang.id, MembersPlaced(run.generation, run.placement)))
 
     def _report_container_restarts(self, gang: Gang, run: Run) -> None:
         count = run.pods.container_restarts

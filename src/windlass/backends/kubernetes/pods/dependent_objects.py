@@ -20,6 +20,8 @@ from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.owners import owner_of
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.gangs.gang import Gang, MadeObject
+from windlass.jobs.kubernetes.foreign_schedulers import WRITTEN
+from windlass.jobs.kubernetes.gang_dialects import OBJECT_KINDS
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 from windlass.jobs.kubernetes.pods.gang_secret import SECRET_KEY, SECRET_TYPE
@@ -37,7 +39,7 @@ RESOURCES = {
         r.ROLE_BINDINGS,
         r.AUTOSCALERS,
         r.JOBS,
-        r.named("scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup"),
+        *(r.named(OBJECT_KINDS[each].api_version, "podgroups", OBJECT_KINDS[each].kind) for each in WRITTEN),
     )
 }
 _ALL = frozenset(kind for _, kind in RESOURCES)

@@ -103,7 +103,8 @@ class PodExecutor:
             if run.failed or self._is_stale(gang, run, [slot for slot, _ in places]):
                 return
             await self.binder.bind(run, [self._volume_step(gang, places)])
-            await self.binder.bind(run, [self._member_step(run, slot, member) for slot, member in places])
+            nodes = {slot: "" if gang.job.placed_by else slot.node for slot, _ in places}
+            await self.binder.bind(run, [self._member_step(run, slot, member, nodes[slot]) for slot, member in places])
             run.launched = not run.failed
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this gang's
             run.failed[0] = end_of_refused("its pods cannot be made", error)
@@ -112,7 +113,12 @@ class PodExecutor:
             self._mark(gang)
 
     def _is_stale(self, gang: Gang, run: Run, slots: Sequence[Slot]) -> bool:
-        """Tells whether the nodes of these members can no longer take them; then the run has failed."""
+        """Tells whether the nodes of these members can no longer take them; then the run has failed.
+
+        Nodes that another scheduler chooses are its own concern.
+        """
+        if gang.job.placed_by:
+            return False
         pods = {slot: run.pods.get(slot.number) for slot in slots}
         unbound = {slot.number: slot.node for slot, pod in pods.items() if pod is None or not pod.spec.node_name}
         return self.binder.is_stale(PlacedGang(gang.id, gang.job, run.placement), run, unbound)
@@ -123,16 +129,16 @@ class PodExecutor:
         choose = partial(choose_volumes, self.binding.connection, gang.reference.namespace, claims)
         return MemberStep(0, "its volumes cannot be written", choose)
 
-    def _member_step(self, run: Run, slot: Slot, member: Member) -> MemberStep:
-        """Creates the pod of a member if it is missing, and binds it."""
+    def _member_step(self, run: Run, slot: Slot, member: Member, node: str) -> MemberStep:
+        """Creates the pod of a member if it is missing, and binds it. `node`: "" if another scheduler binds it."""
 
         def is_wanted() -> bool:
             return not (run.failed or run.stopping)
 
         async def create_and_bind() -> None:
-            pod = await self.binding.make(member, run.generation, slot.node, is_wanted)
-            if is_wanted():
-                await self.binding.bind(pod, slot.node)
+            pod = await self.binding.make(member, run.generation, node, is_wanted)
+            if node and is_wanted():
+                await self.binding.bind(pod, node)
 
         return MemberStep(slot.number, f"{member.name} could not be created", create_and_bind)
 

@@ -38,9 +38,13 @@ class StandbyPods:
         self._tasks = BackgroundTasks(on_trouble)
 
     def prepare(self, gang: Gang) -> None:
-        """Creates the pods of a queued gang that are missing. The size of an elastic gang is not known yet."""
+        """Creates the pods of a queued gang that are missing. The size of an elastic gang is not known yet.
+
+        Another scheduler that places the gang would bind them before it is admitted.
+        """
         status, standby = gang.status, gang.standby
         waits = gang.stored is not None and status.phase is Phase.QUEUED and not status.waits_for
+        waits &= not gang.job.placed_by
         if not waits or gang.job.hold or gang.elastic or standby.creating == standby.discards:
             return
         generation = status.generation + 1

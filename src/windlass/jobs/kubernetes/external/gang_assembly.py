@@ -12,10 +12,11 @@ from typing import Generic, TypeVar
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
 from windlass.core.model.resources import Resources
 from windlass.jobs.kubernetes.bounded_integers import MAX_INT32, natural_key, parse_integer
-from windlass.jobs.kubernetes.external.membership import Dialect, GangKey
+from windlass.jobs.kubernetes.external.membership import GangKey
 from windlass.jobs.kubernetes.external.observed_pod import Pod
 from windlass.jobs.kubernetes.external.pod_demands import GroupDemands, demands_of_group, role_name
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms, roles_of
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.labels import QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestError
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.jobs.kubernetes.external.membership import Dialect
 from windlass.jobs.kubernetes.external.observed_pod import Pod
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.labels import PENDING
 from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.status.conditions import Conditions, conditions_of

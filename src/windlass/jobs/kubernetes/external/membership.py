@@ -8,27 +8,11 @@ v0.10, api/jobset/v1alpha2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import NamedTuple
 
 from windlass.jobs.kubernetes.external.observed_pod import OwnerReference, Pod
+from windlass.jobs.kubernetes.gang_dialects import OBJECT_KINDS, Dialect, ObjectKind
 from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
-
-
-class Dialect(StrEnum):
-    """A convention that makes pods one gang."""
-
-    COSCHEDULING = "coscheduling"
-    OLD_COSCHEDULING = "old-coscheduling"
-    VOLCANO = "volcano"
-    NATIVE = "native"
-    JOB = "job"
-    """Our label, on the pods of one batch Job."""
-    JOB_SET = "jobset"
-    """Our label, on the pods of one JobSet."""
-    GANG_SIZE = "gang-size"
-    """Our label, with an annotation for the number of pods."""
-    ALONE = "alone"
 
 
 class GangKey(NamedTuple):
@@ -41,22 +25,6 @@ class GangKey(NamedTuple):
     """Distinguishes gangs of one name: a Job's uid, or the number of restarts of a JobSet."""
 
 
-class ObjectKind(NamedTuple):
-    """A kind of object, as a manifest names it."""
-
-    api_version: str
-    kind: str
-
-
-POD_GROUPS = (Dialect.COSCHEDULING, Dialect.OLD_COSCHEDULING, Dialect.VOLCANO, Dialect.NATIVE)
-_OBJECTS = {
-    Dialect.COSCHEDULING: ObjectKind("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
-    Dialect.OLD_COSCHEDULING: ObjectKind("scheduling.sigs.k8s.io/v1alpha1", "PodGroup"),
-    Dialect.VOLCANO: ObjectKind("scheduling.volcano.sh/v1beta1", "PodGroup"),
-    Dialect.NATIVE: ObjectKind("scheduling.k8s.io/v1alpha2", "PodGroup"),
-    Dialect.JOB: ObjectKind("batch/v1", "Job"),
-    Dialect.JOB_SET: ObjectKind("jobset.x-k8s.io/v1alpha2", "JobSet"),
-}
 _OLD_COSCHEDULING = "pod-group.scheduling.sigs.k8s.io"
 _VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _JOB_SET = "jobset.sigs.k8s.io/"
@@ -89,7 +57,7 @@ def _named(pod: Pod) -> Iterator[tuple[Dialect, str]]:
 
 def object_of(member: GangKey) -> ObjectKind | None:
     """The kind of the object, of the membership's namespace and name, that has the gang's size; None without one."""
-    return _OBJECTS.get(member.dialect)
+    return OBJECT_KINDS.get(member.dialect)
 
 
 def _labelled(pod: Pod, name: str) -> GangKey:

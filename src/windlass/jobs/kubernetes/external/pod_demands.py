@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from windlass.core.model.job import TopologyRequest
 from windlass.jobs.kubernetes.bounded_integers import MAX_GANG_SIZE, parse_integer
-from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, Dialect, GangKey, object_of
+from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, GangKey, object_of
 from windlass.jobs.kubernetes.external.observed_pod import Pod
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.labels import GANG, GANG_SIZE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 

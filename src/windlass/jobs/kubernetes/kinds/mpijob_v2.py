@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.kinds import mpijob_v1
 from windlass.jobs.kubernetes.kinds.member_policy import MemberPolicy
 from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
-from windlass.jobs.kubernetes.labels import ROLE
+from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, ROLE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import (
@@ -25,6 +26,8 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     REPLICA_INDEX,
     env_vars,
     first_container,
+    group_annotations,
+    group_dialect,
     metadata,
     pod_object,
     pod_spec,
@@ -182,9 +185,11 @@ def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})
     about = launcher.template.get("metadata") or {}
     index = {REPLICA_INDEX: "0"} if computes else {}
+    group = {COSCHEDULING_LABEL: parsed.name} if group_dialect(parsed) is Dialect.COSCHEDULING else {}
     # Our own label makes this pod, which a Job creates, a member of the gang.
-    labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index, ROLE: launcher.role}
-    annotations = {"annotations": about["annotations"]} if about.get("annotations") else {}
+    labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index, **group, ROLE: launcher.role}
+    noted = {**(about.get("annotations") or {}), **group_annotations(parsed, launcher)}
+    annotations = {"annotations": noted} if noted else {}
     return {
         "metadata": {"labels": labels, **annotations},
         "spec": {

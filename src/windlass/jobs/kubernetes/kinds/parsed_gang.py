@@ -11,6 +11,7 @@ from dataclasses import replace
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.bounded_integers import parse_integer
+from windlass.jobs.kubernetes.gang_dialects import Dialect
 from windlass.jobs.kubernetes.kinds.run_policy import restart_policy
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas, RunPolicy
@@ -23,6 +24,11 @@ from windlass.jobs.syntax.names import DNS_LABEL, is_name
 _DEFAULT_GRACE_MS = 30_000
 """Kubernetes' default of terminationGracePeriodSeconds, in milliseconds."""
 WORKER = "worker"
+_PASSED_ON = {
+    Dialect.COSCHEDULING: ("minResources", "scheduleTimeoutSeconds"),
+    Dialect.VOLCANO: ("minResources",),
+}
+"""Fields of the scheduling policy that only a PodGroup for another scheduler has, by dialect."""
 
 Sizes = Mapping[str, tuple[int, int]]
 """Minimum and maximum of replicas, of the roles whose size may change."""
@@ -51,7 +57,7 @@ def parsed_job(
     grace = max([grace_of(spec) for spec in templates.values()], default=_DEFAULT_GRACE_MS)
     labels = manifest["metadata"]["labels"].text_map()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
-    return ParsedJob(
+    parsed = ParsedJob(
         manifest=manifest.mapping(),
         api_version=manifest["apiVersion"].text(),
         kind=manifest["kind"].text(),
@@ -64,8 +70,10 @@ def parsed_job(
         settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
         anti_affinity={each.role: anti_affinity_selectors(templates[each.type]) for each in replicas},
-        warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *warnings_of_templates(templates)),
+        warnings=tuple(warnings_of_templates(templates)),
     )
+    idle = _of_policy(parsed, manifest["spec"]["runPolicy"]["schedulingPolicy"])
+    return replace(parsed, warnings=(*idle, *parsed.warnings))
 
 
 def _job(
@@ -94,10 +102,17 @@ def _spec(manifest: ManifestField, field: str, replicas: Replicas, init: Manifes
     )
 
 
-def _of_policy(scheduling: ManifestField) -> list[str]:
-    """Warnings for fields of the scheduling policy that have no effect."""
-    idle = ("minResources", "scheduleTimeoutSeconds")
-    return [f"schedulingPolicy: {name} has no effect" for name in idle if scheduling[name].value is not None]
+def _of_policy(parsed: ParsedJob, scheduling: ManifestField) -> list[str]:
+    """Warnings for fields of the scheduling policy that have no effect: no PodGroup passes them on.
+
+    Raises ManifestError.
+    """
+    written = {
+        "minResources": scheduling["minResources"].mapping(),
+        "scheduleTimeoutSeconds": scheduling["scheduleTimeoutSeconds"].integer() is not None,
+    }
+    passed_on = _PASSED_ON.get(parsed.scheduler.pod_groups or Dialect.NATIVE, ())
+    return [f"schedulingPolicy: {name} has no effect" for name in written if written[name] and name not in passed_on]
 
 
 def warnings_of_templates(templates: Mapping[str, ManifestField]) -> list[str]:

@@ -14,8 +14,8 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of
-from windlass.jobs.kubernetes.kinds.trainjob_runtime import VOLCANO_QUEUE, snapshot, warnings
-from windlass.jobs.kubernetes.labels import QUEUE
+from windlass.jobs.kubernetes.kinds.trainjob_runtime import snapshot, warnings
+from windlass.jobs.kubernetes.labels import QUEUE, VOLCANO_QUEUE
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.pod_assembly import (

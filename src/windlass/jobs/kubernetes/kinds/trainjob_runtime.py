@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from windlass.jobs.kubernetes.labels import QUEUE
+from windlass.jobs.kubernetes.labels import QUEUE, VOLCANO_QUEUE
 from windlass.jobs.kubernetes.labels import RUNTIME as RUNTIME_ANNOTATION
 from windlass.jobs.kubernetes.manifest_reader import Fault, ManifestError, ManifestField
 from windlass.jobs.kubernetes.settings import Settings
@@ -32,7 +32,6 @@ _BUILT_IN = "built-in"
 _SOURCES = ("cluster", _BUILT_IN)
 _REFERENCE = ("spec", "runtimeRef")
 _DEPRECATED = "trainer.kubeflow.org/support"
-VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _USED_METADATA = (STEP, QUEUE, VOLCANO_QUEUE)
 
 # Fields of a runtime, level by level. A field outside of its list is refused, because it would have no effect.

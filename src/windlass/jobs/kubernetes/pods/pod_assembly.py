@@ -12,14 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from windlass import wire
-from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, OURS, ROLE
+from windlass.jobs.kubernetes.foreign_schedulers import (
+    SCHEDULER as SCHEDULER,  # noqa: PLC0414 - the backend finds pods by it
+)
+from windlass.jobs.kubernetes.gang_dialects import Dialect
+from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, OURS, ROLE, VOLCANO_GROUP, VOLCANO_TASK
 from windlass.jobs.kubernetes.labels import GENERATION as GENERATION  # noqa: PLC0414 - the backend finds pods by it
 from windlass.jobs.kubernetes.labels import JOB_NAME as OWN_JOB_NAME
 from windlass.jobs.kubernetes.manifest_reader import Manifest, ManifestField
 from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.launch.replica_names import replica_name
 
-SCHEDULER = "windlass"
 TRAINER_GROUP = "trainer.kubeflow.org/"
 _JOB_SET = "jobset.sigs.k8s.io/"
 _LABEL = "training.kubeflow.org/"
@@ -123,9 +126,9 @@ def pod_object(
 ) -> Manifest:
     """A pod of a given spec, with the labels and annotations of its template besides."""
     about = replicas.template.get("metadata") or {}
-    group = {COSCHEDULING_LABEL: parsed.name} if parsed.settings.pod_groups else {}
+    group = {COSCHEDULING_LABEL: parsed.name} if group_dialect(parsed) is Dialect.COSCHEDULING else {}
     labels = {**(about.get("labels") or {}), **labels, **group, GENERATION: str(generation)}
-    annotations = about.get("annotations")
+    annotations = {**(about.get("annotations") or {}), **group_annotations(parsed, replicas)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -140,7 +143,7 @@ def start_variables(parsed: ParsedJob, generation: int) -> dict[str, str]:
 
 
 def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:
-    """The template's spec under the replicas' restart policy, for our scheduler unless it names another.
+    """The template's spec under the replicas' restart policy, for the scheduler of the job.
 
     Every pod has the job's PriorityClass, so that quotas of classes count it.
     """
@@ -151,7 +154,23 @@ def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:
         "Never" if replicas.restart_policy == "ExitCode" or parsed.run_policy.gang_restart else replicas.restart_policy
     )
     of_class = {"priorityClassName": parsed.priority_class} if parsed.priority_class else {}
-    return {**spec, **of_class, "restartPolicy": restart, "schedulerName": spec.get("schedulerName") or SCHEDULER}
+    native = group_dialect(parsed) is Dialect.NATIVE
+    group = {"schedulingGroup": {"podGroupName": parsed.name}} if native else {}
+    return {**spec, **of_class, **group, "restartPolicy": restart, "schedulerName": parsed.scheduler.name}
+
+
+def group_dialect(parsed: ParsedJob) -> Dialect | None:
+    """The dialect of the job's PodGroup: that of its scheduler, or coscheduling for tools; None: it has none."""
+    if parsed.scheduler.is_foreign:
+        return parsed.scheduler.pod_groups
+    return Dialect.COSCHEDULING if parsed.settings.pod_groups else None
+
+
+def group_annotations(parsed: ParsedJob, replicas: Replicas) -> dict[str, str]:
+    """Annotations by which Volcano finds the PodGroup and the role of a pod."""
+    if group_dialect(parsed) is not Dialect.VOLCANO:
+        return {}
+    return {VOLCANO_GROUP: parsed.name, VOLCANO_TASK: replicas.role}
 
 
 def with_env(spec: Manifest, env: Sequence[EnvVar], only_in: str = "") -> Manifest:
