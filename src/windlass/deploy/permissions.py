@@ -109,6 +109,7 @@ JOBS = (
     # An object of the same name may belong to an earlier job and be deleted with it, so it must be readable.
     Permission("give pods DNS names", CORE, ("services",), ("get", "create", "delete")),
     Permission("give MPI's launcher its hostfile", CORE, ("configmaps",), ("get", "create", "patch")),
+    Permission("create the volume claims of a TrainJob", CORE, ("persistentvolumeclaims",), ("get", "create")),
     Permission("give the pods of a gang their keys", CORE, ("secrets",), ("create",)),
     Permission("run MPI's launcher", "batch", ("jobs",), ("get", "create", "delete")),
     Permission("autoscale elastic jobs", "autoscaling", ("horizontalpodautoscalers",), ("get", "create")),

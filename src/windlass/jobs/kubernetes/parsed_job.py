@@ -92,6 +92,8 @@ class ParsedJob:
     """Warnings for fields without effect, one line each."""
     runtime: RuntimeSnapshot | None = None
     """Of a TrainJob: the runtime that it is created from."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """Volume claims that the job makes for its pods: their names, and their storage classes ("": the default class)."""
 
     @property
     def spec(self) -> ManifestField:

@@ -1,7 +1,7 @@
 """Training runtimes: the standard ones of the Kubeflow trainer, and the snapshot that a TrainJob keeps of its own.
 
 Source: kubeflow/trainer v2.3, manifests/base/runtimes, pkg/runtime/core/snapshot.go. The runtimes of torchtune are left
-out: they are made of steps.
+out: the trainer rewrites their commands.
 """
 
 from __future__ import annotations

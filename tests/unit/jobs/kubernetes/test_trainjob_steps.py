@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from windlass.core.model.status import Phase, Status
-from windlass.jobs.kubernetes.kinds.registry import members, read
+from windlass.jobs.kubernetes.kinds.registry import dependent_objects, members, read
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.job_status import status_of
 from windlass.jobs.kubernetes.status.member_conditions import Counts
@@ -141,6 +141,46 @@ def test_every_pod_mounts_the_volume_of_the_runtime():
     for member in members(parsed, 1):
         (volume,) = member.pod["spec"]["volumes"]
         assert volume == {"name": "initializer", "persistentVolumeClaim": {"claimName": "shared"}}
+
+
+def claiming(**policy):
+    """Settings with a runtime that makes the claim of its volume."""
+    runtime = copy.deepcopy(RUNTIME)
+    job_set = runtime["spec"]["template"]["spec"]
+    for each in job_set["replicatedJobs"]:
+        del each["template"]["spec"]["template"]["spec"]["volumes"]
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "20Gi"}},
+        "storageClassName": "fast",
+    }
+    template = {"metadata": {"name": "initializer", "labels": {"team": "a"}}, "spec": spec}
+    job_set["volumeClaimPolicies"] = [{"templates": [template], **policy}]
+    return Settings(runtimes=lambda *_named: runtime)
+
+
+def test_a_job_makes_the_claims_of_its_runtime_and_its_pods_mount_them():
+    parsed = read(job(), claiming())
+    assert parsed.claims == {"initializer-digits": "fast"}
+    claim = next(each for each in dependent_objects(parsed) if each["kind"] == "PersistentVolumeClaim")
+    assert claim["metadata"]["name"] == "initializer-digits"
+    assert claim["metadata"]["labels"] == {"team": "a", "jobset.sigs.k8s.io/jobset-name": "digits"}
+    assert claim["metadata"]["ownerReferences"][0]["uid"] == "u1"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "20Gi"}}
+    for member in members(parsed, 1):
+        (volume,) = member.pod["spec"]["volumes"]
+        assert volume == {"name": "initializer", "persistentVolumeClaim": {"claimName": "initializer-digits"}}
+
+
+def test_a_claim_that_is_to_be_retained_has_no_owner():
+    parsed = read(job(), claiming(retentionPolicy={"whenDeleted": "Retain"}))
+    claim = next(each for each in dependent_objects(parsed) if each["kind"] == "PersistentVolumeClaim")
+    assert "ownerReferences" not in claim["metadata"]
+
+
+def test_an_unknown_retention_is_a_fault_of_the_runtime():
+    fault = read(job(), claiming(retentionPolicy={"whenDeleted": "Keep"}))
+    assert (fault.reason, "expects Delete or Retain" in str(fault)) == (NOT_SUPPORTED, True)
 
 
 def test_the_pods_of_a_step_are_made_without_those_of_the_others():

@@ -35,6 +35,18 @@ def test_a_bound_volume_restricts_its_pod_to_its_zone():
     assert volume_constraints(["data"], "default", there) == VolumeConstraints(((Match(ZONE, "In", ("a", "b")),),))
 
 
+def test_a_claim_that_its_job_makes_is_no_trouble_before_it_exists():
+    late = a_class("late", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}])
+    classes = stock(classes=[late, a_class("at-once", mode="Immediate")])
+    for name, terms in (("late", ((Match(ZONE, "In", ("a",)),),)), ("at-once", ()), ("", ())):
+        found = volume_constraints(["mine"], "default", classes, {"mine": name})
+        assert found == VolumeConstraints(terms, ("mine",))
+    assert volume_constraints(
+        ["mine"], "default", stock(claim("mine", "{volumeName: pv-1}"), volume("pv-1")), {"mine": ""}
+    )
+    assert volume_constraints(["other"], "default", classes, {"mine": ""}).trouble
+
+
 def test_a_volume_without_affinity_restricts_no_pod():
     there = stock(claim("nfs", "{volumeName: pv-1}"), volume("pv-1"))
     assert volume_constraints(["nfs"], "default", there) == VolumeConstraints()

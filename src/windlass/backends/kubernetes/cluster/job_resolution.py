@@ -189,7 +189,7 @@ def _wishes(
     claims = claims_of(spec)
     return _Wishes(
         claims,
-        volume_constraints(claims, parsed.namespace, around.stock),
+        volume_constraints(claims, parsed.namespace, around.stock, parsed.claims),
         _kinds_of_gpu(spec),
         apart.resources.get(role, ()),
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from windlass.backends.kubernetes.client.objects import PersistentVolume, PersistentVolumeClaim
@@ -25,6 +26,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 MAX_TERMS = 256
 """Maximum number of terms after multiplying those of several volumes."""
 _WAITS = "WaitForFirstConsumer"
+_NONE: Mapping[str, str] = MappingProxyType({})
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
@@ -88,15 +90,28 @@ def claims_of(spec: ManifestField, pod: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def volume_constraints(names: Iterable[str], namespace: str, stock: StorageObjects) -> VolumeConstraints:
-    """Returns the joint constraints of these claims."""
-    found = [_of_claim(name, namespace, stock) for name in names]
+def volume_constraints(
+    names: Iterable[str], namespace: str, stock: StorageObjects, own: Mapping[str, str] = _NONE
+) -> VolumeConstraints:
+    """Returns the joint constraints of these claims. `own`: storage classes, by name, of those that the job makes."""
+    found = [
+        _yet_to_be_made(name, own[name], stock)
+        if name in own and (namespace, name) not in stock.claims
+        else _of_claim(name, namespace, stock)
+        for name in names
+    ]
     trouble = next((each.trouble for each in found if each.trouble), "")
     try:
         terms = intersect_terms(*[each.terms for each in found])
     except ValueError as error:
         return VolumeConstraints(trouble=trouble or str(error))
     return VolumeConstraints(terms, tuple(name for each in found for name in each.to_choose), trouble)
+
+
+def _yet_to_be_made(name: str, class_name: str, stock: StorageObjects) -> VolumeConstraints:
+    """Constraints of a claim that its job makes. Its node is chosen unless its class is known not to need that."""
+    known = stock.classes.get(class_name)
+    return _unbound(name, class_name, stock) if known is not None and known.waits else VolumeConstraints((), (name,))
 
 
 def intersect_terms(*all_terms: Terms) -> Terms:

@@ -33,6 +33,7 @@ RESOURCES = {
     for resource in (
         r.SERVICES,
         r.CONFIG_MAPS,
+        r.CLAIMS,
         r.SECRETS,
         r.SERVICE_ACCOUNTS,
         r.ROLES,
@@ -48,7 +49,7 @@ ASK_WHO_RUNS = ("MPIJob",)
 _LATE = ("Secret", "RoleBinding", "Job")
 """Kinds created last: a role binding is refused without its role, and a Job creates pods that mount the other objects.
 """
-_REQUIRED = ("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
+_REQUIRED = ("PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret")
 """Kinds created before pods. Services are not: each would delay the start of a gang by a request."""
 _CHANGING = {"ConfigMap": "data", "Role": "rules"}
 """Kinds that name the members of a gang, with the field that does: they are updated when members come or go."""

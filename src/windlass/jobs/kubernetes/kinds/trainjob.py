@@ -13,6 +13,7 @@ from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds_as_ms
+from windlass.jobs.kubernetes.kinds.trainjob_claims import claim_objects, claims_of_runtime
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of
 from windlass.jobs.kubernetes.kinds.trainjob_runtime import snapshot, warnings
 from windlass.jobs.kubernetes.labels import QUEUE, VOLCANO_QUEUE
@@ -62,6 +63,7 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
         job=replace(parsed.job, success=SuccessPolicy(tuple(name.lower() for name in targets))),
         warnings=(*parsed.warnings, *warnings(found, manifest)),
         runtime=found,
+        claims=claims_of_runtime(runtime.spec, parsed.name),
     )
 
 
@@ -77,11 +79,11 @@ def members(parsed: ParsedJob, generation: int) -> list[Member]:
 
 
 def dependent_objects(parsed: ParsedJob) -> list[Manifest]:
-    """The headless service of the pods; for MPI also the Secret of the SSH keys, without data, and the hostfile."""
+    """Volume claims and the headless service; for MPI also the hostfile, and the Secret of SSH keys without data."""
     if parsed.run_policy.suspend:
         return []
     runtime = _runtime(parsed)
-    made = [_service(parsed, runtime)]
+    made = [*claim_objects(runtime.spec, parsed), _service(parsed, runtime)]
     if runtime.framework == "mpi":
         made += [_secret(parsed), _hostfile(parsed, runtime)]
     return made

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.jobs.kubernetes.kinds.replica_specs import MAX_REPLICAS, check_template
+from windlass.jobs.kubernetes.kinds.trainjob_claims import with_claims
 from windlass.jobs.kubernetes.kinds.trainjob_initializer import (
     INITIALIZERS,
     ancestor_of,
@@ -70,7 +71,7 @@ def _runtime_of(manifest: ManifestField, spec: ManifestField) -> Runtime:
         refuse_runtime(f"has no job whose template bears the label {STEP}: {TRAINER}")
     _check_targets(manifest, jobs)
     # 3. Their pods, with the changes of this job.
-    made = (_replicas(manifest, job, ml, trains[0]) for job in jobs)
+    made = (_replicas(manifest, spec, job, trains[0]) for job in jobs)
     replicas = tuple(replace(each, step=steps[each.type]) for each in made)
     return Runtime(
         spec,
@@ -118,13 +119,13 @@ def _changes(manifest: ManifestField) -> Iterator[tuple[ManifestField, ManifestF
             yield target, ManifestField({"spec": changed}, override.path)
 
 
-def _replicas(manifest: ManifestField, job: ManifestField, ml: ManifestField, trains: ManifestField) -> Replicas:
-    name = job["name"].text()
+def _replicas(manifest: ManifestField, spec: ManifestField, job: ManifestField, trains: ManifestField) -> Replicas:
+    name, ml = job["name"].text(), spec["mlPolicy"]
     template = _merged_over(manifest, name, job["template"]["spec"]["template"])
     as_node = ml["mpi"]["runLauncherAsNode"].flag()
     if name == trains["name"].text() or (as_node and name == NODE):
         template = _with_trainer(template, manifest["spec"]["trainer"], runs=name == trains["name"].text())
-    template = with_initializer(manifest, job, template)
+    template = with_claims(spec, manifest["metadata"]["name"].text(), with_initializer(manifest, job, template))
     check_template(ManifestField(template, job["template"].path), None)
     return Replicas(name, name, _count(manifest, job, ml, trains), "OnFailure", template, f"{name}-0")
 

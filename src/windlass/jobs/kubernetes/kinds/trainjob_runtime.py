@@ -48,6 +48,7 @@ _JOB_SET = (
     "successPolicy",
     "failurePolicy",
     "startupPolicy",
+    "volumeClaimPolicies",
     "suspend",  # the job's own decides
     "ttlSecondsAfterFinished",
 )
@@ -136,6 +137,9 @@ def check_fields(spec: ManifestField) -> None:
     _allow(job_set, _JOB_SET)
     _allow(job_set["network"], _NETWORK)
     _allow(job_set["failurePolicy"], _FAILURE)
+    for policy in job_set["volumeClaimPolicies"].items():
+        _allow(policy, ("templates", "retentionPolicy"))
+        _allow(policy["retentionPolicy"], ("whenDeleted",))
     _check_success(job_set)
     for job in job_set["replicatedJobs"].items():
         _check_job(job)
