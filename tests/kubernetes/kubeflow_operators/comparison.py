@@ -33,7 +33,22 @@ def differences(case: str, theirs: Any, ours: Any, path: str = "") -> Iterator[D
         yield Difference(case, path, theirs, ours)
 
 
+def _is_event(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("Normal ", "Warning "))
+
+
+def event_key(event: str) -> str:
+    """Returns the compared part of an event: its type, its reason, and the pod or service that it is about.
+
+    An event that is combined with similar ones, from the 11th on, names one of these.
+    """
+    sort, _, message = event.partition(": ")
+    return f"{sort} {message.rpartition(' ')[2]}" if sort.startswith("Normal Successful") else sort
+
+
 def _by_name(value: Any) -> Any:
+    if isinstance(value, list) and value and all(_is_event(each) for each in value):
+        return {event_key(each): True for each in value}
     for key in ("name", "type"):
         if isinstance(value, list) and value and all(isinstance(each, dict) and key in each for each in value):
             return {each[key]: each for each in value}

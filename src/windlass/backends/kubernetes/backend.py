@@ -158,7 +158,7 @@ class KubernetesBackend:
             self.gangs,
             self._runs,
             self.redaction,
-            self._announcer.announce,
+            self._announcer,
             self.recount,
             self.now,
             self.on_trouble,

@@ -23,6 +23,7 @@ from windlass.backends.kubernetes.status.events import (
     STATE_REPLACED,
     EventRecorder,
 )
+from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import Transition
@@ -37,8 +38,7 @@ _NOT_WRITTEN_NOTE = "its state cannot be written, and no command for it is carri
 class JobCommits:
     """Writer of job objects: commits states, and deletes objects whose time to live is over.
 
-    `announce` is called after each write of a status. `recount` counts a pod for which the controller no longer
-    accounts.
+    `recount` counts a pod that the controller no longer accounts for.
     """
 
     connection: Connection
@@ -47,7 +47,7 @@ class JobCommits:
     gangs: GangController
     runs: RunControl
     redaction: MessageRedaction
-    announce: Callable[[Gang], None]
+    announcer: JobAnnouncer
     recount: Callable[[Pod], None]
     now: Callable[[], int]
     on_trouble: Callable[[str], None]
@@ -77,7 +77,7 @@ class JobCommits:
             fields = status_of(gang, state.status, self.now())
             if await state_writes.write_state(self.connection, gang, state, fields):
                 self.runs.parts.monitor.faults.note(gang.reference, STATE_REPLACED)
-        self.announce(gang)
+        self.announcer.announce(gang)
         if gang.notes.not_written:
             gang.notes.not_written, gang.notes.needs_write = "", True
         gang.decided = None
@@ -110,6 +110,7 @@ class JobCommits:
         async with self._slots:
             is_deleted = await state_writes.delete_object(self.connection, gang, self.on_trouble)
         if is_deleted:
+            self.announcer.announce_removal(gang)
             self.reader.close(gang)
 
     def record_failures(self, failures: Mapping[str, str], events: EventRecorder) -> None:

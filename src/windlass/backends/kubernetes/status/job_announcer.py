@@ -11,6 +11,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.status.event_correlation import NORMAL, WARNING, EventRecord, RateLimit
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.announcements import (
+    DELETED,
     Announcement,
     announcements,
     created_condition,
@@ -69,6 +70,12 @@ class JobAnnouncer:
     def announce_service(self, gang: Gang, name: str, verb: str) -> None:
         """Records that a service of a gang was created or deleted."""
         self._announce_object(gang.parsed, gang.reference, verb, object_announcement("Service", name, verb))
+
+    def announce_removal(self, gang: Gang) -> None:
+        """Records that the object of a job was deleted, after its time to live."""
+        self._announce_object(
+            gang.parsed, gang.reference, DELETED, object_announcement("Job", gang.reference.name, DELETED)
+        )
 
     def announce_exit(self, gang: Gang, pod: Pod) -> None:
         """Records the exit code of a pod that has ended: that of its first container that has failed."""

@@ -66,7 +66,7 @@ def has_exit_events(parsed: ParsedJob) -> bool:
 
 
 def object_announcement(kind: str, name: str, verb: str) -> tuple[str, str]:
-    """Returns reason and message about a pod or a service of a job. `kind`: "Pod"; `verb`: `CREATED` or `DELETED`."""
+    """Returns reason and message about a pod or a service of a job, or the job. `verb`: `CREATED` or `DELETED`."""
     return f"Successful{verb}{kind}", f"{_PAST[verb]} {kind.lower()}: {name}"
 
 
