@@ -45,6 +45,14 @@ def test_the_job_of_a_v2_launcher_ends_itself_at_the_deadline():
     assert (parsed.job.deadline, launcher["spec"]["activeDeadlineSeconds"]) == (None, 60)
 
 
+def test_the_time_to_live_of_a_v2_job_is_that_of_its_launcher():
+    limited = {"runPolicy": {"ttlSecondsAfterFinished": 60}}
+    assert read(changed(OLD, **limited)).job.ttl == 60_000
+    parsed = read(changed(NEW, **limited))
+    launcher = named(dependent_objects(parsed))["Job/pi-launcher"]
+    assert (parsed.job.ttl, launcher["spec"]["ttlSecondsAfterFinished"]) == (None, 60)
+
+
 def test_a_v2_job_has_one_worker_where_no_number_is_written():
     specs = copy.deepcopy(NEW["spec"]["mpiReplicaSpecs"])
     del specs["Worker"]["replicas"]

@@ -59,8 +59,9 @@ def read(manifest: ManifestField, settings: Settings) -> ParsedJob:
     _keys(spec)
     _creation(spec)
     parsed = parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
-    # the launcher's Job ends itself at the deadline, and the gang with it
-    return parsed if parsed.run_policy.gang_restart else replace(parsed, job=replace(parsed.job, deadline=None))
+    # deadline and time to live are those of the launcher's Job: the deadline ends the gang with it
+    deadline = parsed.job.deadline if parsed.run_policy.gang_restart else None
+    return replace(parsed, job=replace(parsed.job, deadline=deadline, ttl=None))
 
 
 def members(parsed: ParsedJob, generation: int) -> list[Member]:
@@ -155,7 +156,7 @@ def _with_keys(parsed: ParsedJob, spec: Manifest, container: Manifest) -> Manife
 
 
 def _launcher(parsed: ParsedJob) -> Manifest:
-    """The batch Job. Its own controller retries it, and ends it at the deadline."""
+    """The batch Job. Its own controller retries it, ends it at the deadline, and deletes it after its time to live."""
     policy = parsed.spec["runPolicy"]
     passed_on = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
     limits = {name: policy[name].value for name in passed_on if policy[name].value is not None}
