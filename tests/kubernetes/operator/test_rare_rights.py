@@ -38,6 +38,21 @@ def test_an_elastic_job_has_an_autoscaler_and_is_deleted_after_its_time_to_live(
     tell(story)
 
 
+def test_a_time_to_live_that_is_set_after_the_end_deletes_the_job(tell) -> None:
+    async def story(place: OperatorPlace) -> None:
+        jobs = PYTORCHJOBS.replace("/pytorchjobs", "/namespaces/default/pytorchjobs")
+        container = {"name": "pytorch", "image": "i", "command": [Behaviour.SUCCEED.value]}
+        spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}}
+        await place.api.post(jobs, {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", **named("l"), "spec": spec})
+        while (await place.api.get(f"{jobs}/l")).get("status", {}).get("state") != "Succeeded":  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+        await place.api.patch(f"{jobs}/l", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 0}}})
+        while await found(place, f"{jobs}/l"):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+
+    tell(story)
+
+
 def test_a_trainjob_a_reservation_and_a_policy_have_a_status(tell) -> None:
     async def story(place: OperatorPlace) -> None:
         trainer = {"image": "i", "command": [Behaviour.SUCCEED.value]}
