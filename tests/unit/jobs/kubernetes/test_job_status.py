@@ -70,7 +70,7 @@ def test_a_job_with_single_restarts_from_its_start_to_its_end():
     assert by_type(running)["Created"]["lastUpdateTime"] == NOW
     assert running["replicaStatuses"]["Worker"]["active"] == 2
     assert alone(RUNNING, Counts(active=2), running, T0 + 2 * MINUTE) == running  # nothing new, nothing to write
-    succeeding = replace(RUNNING, target=Target.SUCCEED, stopping_since=T0 + MINUTE)
+    succeeding = replace(RUNNING, target=Target.SUCCEED, ended_at=T0 + MINUTE)
     ended = alone(succeeding, Counts(succeeded=2), running, T0 + MINUTE)
     assert (ended["startTime"], ended["completionTime"]) == (NOW, LATER)
     assert [(each["type"], each["status"]) for each in ended["conditions"]] == [
