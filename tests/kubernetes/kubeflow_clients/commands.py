@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TRAINING, TRAINER, KUBECTL = "TrainingClient", "TrainerClient", "kubectl"
+EQUAL, BETTER = "equal", "better"
 MODULES = {TRAINING: "test_training_client", TRAINER: "test_trainer_client", KUBECTL: "test_kubectl"}
 """The module of tests of each tool."""
 
@@ -19,7 +20,7 @@ class Command:
     tool: str
     name: str
     test: str
-    verdict: str = "equal"
+    verdict: str = EQUAL
     reason: str = ""
 
     @property
@@ -68,19 +69,51 @@ COMMANDS: tuple[Command, ...] = (
         TRAINER, "wait_for_job_status", "test_a_job_at_its_deadline_is_an_error_for_a_client_that_waits_for_its_end"
     ),
     Command(TRAINER, "delete_job", _CONTAINER),
+    Command(
+        KUBECTL,
+        "get",
+        "test_get_shows_the_state_of_a_job",
+        BETTER,
+        "STATE has more values, such as Queued; `-o wide` has the reason",
+    ),
+    Command(KUBECTL, "describe", "test_describe_shows_the_conditions_and_the_events"),
+    Command(KUBECTL, "logs", "test_logs_are_read_by_pod_and_by_label"),
+    Command(KUBECTL, "wait", "test_wait_ends_with_the_condition"),
+    Command(KUBECTL, "patch", "test_patch_suspends_and_resumes_a_job"),
+    Command(KUBECTL, "scale", "test_scale_adds_and_removes_workers"),
+    Command(KUBECTL, "delete", "test_delete_removes_the_pods"),
+    Command(KUBECTL, "delete --cascade=orphan", "test_orphaned_pods_outlive_the_job"),
+    Command(KUBECTL, "cordon", "test_cordon_keeps_new_pods_off_a_node"),
+    Command(KUBECTL, "explain", "test_explain_describes_a_field"),
 )
 
 
 def calls(tool: str) -> dict[str, set[str]]:
     """Returns the names of the methods that each test of a tool calls."""
-    tree = ast.parse((Path(__file__).parent / f"{MODULES[tool]}.py").read_text())
-    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    used = {name: set(_called(each)) for name, each in functions.items()}
+    used = {name: set(_called(each)) for name, each in _functions(tool).items()}
     return {
         name: found | {method for function in found & used.keys() for method in used[function]}
         for name, found in used.items()
         if name.startswith("test_")
     }
+
+
+def words_after(tool: str) -> dict[str, set[str]]:
+    """Returns the words that each test of a tool types after its name."""
+    tests = {name: each for name, each in _functions(tool).items() if name.startswith("test_")}
+    return {name: set(_typed(each, tool)) for name, each in tests.items()}
+
+
+def _functions(tool: str) -> dict[str, ast.FunctionDef]:
+    tree = ast.parse((Path(__file__).parent / f"{MODULES[tool]}.py").read_text())
+    return {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+
+
+def _typed(function: ast.FunctionDef, tool: str) -> Iterator[str]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name == tool:
+                yield from (each.value for each in node.args if isinstance(each, ast.Constant))
 
 
 def _called(function: ast.FunctionDef) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 from kubeflow.trainer import TrainerClient
 from kubeflow.training import TrainingClient
 
-from kubeflow_clients.commands import COMMANDS, TRAINER, TRAINING, calls
+from kubeflow_clients.commands import COMMANDS, KUBECTL, TRAINER, TRAINING, calls, words_after
 
 
 @pytest.mark.parametrize(("tool", "client"), [(TRAINING, TrainingClient), (TRAINER, TrainerClient)])
@@ -18,3 +18,10 @@ def test_every_public_method_of_a_client_is_called_by_the_test_of_its_row(tool, 
     called = calls(tool)
     assert sorted(each.name for each in rows) == sorted(public)
     assert not [each.name for each in rows if each.name not in called[each.test]]
+
+
+def test_every_verb_of_kubectl_is_typed_by_the_test_of_its_row():
+    typed = words_after(KUBECTL)
+    rows = [each for each in COMMANDS if each.tool == KUBECTL]
+    assert not [each.name for each in rows if not set(each.name.split()) <= typed[each.test]]
+    assert {each.test for each in rows} == set(typed)

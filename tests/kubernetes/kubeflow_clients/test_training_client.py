@@ -12,8 +12,9 @@ from kubeflow.training import ApiClient, TrainingClient, models
 from kubeflow.training.constants import constants
 from kubeflow.training.utils import utils
 from kubeflow_operators.kinds import KINDS, V2, Kind, base
+from kubeflow_operators.recordings import RECORDED
 
-from kubeflow_clients.user_cluster import POLL_S, UserCluster, log_of, recorded, until
+from kubeflow_clients.user_cluster import POLL_S, UserCluster, log_of, until
 
 V1 = [kind for kind in KINDS if kind is not V2]
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -68,7 +69,7 @@ def test_a_created_job_is_listed_with_the_conditions_of_its_own_operator(running
     job = client.get_job(name)
     assert (job.kind, job.metadata.name) == (kind.name, name)
     assert name in [each.metadata.name for each in client.list_jobs()]
-    holding = [each["type"] for each in recorded(kind.label, "succeeds")[0]["job"]["conditions"]]
+    holding = [each["type"] for each in RECORDED[kind.label]["succeeds"][0]["job"]["conditions"]]
     assert true_conditions(client, name) == holding == ["Created", "Running"]
     assert client.is_job_created(name)
     assert client.is_job_running(job=job)
@@ -90,7 +91,7 @@ def test_a_created_job_is_listed_with_the_conditions_of_its_own_operator(running
 def test_pods_are_found_by_the_labels_of_the_own_operator(running, words, labels):
     kind, client, name = running
     wanted = {f"training.kubeflow.org/{key}": value for key, value in labels.items()}
-    pods = recorded(kind.label, "succeeds")[0]["pods"]
+    pods = RECORDED[kind.label]["succeeds"][0]["pods"]
     expected = {
         pod.replace("job-", f"{name}-") for pod, each in pods.items() if wanted.items() <= each["labels"].items()
     }

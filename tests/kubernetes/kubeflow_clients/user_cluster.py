@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ RUNTIMES = f"{GROUP}/clustertrainingruntimes"
 PATHS = (*(f"/apis/{kind.version}/{kind.plural}" for kind in KINDS), f"{GROUP}/trainjobs", RUNTIMES)
 PRINTS = "print_packages"
 """Name of the function that a TrainerClient runs in `get_runtime_packages`; its pod ends by itself."""
-RECORDED = Path(__file__).parents[1] / "kubeflow_operators/recorded"
 POLL_S = 0.1
 
 
@@ -68,12 +66,6 @@ def until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < end, "the condition does not hold"
         time.sleep(POLL_S)
-
-
-def recorded(label: str, case: str) -> list[Any]:
-    """Observations of a case with Kubeflow's operator, one after each action."""
-    found: list[Any] = json.loads((RECORDED / f"{label}.json").read_text())[case]
-    return found
 
 
 def script_of(pod: Pod) -> Script:

@@ -36,6 +36,10 @@ class Intended:
         )
         return all(_pattern(pattern).fullmatch(text) for pattern, text in pairs)
 
+    def is_about(self, case: str, plain: str) -> bool:
+        """Tells whether this is about a case, but not about a plain one of its kind."""
+        return bool(_pattern(self.case).fullmatch(case)) and not _pattern(self.case).fullmatch(plain)
+
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:

@@ -36,8 +36,8 @@ from controlplane.processes import Server
 from kubeflow_operators.cases import cases
 from kubeflow_operators.kinds import KINDS, V2, Case
 from kubeflow_operators.play import play
+from kubeflow_operators.recordings import FOLDER
 
-FOLDER = Path(__file__).resolve().parent / "recorded"
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 SERVICE = "training-operator.kubeflow.svc"
 SECRET = "/api/v1/namespaces/kubeflow/secrets/training-operator-webhook-cert"  # noqa: S105 - a path
@@ -89,7 +89,6 @@ def write(seen: Mapping[str, object], wanted: Sequence[Case]) -> None:
     for kind in [each for each in KINDS if any(case.kind is each for case in wanted)]:
         own = {each.name: seen[each.namespace] for each in wanted if each.kind is kind}
         lines = [f" {json.dumps(name)}: {json.dumps(own[name], sort_keys=True)}" for name in sorted(own)]
-        FOLDER.mkdir(exist_ok=True)
         (FOLDER / f"{kind.label}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -7,7 +7,6 @@ have no open differences.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,19 +18,16 @@ from controlplane.fixtures import serve
 from .cases import cases
 from .comparison import Difference, differences
 from .differences import INTENDED, is_open
+from .fields import UNPLAYED, WITHOUT_CASE, fields
 from .guide import page
-from .kinds import KINDS, Case
+from .kinds import Case
 from .observation import Object
 from .ours import operator
 from .play import play
+from .recordings import RECORDED
 
 ALL = os.environ.get("WINDLASS_KUBEFLOW") == "all"
 CHOSEN = ("succeeds", "clean-all", "clean-none", "worker-fails-never", "labels", "slots")
-RECORDED = {
-    f"{kind.label}-{name}": seen
-    for kind in KINDS
-    for name, seen in json.loads((Path(__file__).parent / f"recorded/{kind.label}.json").read_text()).items()
-}
 GUIDE = Path(__file__).parents[3] / "docs/guides/from-kubeflow.md"
 WITHIN_S = 60.0
 """The garbage collector of a cluster looks for new kinds every 30 seconds."""
@@ -45,7 +41,7 @@ def kubeflow_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 
 def unexpected(case: Case, number: int, seen: Object) -> list[Difference]:
     """The differences after an action that no row of the table names."""
-    recorded = RECORDED[case.namespace]
+    recorded = RECORDED[case.kind.label][case.name]
     theirs = recorded[number] if number < len(recorded) else None
     found = differences(case.namespace, theirs, seen, str(number))
     return [each for each in found if not any(row.covers(each) for row in INTENDED)]
@@ -53,6 +49,13 @@ def unexpected(case: Case, number: int, seen: Object) -> list[Difference]:
 
 def test_the_guide_shows_the_tables_of_these_cases() -> None:
     assert GUIDE.read_text() == page(GUIDE.read_text()), "write it anew: make docs"
+
+
+def test_every_field_is_used_by_a_case_or_has_its_reason() -> None:
+    unused = {(each.name, kind.label) for each in fields() for kind in each.kinds if kind.label not in each.cases}
+    named = {(name, label) for name, labels in UNPLAYED.items() for label in labels.split()}
+    assert unused == named | {each for each in unused if each[0] in WITHOUT_CASE}
+    assert {name for name, _ in unused} >= WITHOUT_CASE.keys()
 
 
 @pytest.mark.controllers
