@@ -7,7 +7,7 @@ and scale subresources are those of the originals.
 from __future__ import annotations
 
 from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresource, Version
-from windlass.deploy.policy_schema import MANAGED_BY_STAYS, available_rule, run_policy_schema
+from windlass.deploy.policy_schema import MANAGED_BY_STAYS, run_policy_schema
 from windlass.deploy.replica_schema import count_of, is_type, replica_specs_schema
 from windlass.deploy.status_schema import status_schema
 from windlass.deploy.structural_schema import (
@@ -70,8 +70,7 @@ def _spec(
     types: ReplicaTypes, fields: dict[str, Schema], rules: list[Rule], restarts: tuple[str, ...] = RESTART_POLICIES
 ) -> Schema:
     known = {**fields, types.specs: replica_specs_schema(types, restarts), "runPolicy": run_policy_schema()}
-    pods = f"self.{types.specs}.map(t, {count_of(types, f'self.{types.specs}', 't')}).sum()"
-    return with_rules(closed_object(known, required=(types.specs,)), MANAGED_BY_STAYS, available_rule(pods), *rules)
+    return with_rules(closed_object(known, required=(types.specs,)), MANAGED_BY_STAYS, *rules)
 
 
 def _names(types: ReplicaTypes) -> tuple[Rule, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from windlass.deploy.structural_schema import (
     INT32,
-    Rule,
     Schema,
     any_value,
     boolean,
@@ -56,21 +55,11 @@ def run_policy_schema() -> Schema:
     )
 
 
-def available_rule(pods: str) -> Rule:
-    """Rule of the whole spec: `minAvailable` must be possible. `pods`: CEL expression for the number of pods."""
-    written = "self.runPolicy.schedulingPolicy.minAvailable"
-    there = " || ".join(f"!has({path})" for path in ("self.runPolicy", "self.runPolicy.schedulingPolicy", written))
-    return rule(
-        f"{there} || {written} <= {pods}",
-        "runPolicy.schedulingPolicy.minAvailable must be at most the pods that there are",
-    )
-
-
 def _scheduling() -> Schema:
     stays = rule("self == oldSelf", "cannot be changed; delete the job and make it anew")
     return closed_object(
         {
-            "minAvailable": integer(0, INT32, "Pods that must exist for the job to run; default all."),
+            "minAvailable": integer(0, INT32, "Pods without which the job waits; default all."),
             "queue": with_rules(text("Queue of the job.", maxLength=253), stays),
             "priorityClass": text("PriorityClass of the gang."),
             "minResources": mapping(any_value(), "Has no effect."),

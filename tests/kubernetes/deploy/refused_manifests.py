@@ -43,7 +43,6 @@ TOO_SMALL = "should be greater than or equal to"
 TOO_LARGE = "should be less than or equal to"
 A_NAME = "metadata.name expects small letters, digits and dashes"
 TOO_LONG = "with the replicas' type and number it must be a DNS label of 63 characters"
-MIN_AVAILABLE = "minAvailable must be at most the pods that there are"
 
 RUN_POLICY = (
     ("cleanPodPolicy", "Sometimes", ONE_OF),
@@ -59,7 +58,6 @@ RUN_POLICY = (
     ("restartMode", "whole", ONE_OF),
     ("schedulingPolicy", [], "must be of type object"),
     ("schedulingPolicy", {"minAvailable": -1}, TOO_SMALL),
-    ("schedulingPolicy", {"minAvailable": 4}, MIN_AVAILABLE),
     ("schedulingPolicy", {"queue": 7}, A_TEXT),
 )
 REPLICA = (

@@ -40,6 +40,13 @@ def elastic_job() -> dict[str, Any]:
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "grow"}, "spec": spec}
 
 
+def short_job() -> dict[str, Any]:
+    """A job with fewer pods than it needs at least."""
+    policy = {"schedulingPolicy": {"minAvailable": 2}}
+    spec = {"runPolicy": policy, "pytorchReplicaSpecs": {"Worker": replica(1, "pytorch")}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "short"}, "spec": spec}
+
+
 def mpi_job() -> dict[str, Any]:
     replicas = {"Launcher": replica(1, "mpi"), "Worker": replica(1, "mpi")}
     spec = {"slotsPerWorker": 1, "mpiReplicaSpecs": replicas}
@@ -123,6 +130,20 @@ def test_an_elastic_job_follows_its_scale(tell):
             assert (await place.phase("pytorchjob/grow", "Running"))["attempts"] == 1
         finally:
             await clear(place.api, JOBS, PODS, SERVICES, AUTOSCALERS)
+
+    tell(story)
+
+
+def test_a_job_with_fewer_pods_than_min_available_runs_once_it_is_scaled(tell):
+    async def story(place: OperatorPlace) -> None:
+        try:
+            await place.api.post(JOBS, short_job())
+            await until(place, f"{JOBS}/short", lambda job: "minAvailable is 2" in str(job.get("status")))
+            assert running(await place.api.get(PODS)) == {}
+            await place.api.patch(f"{JOBS}/short/scale", {"spec": {"replicas": 2}})
+            await until(place, PODS, lambda listed: running(listed).keys() == {"short-worker-0", "short-worker-1"})
+        finally:
+            await clear(place.api, JOBS, PODS, SERVICES)
 
     tell(story)
 

@@ -24,7 +24,8 @@ RETRY_MS = 10_000
 def on_spec_changed(state: JobState, _event: SpecChanged, now: int) -> Outcome:
     """Removes the members that the owner does not request any more; of a gang that starts, once it runs."""
     status = state.status
-    assert status.placement is not None  # noqa: S101 - a phase that holds nodes
+    if status.placement is None or not any(role.scales_in_place for role in state.job.roles):
+        return state, ()
     fewer = _as_requested(state.job, status.placement)
     if status.target in KEEPS_NODES or (status.is_gone and status.target is None):
         return _start_as_requested(state), ()

@@ -291,6 +291,13 @@ def test_an_elastic_gang_gets_its_present_size():
     assert {"name": "PET_NNODES", "value": "2"} in variables
 
 
+def test_a_gang_with_fewer_pods_than_its_minimum_waits_for_more():
+    short = job("runPolicy: {schedulingPolicy: {minAvailable: 3}}")
+    assert read(short).job.hold.startswith("schedulingPolicy.minAvailable is 3, and the job has 1 pod: ")
+    short["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 3
+    assert read(short).job.hold == ""
+
+
 @pytest.mark.parametrize("policy", [{"restartMode": "gang"}, {}])
 def test_gang_restart_is_requested_in_the_policy_or_an_annotation(policy):
     manifest = job("", annotations={} if policy else {"windlass.dev/restart-mode": "gang"})
@@ -351,10 +358,6 @@ FAULTS = [
         "spec.runPolicy.backoffLimit: expects a whole number from 0 to 2147483647, not -1",
     ),
     ("runPolicy: {cleanPodPolicy: Some}", "spec.runPolicy.cleanPodPolicy: expects None or Running or All, not 'Some'"),
-    (
-        "runPolicy: {schedulingPolicy: {minAvailable: 2}}",
-        "spec.runPolicy.schedulingPolicy.minAvailable: must be at most 1, the pods that there are",
-    ),
     (
         "elasticPolicy: {minReplicas: 3, maxReplicas: 2}",
         "spec.elasticPolicy.minReplicas: must be at most maxReplicas, 2",

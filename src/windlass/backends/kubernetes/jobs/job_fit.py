@@ -36,7 +36,7 @@ def fit_job(
         found = replace(found, trouble=_NO_RIGHTS)
     # a denied job runs with what it may have
     hold = "" if found.trouble == found.denial else found.trouble
-    return replace(found, job=replace(found.job, hold=hold))
+    return replace(found, job=replace(found.job, hold=hold or parsed.job.hold))
 
 
 def _placed_by(scheduler: str, job: Job) -> Job:

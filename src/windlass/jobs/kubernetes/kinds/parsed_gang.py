@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
+from windlass.core.model.reasons import format_count
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.gang_dialects import Dialect
@@ -53,7 +54,7 @@ def parsed_job(
     name = _name(manifest, replicas)
     templates = {each.type: _spec(manifest, field, each, (init or {}).get(each.type)) for each in replicas}
     roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
-    roles = _sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})
+    roles = _sized(roles, {**_shrinkable(policy, roles), **(sizes or {})})
     grace = max([grace_of(spec) for spec in templates.values()], default=_DEFAULT_GRACE_MS)
     labels = manifest["metadata"]["labels"].text_map()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
@@ -89,6 +90,7 @@ def _job(
         grace=grace,
         restart=restart,
         suspend=policy.suspend,
+        hold=_hold_of(policy, roles),
         labels=labels,
     )
 
@@ -159,15 +161,21 @@ def _procs(nproc_per_node: str, gpus: int) -> int:
     return max(1, 0 if nproc_per_node == "cpu" else gpus) if number is None else number
 
 
-def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: ManifestField) -> dict[str, tuple[int, int]]:
+def _hold_of(policy: RunPolicy, roles: Sequence[Role]) -> str:
+    """The reason why a gang that has fewer pods than `schedulingPolicy.minAvailable` may not start; "" if it may."""
+    pods = sum(role.replicas for role in roles)
+    if policy.min_available is None or policy.min_available <= pods:
+        return ""
+    needs = f"schedulingPolicy.minAvailable is {policy.min_available}, and the job has {format_count(pods, 'pod')}"
+    return f"{needs}: it starts when it has more replicas, or when minAvailable is lower"
+
+
+def _shrinkable(policy: RunPolicy, roles: Sequence[Role]) -> dict[str, tuple[int, int]]:
     """The size of the workers under `schedulingPolicy.minAvailable`; all other roles are complete anyway."""
     if policy.min_available is None:
         return {}
     workers = next((role.replicas for role in roles if role.name == WORKER), 0)
     others = sum(role.replicas for role in roles) - workers
-    if policy.min_available > workers + others:
-        entry = manifest["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"]
-        entry.refuse(f"must be at most {workers + others}, the pods that there are")
     fewest = max(policy.min_available - others, 1)
     return {WORKER: (fewest, workers)} if fewest < workers else {}
 
