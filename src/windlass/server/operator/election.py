@@ -9,8 +9,9 @@ writing; here `may_lead` tells.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +27,10 @@ _MAX_DURATION_S = 3600
 """Maximum duration of a Lease in seconds: a longer one in the Lease was not written by a replica."""
 _MARGIN = 0.2
 """Fraction of the duration by which the leader stops early, to leave time for requests in flight."""
+
+
+def _always() -> bool:
+    return True
 
 
 class LostError(BackendError):
@@ -61,7 +66,7 @@ class Election:
         on_trouble: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self.settings, self._on_trouble, self._clock = connection, settings, on_trouble, clock
+        self._connection, self.settings, self._on_trouble, self.clock = connection, settings, on_trouble, clock
         self._until = 0.0
         self._observed = _Observation("", 0.0)
         self._written: Mapping[str, Any] | None = None
@@ -71,7 +76,7 @@ class Election:
 
     def may_lead(self) -> bool:
         """Whether this process holds the Lease with the safety margin to spare."""
-        return self._clock() < self._until
+        return self.clock() < self._until
 
     async def win(self) -> None:
         """Waits until this replica holds the Lease."""
@@ -82,10 +87,25 @@ class Election:
                 self._on_trouble(f"following {reported}" if reported else "there is no leader yet")
             await asyncio.sleep(min(self.settings.duration / 30, self._remaining()))
 
-    async def keep(self) -> None:
-        """Renews the Lease until its time is over or another replica holds it; then raises LostError."""
+    @contextlib.contextmanager
+    def through(self, connection: Connection) -> Iterator[None]:
+        """Uses another connection, that of another event loop: only one loop may renew at a time."""
+        own, self._connection = self._connection, connection
+        try:
+            yield
+        finally:
+            self._connection = own
+
+    async def keep(self, is_alive: Callable[[], bool] = _always) -> None:
+        """Renews the Lease until its time is over or another replica holds it; then raises LostError.
+
+        `is_alive`: whether the process still works; if not, the Lease is given up too.
+        """
         while True:
             await asyncio.sleep(self.settings.duration / 5)
+            if not is_alive():
+                self._until = 0.0
+                raise LostError("the event loop has not turned for too long: another replica is to lead")
             renewed = await self._attempt()
             if not renewed and (not self.may_lead() or self.holder not in ("", self.settings.identity)):
                 self._until = 0.0
@@ -106,7 +126,7 @@ class Election:
 
     async def _attempt(self) -> bool:
         """Takes or renews the Lease. Returns whether this replica holds it."""
-        began = self._clock()
+        began = self.clock()
         try:
             lease = self._written or await self._read()
             if lease is not None and not self._is_free(lease):
@@ -130,7 +150,7 @@ class Election:
             return None
         version = lease["metadata"]["resourceVersion"]
         if version != self._observed.version:
-            self._observed = _Observation(version, self._clock())
+            self._observed = _Observation(version, self.clock())
         self.holder = (lease.get("spec") or {}).get("holderIdentity") or ""
         return lease
 
@@ -139,11 +159,11 @@ class Election:
             return True
         written = parse_integer((lease.get("spec") or {}).get("leaseDurationSeconds"), 1, _MAX_DURATION_S)
         duration = self.settings.duration if written is None else written
-        return self._clock() - self._observed.since >= duration
+        return self.clock() - self._observed.since >= duration
 
     def _remaining(self) -> float:
         """Seconds until the observed Lease expires, 0.1 at least; its duration if that is over 1 s ago or unknown."""
-        left = self._observed.since + self.settings.duration - self._clock()
+        left = self._observed.since + self.settings.duration - self.clock()
         return max(0.1, left) if self._observed.version and left > -1 else self.settings.duration
 
     async def _write(self, lease: Mapping[str, Any] | None) -> Mapping[str, Any]:

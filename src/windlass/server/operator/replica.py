@@ -34,6 +34,7 @@ from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.server.operator.election import Election, LeaseSettings, LostError
 from windlass.server.operator.endpoints import UNREADY, Endpoints, listen
 from windlass.server.operator.leader_label import mark_leader
+from windlass.server.operator.lease_renewal import keep_in_thread
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.pending_reasons import write_reasons
 from windlass.server.operator.rival_kinds import RivalKinds
@@ -161,7 +162,7 @@ async def _run_term(context: ReplicaContext, election: Election, unfenced: Conne
         # 2. win the election
         await election.win()
         # 3. control the cluster while the lease is renewed
-        keeping = group.create_task(election.keep())
+        keeping = group.create_task(keep_in_thread(election, lambda: Connection(context.access)))
         try:
             await _catch_up(context, backend)
             await mark_leader(connection, context.lease.namespace, context.say, leads=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import Any
+import math
+import threading
+from dataclasses import replace
+from typing import Any, Self
 
 import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.jobs.kubernetes.labels import LEADER_ADDRESS
 from windlass.server.operator.election import Election, LeaseSettings, LostError
+from windlass.server.operator.lease_renewal import LoopBeat, keep_in_thread
 
 
 class FakeLease:
@@ -141,6 +145,73 @@ def test_a_leader_that_cannot_renew_learns_it_in_time() -> None:
     with pytest.raises(LostError):
         asyncio.run(keep())
     assert not stand.a.may_lead()
+
+
+class ThreadLease(FakeLease):
+    """Advances a clock by 10 ms at each renewal, and is its own connection."""
+
+    def __init__(self, clock: Clock, until: float) -> None:
+        super().__init__()
+        self.clock, self.until, self.reached = clock, until, threading.Event()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+    async def replace(self, *words: Any, **more: object) -> dict[str, Any]:
+        self.clock.now += 0.01
+        if self.clock.now >= self.until:
+            self.reached.set()
+            await asyncio.sleep(3600)  # so that the clock stands still from now on
+        return await super().replace(*words, **more)
+
+
+def test_a_turn_longer_than_the_lease_does_not_depose_the_leader() -> None:
+    clock = Clock()
+    api = ThreadLease(clock, until=clock.now + 0.1)
+    election = Election(api, LeaseSettings("ns", "windlass", "a", 0.05), lambda _text: None, clock)  # type: ignore[arg-type]
+
+    async def lead() -> None:
+        assert await election._attempt()
+        keeping = asyncio.create_task(keep_in_thread(election, lambda: api))  # type: ignore[arg-type,return-value]
+        await asyncio.sleep(0)
+        assert api.reached.wait(120)  # blocks the event loop
+        assert election.may_lead()
+        assert not keeping.done()
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        assert [each.name for each in threading.enumerate() if each.name == "lease"] == []
+
+    asyncio.run(lead())
+
+
+def test_a_leader_whose_event_loop_hangs_gives_up_the_lease() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    beat = LoopBeat(80, stand.clock)
+    stand.a.settings = replace(stand.a.settings, duration=0.001)
+    stand.clock.now += 79
+    assert beat.is_alive()
+    stand.clock.now += 1
+    with pytest.raises(LostError, match="event loop"):
+        asyncio.run(asyncio.wait_for(stand.a.keep(beat.is_alive), 5))
+    assert not stand.a.may_lead()
+
+
+def test_a_leader_that_cannot_renew_in_its_thread_leads_no_longer() -> None:
+    api = ThreadLease(Clock(), until=math.inf)
+    election = Election(api, LeaseSettings("ns", "windlass", "a", 0.5), lambda _text: None)  # type: ignore[arg-type]
+
+    async def lead() -> None:
+        assert await election._attempt()
+        api.down = True
+        await keep_in_thread(election, lambda: api)  # type: ignore[arg-type,return-value]
+
+    with pytest.raises(LostError):
+        asyncio.run(lead())
+    assert not election.may_lead()
 
 
 def test_a_released_lease_is_free_at_once() -> None:

@@ -11,12 +11,13 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
 
 import yaml
 
@@ -65,7 +66,8 @@ class _Login:
         self._plugin = user["user"].safe_get("exec") if user is not None else None
         self._files = files
         self._identities = IdentityCache()
-        self._renewing = asyncio.Lock()
+        self._renewing: MutableMapping[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        """By event loop: the lock of its renewals."""
         self._identity: Identity | None = None
         self._due = 0.0
         """Monotonic time at which files are read again."""
@@ -74,7 +76,7 @@ class _Login:
         """See `Access.identify`. Valid credentials stay in use when a renewal fails."""
         if self._identity is not None and not renew and time.monotonic() < self._due:
             return self._identity
-        async with self._renewing:
+        async with self._renewing.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if self._identity is None or renew or time.monotonic() >= self._due:
                 try:
                     self._identity = await self._read()
