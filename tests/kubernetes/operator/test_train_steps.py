@@ -117,6 +117,24 @@ def test_initializers_run_first_and_no_suspension_or_new_operator_repeats_them(
     tell(apiserver, tmp_path, after_a_new_start)
 
 
+def test_the_time_to_live_deletes_the_pods_of_every_step(apiserver: ControlPlane, tmp_path: Path) -> None:
+    async def scenario(place: OperatorPlace) -> None:
+        made = staged_runtime(1)
+        made["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 0
+        await place.api.post(CLUSTER_RUNTIMES, made)
+        await place.api.post(TRAINJOBS, trainjob("short", "staged"))
+        await initialize(place, "short")
+        await place.kubelets.running("default", "short-node-0-0")
+        await place.kubelets.end("default", "short-node-0-0")
+        await status_with(place, "short", lambda status: status.get("state") == "Succeeded")
+        async with asyncio.timeout(strays.TIMEOUT_S):
+            while await pods(place, "short"):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.05)
+        await clear(place)
+
+    tell(apiserver, tmp_path, scenario)
+
+
 def test_an_initializer_that_fails_beyond_the_limit_fails_the_job(apiserver: ControlPlane, tmp_path: Path) -> None:
     async def scenario(place: OperatorPlace) -> None:
         made = staged_runtime(2)
