@@ -123,7 +123,7 @@ class Place:
         for (kind, name), made in gang.dependents.made.items():
             where = path(RESOURCES[made.manifest["apiVersion"], kind], NAMESPACE, name)
             if kind == "Service":
-                await self.dependents.remove_services(NAMESPACE, {name: made.uid})
+                await self.dependents.remove_services(gang, {name: made.uid})
             elif kind == "Job":
                 await self.dependents.end_job({"namespace": NAMESPACE, "name": name, "uid": made.uid})
             else:

@@ -191,6 +191,25 @@ def test_the_pods_of_a_launchers_job_tolerate_unreachable_nodes_for_the_grace() 
     asyncio.run(story())
 
 
+def test_a_launchers_job_that_was_deleted_is_created_again() -> None:
+    async def story() -> None:
+        api, stage = ObjectApi(), Stage(mpi_job("v2beta1"))
+        executor = executor_of(api)
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        del api.objects["Job", "pi-launcher"]
+        executor.upkeep.update(stage.gang, stage.run)
+        assert not stage.run.updating_dependents, "its deletion is not known yet"
+        executor.upkeep.forget_jobs(stage.gang)
+        executor.upkeep.update(stage.gang, stage.run)
+        await finish(executor, stage)
+        assert ("Job", "pi-launcher") in api.objects
+        assert [kind for kind, _ in api.requested].count("ConfigMap") == 1
+        await executor.close()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_suspended_mpijob_v2_has_its_objects_and_a_suspended_job(known: bool) -> None:
     async def story() -> None:
