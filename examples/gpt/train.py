@@ -1,7 +1,9 @@
 """A small GPT that learns the Python standard library's own source, byte by byte, on any mesh.
 
-    python train.py                                                      one process
-    windlass run -N 2 --procs 4 --mesh pp=2,dp=2,tp=2 -- python train.py    eight, in three dimensions
+    python train.py                                                                 one process
+    windlass run -N 2 --procs 4 --cpus 0 --mesh pp=2,dp=2,tp=2 -- python train.py    eight, in three dimensions
+
+`--cpus 0` lets the processes share the cores of a small machine.
 
 After a kill it resumes with the next sample, on any number of ranks.
 """

@@ -36,7 +36,7 @@ def _training_job() -> Definition:
     columns = (
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Reason", ".status.conditions[-1:].reason"),
-        PrinterColumn("Queue", ".spec.queue"),
+        PrinterColumn("Queue", ".status.queue"),
         PrinterColumn("Attempts", ".status.attempts", "integer"),
         PrinterColumn("Step", ".status.training.step", "integer"),
         _AGE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -16,8 +15,6 @@ from windlass.backends.kubernetes.client.identity import constant_access
 from windlass.server.errors import ApiError, ErrorCode
 
 T = TypeVar("T")
-_SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
-"""Part of aiohttp's connection errors that is left out of messages."""
 REQUEST_TIMEOUT_S = 10.0
 """Limit for one answer of the API server."""
 
@@ -104,8 +101,9 @@ def translated_errors() -> Iterator[None]:
 def translate_error(error: Exception) -> ApiError:
     """Returns an ApiError with the code for the kind of error."""
     if isinstance(error, api_errors.Unreachable):
-        plain = _SETTINGS.sub("", str(error))
-        return ApiError(ErrorCode.GONE, plain, "check that kubectl reaches the cluster, and which context is selected")
+        return ApiError(
+            ErrorCode.GONE, str(error), "check that kubectl reaches the cluster, and which context is selected"
+        )
     if isinstance(error, api_errors.ApiError):
         codes = {
             400: ErrorCode.BAD_REQUEST,

@@ -60,7 +60,7 @@ def test_a_dependency_on_an_array_names_each_member():
 
 
 def test_an_impossible_pod_is_an_error_of_the_job():
-    with pytest.raises(InputError, match="f: a pod starts one process"):
+    with pytest.raises(InputError, match="f: the command starts one process in each pod"):
         drawn(Submission(Job("train", (Role(procs=2, command=("true",), image="x"),), workdir=""), source="f"))
 
 

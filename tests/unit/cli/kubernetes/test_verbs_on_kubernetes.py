@@ -349,6 +349,16 @@ def test_a_refused_query_names_the_role_to_ask_for(cluster, windlass):
     assert "ask for a RoleBinding to the ClusterRole view" in ran.err
 
 
+def test_a_refused_reservation_names_the_rights_that_it_needs(cluster, windlass):
+    cluster.says["/v1/snapshot"] = Refusal(403, "Forbidden", "snapshots.queries.windlass.dev is forbidden")
+    ran = windlass("reserve", "night", "--nodes", "n1", "--for", "2h", "--maintenance", *ON)
+
+    assert ran.code == 77
+    assert "reservations are for administrators" in ran.err
+    assert "create and delete on reservations.windlass.dev" in ran.err
+    assert "ClusterRole view" not in ran.err
+
+
 def test_an_operator_outside_the_cluster_is_found_by_its_lease(cluster, windlass, monkeypatch):
     monkeypatch.setenv("WINDLASS_OPERATOR", "windlass-system/windlass-operator")
     cluster.lead("http://127.0.0.1:4711")

@@ -171,7 +171,10 @@ def test_a_slice_of_a_gpu_has_the_name_of_the_device_plugin():
     ("text", "message"),
     [
         (SHORT.replace("image: digits:1", ""), "job.yaml: image: is missing; write the container image that holds the"),
-        ("command: python a.py\ngpus: 2\nimage: i", "job.yaml: a pod starts one process; begin the command with tor"),
+        (
+            "command: python a.py\ngpus: 2\nimage: i",
+            "job.yaml: the command starts one process in each pod, and 2 are a",
+        ),
         ("command: python a.py\ngpu_share: 0.5\nimage: i", "job.yaml: Kubernetes has no resource for a part of a GPU"),
         ("command: python a.py\narray: 0-3\nimage: i", "job.yaml: an array is many jobs; render it without its array"),
     ],

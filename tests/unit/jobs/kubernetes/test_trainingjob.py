@@ -202,7 +202,7 @@ def test_a_member_of_an_array_stays_one():
         ({"image": None}, "spec.image: is missing; write the container image that holds the program"),
         ({"array": "0-3"}, "spec.array: an array is many jobs; hand it in with windlass submit"),
         ({"workdir": "src"}, "spec.workdir: expects a folder of the image, with a slash first"),
-        ({"command": "python a.py"}, "spec: a pod starts one process; begin the command with torchrun"),
+        ({"command": "python a.py"}, "spec: the command starts one process in each pod, and "),
         ({"pod": {"spec": {"containers": [{"name": "b"}]}}}, "spec.pod.spec.containers[1].image: expects the"),
         ({"pod": {"spec": {"containers": None}}}, "spec.pod.spec.containers: expects one container at least"),
         ({"pod": []}, "spec.pod: is a mapping such as"),

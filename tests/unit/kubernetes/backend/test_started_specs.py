@@ -73,3 +73,11 @@ def test_a_running_gang_leaves_a_denied_queue_although_another_change_waits() ->
     assert isinstance(event, JobChanged)
     assert (event.job.queue, event.job.roles[0].resources["gpu"], event.by_cluster) == ("default", 1, True)
     assert gang.job == event.job
+
+
+def test_the_status_names_the_queue_of_a_job_that_names_none() -> None:
+    case = ReaderCase()
+    case.reader.update(TRAINING, with_state(training(gpus=1), RUNNING))
+    case.recover()
+    (gang,) = case.store
+    assert status_of(gang, gang.status, 0)["queue"] == gang.job.queue != ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 import aiohttp
 import pytest
@@ -30,3 +31,15 @@ def test_a_request_during_the_close_is_refused_as_an_outage(monkeypatch: pytest.
         assert refused.value.outcome is Outcome.REFUSED
 
     asyncio.run(scenario())
+
+
+def test_a_failed_connection_does_not_show_the_settings_of_tls() -> None:
+    async def scenario() -> str:
+        async with Connection(constant_access("https://127.0.0.1:1", tls=ssl.create_default_context())) as connection:
+            with pytest.raises(Unreachable) as failed:
+                await connection.request("GET", "/version", within=0.1)
+        return str(failed.value)
+
+    text = asyncio.run(scenario())
+    assert "127.0.0.1:1" in text
+    assert "ssl" not in text

@@ -15,6 +15,7 @@ from yarl import URL
 
 from windlass.backends.kubernetes.client.access import Access
 from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
+from windlass.backends.kubernetes.client.transport import plain_message
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 _CLOSE = 255
@@ -70,7 +71,7 @@ async def channels(access: Access, path: str, params: Sequence[tuple[str, str]])
         except aiohttp.WSServerHandshakeError as error:
             raise ApiError(error.status, "", _refusal(error.status)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"no connection to {access.server}: {error}", Outcome.NOT_DONE) from error
+            raise Unreachable(f"no connection to {access.server}: {plain_message(error)}", Outcome.NOT_DONE) from error
         try:
             yield Channels(socket)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Self
@@ -17,6 +18,8 @@ from windlass.backends.kubernetes.client.api_errors import NotLeader, Outcome, U
 from windlass.backends.kubernetes.client.request_counters import RequestCounters
 from windlass.backends.kubernetes.client.retries import READS
 
+_TLS_SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
+"""Part of aiohttp's connection errors that is left out of messages."""
 CONNECT_TIMEOUT_S = 10.0
 WATCH_START_TIMEOUT_S = 20.0
 """Seconds until a watch must be accepted. The server accepts at once; this is its longest time in the server's queue.
@@ -157,14 +160,17 @@ def _translated_errors(server: str) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
-        raise Unreachable(f"{server} is not who the configuration says: {error}", Outcome.REFUSED) from error
+        raise Unreachable(
+            f"{server} is not who the configuration says: {plain_message(error)}", Outcome.REFUSED
+        ) from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise Unreachable(f"no connection to {server}: {_message_of(error)}", Outcome.NOT_DONE) from error
+        raise Unreachable(f"no connection to {server}: {plain_message(error)}", Outcome.NOT_DONE) from error
     except TimeoutError as error:
         raise Unreachable(f"{server} did not answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"{server} ended the connection: {_message_of(error)}") from error
+        raise Unreachable(f"{server} ended the connection: {plain_message(error)}") from error
 
 
-def _message_of(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def plain_message(error: Exception) -> str:
+    """Returns the message of an error, without the TLS settings that aiohttp adds."""
+    return _TLS_SETTINGS.sub("", str(error)) or type(error).__name__

@@ -23,6 +23,7 @@ from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Phase, Status, Target, state_name
 from windlass.jobs.kubernetes import train_runtimes
+from windlass.jobs.kubernetes.kinds.trainingjob import KIND
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import job_status
 from windlass.jobs.kubernetes.status.conditions import ACCEPTED, conditions_of, end_of
@@ -56,6 +57,8 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
         denied = {"type": ACCEPTED, "status": "False", "reason": DENIED, "message": gang.fit.denial}
         conditions += with_times(listed, [denied], rfc3339(now), updates=True)
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions)}
+    if gang.parsed.kind == KIND:
+        shown["queue"] = gang.job.queue
     if gang.notes.training:
         shown[TRAINING] = gang.notes.training
     if (runtime := gang.parsed.runtime) is not None:

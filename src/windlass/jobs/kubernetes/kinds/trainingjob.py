@@ -243,10 +243,11 @@ def _refuse_without_image(manifest: ManifestField, role: Role, whole: ManifestFi
 
 
 def _refuse_if_no_pods(manifest: ManifestField, job: Job, name: str) -> None:
-    if job.launcher is Launcher.PLAIN and any(role.procs > 1 for role in job.roles):
+    several = [role for role in job.roles if role.procs > 1]
+    if job.launcher is Launcher.PLAIN and several:
         manifest["spec"].refuse(
-            "a pod starts one process; begin the command with torchrun, or ask for one process a replica "
-            "(procs: 1; on the command line --procs 1)"
+            f"the command starts one process in each pod, and {several[0].procs} are asked for (without procs one for "
+            "each GPU); begin it with torchrun, or ask for one: procs: 1, on the command line --procs 1"
         )
     if any(GPU_MILLI in role.resources for role in job.roles):
         manifest["spec"].refuse(
