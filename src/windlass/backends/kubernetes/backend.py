@@ -53,7 +53,7 @@ from windlass.backends.kubernetes.status.pending_conditions import PendingCondit
 from windlass.backends.kubernetes.status.queue_usage import QueueUsageWriter, read_past_usage
 from windlass.backends.kubernetes.status.redaction import MessageRedaction
 from windlass.backends.kubernetes.status.refusals import Refusal, Refusals
-from windlass.backends.kubernetes.status.status_writer import StatusWriter
+from windlass.backends.kubernetes.status.status_writer import StatusWriter, failing_pods
 from windlass.backends.port import BackendEvent, Changes, JobRecovered, Recovery
 from windlass.core.lifecycle.commands import Command, Launch, Rescale, RestartMember, Stop
 from windlass.core.model.status import TERMINAL, JobState
@@ -248,6 +248,8 @@ class KubernetesBackend:
                     case Stop(job_id, generation, grace):
                         gangs.stop(job_id, generation, grace)
                     case RestartMember(job_id, generation, member):
+                        if (own := self.jobs.get(job_id)) is not None:
+                            self._announcer.announce_restart(own, failing_pods(own))
                         self.gangs.restart_member(job_id, generation, member)
                     case Rescale(job_id, generation):
                         for pod in self.gangs.rescale(job_id, generation):

@@ -11,9 +11,17 @@ import msgspec
 import pytest
 from recorded_api import Cluster
 
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import Resource, named
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import Stored
+from windlass.backends.kubernetes.status.event_correlation import EventRecord
+from windlass.backends.kubernetes.status.job_announcer import JobAnnouncer, announced_topics
 from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.status import Phase, Status
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.server.operator.pending_reasons import write_reason
 
 PYTORCH = named("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
@@ -204,3 +212,47 @@ def test_a_job_that_is_suspended_does_not_say_that_it_restarts() -> None:
     assert ("Suspended", "True", "PyTorchJobSuspended") in conditions(cluster)
     reasons = [reason for _, reason in events(cluster) if reason.startswith("PyTorchJob")]
     assert reasons == [f"PyTorchJob{each}" for each in ("Created", "Admitted", "Running", "Suspended")]
+
+
+def test_a_restart_of_one_pod_has_an_event_even_if_it_is_over_before_the_status_is_written() -> None:
+    async def story(cluster: Cluster) -> None:
+        spec = replicas(1) | {"restartPolicy": "ExitCode"}
+        put(cluster, {"pytorchReplicaSpecs": {"Master": spec}})
+        await cluster.run()
+        (pod,) = cluster.backend.pods.all()
+        for version, phase in ((1_000, "Running"), (1_001, "Failed")):
+            manifest = msgspec.to_builtins(pod)
+            manifest["metadata"]["resourceVersion"] = str(version)
+            ended = {"name": "pytorch", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}
+            manifest["status"] = {"phase": phase, "containerStatuses": [ended] if phase == "Failed" else []}
+            manifest["spec"]["nodeName"] = "n1"
+            cluster.backend.pods.learn(msgspec.convert(manifest, Pod))
+            await cluster.run(3)
+
+    cluster = play(story)
+    found = [each["message"] for each in cluster.api.announced if each["reason"] == "PyTorchJobRestarting"]
+    assert found == ["PyTorchJob digits is restarting because digits-master-0 exited with code 137."]
+    assert message(cluster, "ExitedWithCode") == "Pod: ml.digits-master-0 exited with code 137"
+
+
+def test_thousands_of_jobs_that_wait_have_few_further_events_when_their_reasons_change() -> None:
+    found: list[EventRecord] = []
+    now = [0]
+    announcer = JobAnnouncer(found.append, lambda: now[0])
+    waiting = {"conditions": [{"type": "Queued", "status": "True", "reason": "PyTorchJobQueued", "message": "x"}]}
+    spec = {"pytorchReplicaSpecs": {"Master": replicas(1)}}
+    about = {"name": "digits", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
+    manifest = {"apiVersion": PYTORCH.api_version, "kind": PYTORCH.kind, "metadata": about, "spec": spec}
+    parsed = registry.read(manifest | {"status": waiting})
+    assert isinstance(parsed, ParsedJob)
+    queued = Stored(1, 1, Status(phase=Phase.QUEUED, reason="Queued"))
+    reference = ObjectReference(PYTORCH, "ml", "digits", "u")
+    gangs = [Gang(reference, parsed, parsed.job, 1, stored=queued) for _ in range(4_000)]
+    for gang in gangs:
+        gang.notes.announced = announced_topics(gang)
+    for second, word in enumerate(("WaitingForQuota", "DoesNotFit") * 5):
+        now[0] = second * 1_000
+        for gang in gangs:
+            gang.notes.pending_reason, gang.notes.pending_message = word, f"because of {word}"
+            announcer.announce(gang)
+    assert len(found) == 10 + 9, "ten at once, then one a second"

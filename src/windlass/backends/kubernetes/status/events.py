@@ -22,7 +22,8 @@ from windlass.jobs.kubernetes.status.status_times import rfc3339
 
 _AT_ONCE = 4
 _MAX_QUEUED_EVENTS = 1_000 // _AT_ONCE
-"""Maximum of events that wait for one of the writers; more are dropped, since they only inform users."""
+"""Maximum of events that wait for one of the writers; more are dropped, since they only inform users. Events about
+pods and services have half of it, so that they keep none of a job itself out."""
 _MAX_DELAY_S = 0.5
 """Seconds that an Event may wait while gangs are being started."""
 _MAX_NOTE_BYTES = 1_024
@@ -55,7 +56,7 @@ class EventRecorder:
             loop = asyncio.get_running_loop()
             self._workers = [loop.create_task(self._work(each)) for each in self._news]
         queue = self._news[hash(news.about.job_id) % _AT_ONCE]
-        if queue.full():
+        if queue.full() or (news.is_limited and queue.qsize() >= _MAX_QUEUED_EVENTS // 2):
             return
         note = self._redaction.message(news.note, news.about.namespace)
         if (counted := self._correlation.take(replace(news, note=note))) is not None:

@@ -20,8 +20,10 @@ from windlass.jobs.kubernetes.status.announcements import (
     has_object_events,
     object_announcement,
     refusal_reason,
+    restart_announcement,
 )
-from windlass.jobs.kubernetes.status.conditions import CREATED, QUEUED, Conditions, conditions_of, is_true
+from windlass.jobs.kubernetes.status.conditions import CREATED, QUEUED, RESTARTING, Conditions, conditions_of, is_true
+from windlass.jobs.kubernetes.status.member_conditions import Failing
 
 _NOT_CREATED = "FailedCreatePod"
 """Word of a job whose pods or dependent objects cannot be created."""
@@ -70,6 +72,12 @@ class JobAnnouncer:
     def announce_service(self, gang: Gang, name: str, verb: str) -> None:
         """Records that a service of a gang was created or deleted."""
         self._announce_object(gang.parsed, gang.reference, verb, object_announcement("Service", name, verb))
+
+    def announce_restart(self, gang: Gang, failing: Failing) -> None:
+        """Records that a pod of a gang restarts: its condition may be over before it is written."""
+        if RESTARTING not in gang.notes.announced and (news := restart_announcement(gang.parsed, failing)) is not None:
+            gang.notes.announced[RESTARTING] = news.word
+            self._announce(gang, news)
 
     def announce_removal(self, gang: Gang) -> None:
         """Records that the object of a job was deleted, after its time to live."""

@@ -45,7 +45,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     waits, reason = gang.notes.creation_error or gang.notes.pending_message, gang.notes.pending_reason
     # the pods of an ended job were counted when it ended, and may be gone by now
     counts = None if life.phase in TERMINAL and gang.run is None else _counts(gang, life)
-    failing = _failing(gang)
+    failing = failing_pods(gang)
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     listed = conditions_of({"status": before})
     conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
@@ -106,7 +106,8 @@ def _pods_without_image(gang: Gang) -> Iterator[Pod]:
     return (pod for number in numbers if gang.run is not None and (pod := gang.run.pods.get(number)) is not None)
 
 
-def _failing(gang: Gang) -> Failing:
+def failing_pods(gang: Gang) -> Failing:
+    """Returns the pods that fail, of a gang whose pods restart one by one."""
     run = gang.run
     if run is None or not run.alone:
         return Failing()

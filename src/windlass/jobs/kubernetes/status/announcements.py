@@ -18,7 +18,7 @@ from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP
 from windlass.jobs.kubernetes.status import conditions as c
 from windlass.jobs.kubernetes.status.conditions import Condition, Conditions
 from windlass.jobs.kubernetes.status.job_status import phase_conditions
-from windlass.jobs.kubernetes.status.member_conditions import MPI_V2
+from windlass.jobs.kubernetes.status.member_conditions import MPI_V2, Failing
 
 RESUMED = "Resumed"
 CREATED, DELETED = "Create", "Delete"
@@ -58,6 +58,15 @@ def announcements(
 def has_object_events(parsed: ParsedJob) -> bool:
     """Tells whether the kind's operator writes Events about pods and services: not for MPIJob v2 and TrainJob."""
     return parsed.api_version != MPI_V2 and not parsed.api_version.startswith(TRAINER_GROUP)
+
+
+def restart_announcement(parsed: ParsedJob, failing: Failing) -> Announcement | None:
+    """Returns the announcement of a job of which single pods restart; None for a kind without the condition."""
+    if parsed.api_version == MPI_V2:
+        return None
+    because = f" because {failing}" if failing.total else ""
+    message = f"{parsed.kind} {parsed.name} is restarting{because}."
+    return Announcement(c.RESTARTING, "", f"{parsed.kind}{c.RESTARTING}", message, is_bad=True)
 
 
 def has_exit_events(parsed: ParsedJob) -> bool:
