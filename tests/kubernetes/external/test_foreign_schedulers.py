@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from controlplane.cluster import ControlPlane
 
+from windlass.backends.kubernetes.watches import catch_up
 from windlass.core.model.status import Phase
 from windlass.jobs.kubernetes.foreign_schedulers import parse_scheduler_rules
 from windlass.jobs.kubernetes.settings import Settings
@@ -118,6 +119,8 @@ def test_the_next_leader_goes_on_with_a_job_that_is_placed_in_part(plane: Contro
             second = await on.scheduler(kinds=RULES)
             state = await until_phase(on, second, "digits", Phase.RUNNING)
             assert state.status.placement.nodes == {"worker": ("n1", "n2")}
+            await catch_up(second.world)
+            assert {each.metadata.name for each in second.world.pods.all()} >= before.keys()
             after = await on.pods()
             assert [each["metadata"]["uid"] for each in after.values()] == [
                 each["metadata"]["uid"] for each in before.values()

@@ -209,3 +209,48 @@ def test_the_resources_of_a_policy_go_into_the_group() -> None:
     assert isinstance(parsed, ParsedJob)
     (group,) = (each for each in registry.dependent_objects(parsed) if each["kind"] == "PodGroup")
     assert group["spec"]["minResources"] == {"nvidia.com/gpu": "4"}
+
+
+def replicated(name: str, *after: str) -> dict[str, Any]:
+    """A job of a runtime whose pods name Volcano."""
+    pod = {"schedulerName": "volcano", "containers": [{"name": name, "image": "i"}]}
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer" if name == "node" else name}
+    template = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod}}}
+    depends = {"dependsOn": [{"name": each, "status": "Complete"} for each in after]} if after else {}
+    return {"name": name, **depends, "template": template}
+
+
+def test_a_trainjob_follows_its_runtime_and_its_group_is_that_of_the_trainer() -> None:
+    jobs = [replicated("dataset-initializer"), replicated("node", "dataset-initializer")]
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "tune"},
+        "spec": {"mlPolicy": {"numNodes": 2, "torch": {}}, "template": {"spec": {"replicatedJobs": jobs}}},
+    }
+    settings = Settings(foreign_schedulers=parse_scheduler_rules("volcano=respect"), runtimes=lambda *_named: runtime)
+    about = {"name": "job", "namespace": "team", "uid": "u-1"}
+    spec = {"runtimeRef": {"name": "tune"}}
+    head = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": about}
+    parsed = registry.read({**head, "spec": spec}, settings)
+    assert isinstance(parsed, ParsedJob), parsed
+    groups = {}
+    for pod in pods_of(parsed):
+        assert pod["spec"]["schedulerName"] == "volcano"
+        noted = pod["metadata"].get("annotations", {})
+        groups[pod["metadata"]["name"]] = noted.get("scheduling.k8s.io/group-name")
+    assert set(groups.values()) == {None, "job"}
+    assert {name for name, group in groups.items() if group} == {name for name in groups if "node" in name}
+    (group,) = (each for each in registry.dependent_objects(parsed) if each["kind"] == "PodGroup")
+    assert group["spec"]["minMember"] == 2
+
+
+def test_a_training_job_names_another_scheduler_in_its_pod() -> None:
+    spec = {"image": "i", "command": ["train"], "nodes": 2, "pod": {"spec": {"schedulerName": "volcano"}}}
+    about = {"name": "job", "namespace": "team", "uid": "u-1"}
+    manifest = {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": about, "spec": spec}
+    parsed = registry.read(manifest, Settings(foreign_schedulers=parse_scheduler_rules("volcano=respect")))
+    assert isinstance(parsed, ParsedJob), parsed
+    assert {pod["spec"]["schedulerName"] for pod in pods_of(parsed)} == {"volcano"}
+    (group,) = (each for each in registry.dependent_objects(parsed) if each["kind"] == "PodGroup")
+    assert group["spec"]["minMember"] == 2

@@ -27,8 +27,8 @@ from windlass.jobs.kubernetes.pods.pod_assembly import (
     env_vars,
     first_container,
     group_annotations,
-    group_dialect,
     metadata,
+    pod_dialect,
     pod_object,
     pod_spec,
     secret_name,
@@ -186,7 +186,7 @@ def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})
     about = launcher.template.get("metadata") or {}
     index = {REPLICA_INDEX: "0"} if computes else {}
-    group = {COSCHEDULING_LABEL: parsed.name} if group_dialect(parsed) is Dialect.COSCHEDULING else {}
+    group = {COSCHEDULING_LABEL: parsed.name} if pod_dialect(parsed, launcher) is Dialect.COSCHEDULING else {}
     # Our own label makes this pod, which a Job creates, a member of the gang.
     labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index, **group, ROLE: launcher.role}
     noted = {**(about.get("annotations") or {}), **group_annotations(parsed, launcher)}

@@ -126,7 +126,7 @@ def pod_object(
 ) -> Manifest:
     """A pod of a given spec, with the labels and annotations of its template besides."""
     about = replicas.template.get("metadata") or {}
-    group = {COSCHEDULING_LABEL: parsed.name} if group_dialect(parsed) is Dialect.COSCHEDULING else {}
+    group = {COSCHEDULING_LABEL: parsed.name} if pod_dialect(parsed, replicas) is Dialect.COSCHEDULING else {}
     labels = {**(about.get("labels") or {}), **labels, **group, GENERATION: str(generation)}
     annotations = {**(about.get("annotations") or {}), **group_annotations(parsed, replicas)}
     return {
@@ -154,7 +154,7 @@ def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:
         "Never" if replicas.restart_policy == "ExitCode" or parsed.run_policy.gang_restart else replicas.restart_policy
     )
     of_class = {"priorityClassName": parsed.priority_class} if parsed.priority_class else {}
-    native = group_dialect(parsed) is Dialect.NATIVE
+    native = pod_dialect(parsed, replicas) is Dialect.NATIVE
     group = {"schedulingGroup": {"podGroupName": parsed.name}} if native else {}
     return {**spec, **of_class, **group, "restartPolicy": restart, "schedulerName": parsed.scheduler.name}
 
@@ -166,9 +166,16 @@ def group_dialect(parsed: ParsedJob) -> Dialect | None:
     return Dialect.COSCHEDULING if parsed.settings.pod_groups else None
 
 
+def pod_dialect(parsed: ParsedJob, replicas: Replicas) -> Dialect | None:
+    """The dialect in which a pod names the PodGroup: None before the last step, whose pods the PodGroup counts."""
+    steps = {role.name: role.step for role in parsed.job.roles}
+    is_last = steps.get(replicas.role, 0) == max(steps.values(), default=0)
+    return group_dialect(parsed) if is_last else None
+
+
 def group_annotations(parsed: ParsedJob, replicas: Replicas) -> dict[str, str]:
     """Annotations by which Volcano finds the PodGroup and the role of a pod."""
-    if group_dialect(parsed) is not Dialect.VOLCANO:
+    if pod_dialect(parsed, replicas) is not Dialect.VOLCANO:
         return {}
     return {VOLCANO_GROUP: parsed.name, VOLCANO_TASK: replicas.role}
 
