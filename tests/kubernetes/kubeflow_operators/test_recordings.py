@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
+from operator_server import operator_server
+
+from windlass.deploy.operator import Setup
 
 from .cases import cases
 from .comparison import Difference, differences
@@ -22,7 +25,6 @@ from .fields import UNPLAYED, WITHOUT_CASE, fields
 from .guide import page
 from .kinds import Case
 from .observation import Object
-from .ours import operator
 from .play import play
 from .recordings import RECORDED
 
@@ -73,7 +75,7 @@ def test_our_operator_does_what_kubeflows_operators_do(kubeflow_plane: ControlPl
                 found[case.namespace] = [each for at, one in enumerate(seen) for each in unexpected(case, at, one)]
         return found
 
-    with operator(kubeflow_plane, tmp_path):
+    with operator_server(kubeflow_plane, tmp_path, Setup("windlass:1", mpijob_v1=True)):
         found = asyncio.run(whole())
     lines = [str(each) for name in sorted(found) for each in found[name]]
     assert not lines, "\n".join(lines)

@@ -20,13 +20,14 @@ from windlass.deploy.operator import Setup
 from windlass.jobs.kubernetes.operator_names import NAMESPACE
 
 _INSIDE = ("Deployment", "PodDisruptionBudget", "Service")
+"""Kinds of an installation that stand for the process."""
 
 
 @contextmanager
-def operator(plane: ControlPlane, folder: Path) -> Iterator[Path]:
-    """Runs the operator until the end of the block. Yields its log."""
+def operator_server(plane: ControlPlane, folder: Path, setup: Setup) -> Iterator[Path]:
+    """Runs the operator of an installation until the end of the block, once it leads. Yields its log."""
     log = folder / "operator.log"
-    server = Server("operator", asyncio.run(_command(plane, folder)), log)
+    server = Server("operator", asyncio.run(_command(plane, folder, setup)), log)
     server.start()
     try:
         while "leading" not in log.read_text():
@@ -37,11 +38,9 @@ def operator(plane: ControlPlane, folder: Path) -> Iterator[Path]:
         server.stop()
 
 
-async def _command(plane: ControlPlane, folder: Path) -> list[str | Path]:
+async def _command(plane: ControlPlane, folder: Path, setup: Setup) -> list[str | Path]:
     async with Connection(from_kubeconfig(str(plane.kubeconfig))) as connection:
-        objects = [
-            each for each in installation_objects(Setup("windlass:1", mpijob_v1=True)) if each["kind"] not in _INSIDE
-        ]
+        objects = [each for each in installation_objects(setup) if each["kind"] not in _INSIDE]
         async for _ in apply(connection, objects):
             pass
     account = await plane.service_account(NAMESPACE, "windlass-operator")
