@@ -6,14 +6,8 @@ operator run` until every job that has not ended bears a state of Windlass's.
 """
 
 import asyncio
-import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +15,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernete
 
 import kubeflow_jobs
 from controlplane.api import Api
-from controlplane.build import BuildError, find_all
-from controlplane.cluster import ControlPlane, Settings, start
+from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets
-from controlplane.processes import spawn
 from controlplane.programs import API_SERVER
 from kubeflow_jobs import KINDS, RUNS, STATES, LeftJob
 
-JOBS, NODES, AT_ONCE = 500, 40, 16
+from clusters.benchmark_plane import each_of, install_operator, operator_process, report, run_on_plane
+
+JOBS, NODES = 500, 40
 PODS = "/api/v1/namespaces/default/pods"
-WINDLASS = [str(Path(sys.executable).with_name("windlass"))]
 FINAL = ("succeeded", "failed")
 
 
 def main() -> int:
-    try:
-        find_all(API_SERVER)
-    except BuildError as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory() as folder:
-        plane = start(Path(folder) / "plane", Settings())
-        os.environ["KUBECONFIG"] = str(plane.kubeconfig)
-        try:
-            subprocess.run([*WINDLASS, "operator", "install", "--wait", "0"], check=True, stdout=subprocess.DEVNULL)
-            asyncio.run(measure(plane, Path(folder)))
-        finally:
-            plane.close()
-    return 0
+    def install_and_measure(plane: ControlPlane, folder: Path) -> None:
+        install_operator(plane)
+        asyncio.run(measure(plane, folder))
+
+    return run_on_plane(API_SERVER, install_and_measure)
 
 
 async def measure(plane: ControlPlane, folder: Path) -> None:
@@ -61,7 +45,7 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
         taking = asyncio.create_task(until_taken_over(api, living))
         await asyncio.sleep(1)  # the watches begin
         began = time.perf_counter()
-        with operator(folder):
+        with operator_process(folder, "operator"):
             await taking
             took = time.perf_counter() - began
             after = await pods(api)
@@ -75,21 +59,16 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
     report("finished jobs that it has changed", len(changed), "jobs", 0)
 
 
-def report(claim: str, measured: float, unit: str, target: float) -> None:
-    print(json.dumps({"claim": claim, "measured": measured, "unit": unit, "target": target}))
-
-
 async def leave_all(api: Api, jobs: list[LeftJob]) -> set[str]:
     """Creates the jobs with their pods. Returns the uids of the pods on nodes, which all run."""
-    rest = iter(enumerate(jobs))
 
-    async def work() -> None:
-        for number, job in rest:
-            count = sum(job.kind.roles.values())
-            nodes = [f"n{(number + index) % NODES}" for index in range(count - (job.state == "restarting"))]
-            await kubeflow_jobs.leave(api, job, [""] * count if job.state == "created" else nodes)
+    async def leave(number: int) -> None:
+        job = jobs[number]
+        count = sum(job.kind.roles.values())
+        nodes = [f"n{(number + index) % NODES}" for index in range(count - (job.state == "restarting"))]
+        await kubeflow_jobs.leave(api, job, [""] * count if job.state == "created" else nodes)
 
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    await each_of(range(len(jobs)), leave)
     expected = sum(sum(job.kind.roles.values()) - (job.state == "restarting") for job in jobs if job.state in RUNS)
     while True:
         found = (await api.get(PODS, fieldSelector="status.phase=Running"))["items"]
@@ -122,22 +101,6 @@ async def pods(api: Api) -> dict[str, str]:
     found: list[dict[str, Any]] = (await api.get(PODS))["items"]
     living = [pod["metadata"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
     return {about["uid"]: about["labels"]["training.kubeflow.org/job-name"] for about in living}
-
-
-@contextmanager
-def operator(folder: Path) -> Iterator[None]:
-    """A process of the operator; its log is printed after an error."""
-    log = folder / "operator.log"
-    options = ["--metrics-port", "0", "--metrics-host", "127.0.0.1", "--history", f"sqlite:///{folder}/history.sqlite"]
-    process = spawn([*WINDLASS, "operator", "run", *options], log)
-    try:
-        yield
-    except BaseException:
-        print(log.read_text()[-3_000:], file=sys.stderr)
-        raise
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 if __name__ == "__main__":

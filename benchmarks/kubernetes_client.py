@@ -10,19 +10,18 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
 from controlplane.api import Api
-from controlplane.build import BuildError, find_all
-from controlplane.cluster import ControlPlane, Settings, start
+from controlplane.cluster import ControlPlane
 from controlplane.programs import API_SERVER
 
+from clusters.benchmark_plane import each_of, run_on_plane
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
@@ -41,19 +40,12 @@ def main() -> int:
         client, kubeconfig = sys.argv[1:]
         print(json.dumps(asyncio.run(ours(kubeconfig) if client == "ours" else peer(kubeconfig))))
         return 0
-    try:
-        find_all(API_SERVER)
-    except BuildError as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory() as folder:
-        plane = start(Path(folder) / "plane", Settings())
-        try:
-            asyncio.run(fill(plane))
-            report([(side("ours", plane), side("peer", plane)) for _ in range(ROUNDS)])
-        finally:
-            plane.close()
-    return 0
+    return run_on_plane(API_SERVER, lambda plane, _folder: compare(plane))
+
+
+def compare(plane: ControlPlane) -> None:
+    asyncio.run(fill(plane))
+    report([(side("ours", plane), side("peer", plane)) for _ in range(ROUNDS)])
 
 
 def side(client: str, plane: ControlPlane) -> dict[str, float]:
@@ -80,8 +72,8 @@ def report(turns: list[tuple[dict[str, float], dict[str, float]]]) -> None:
 
 async def fill(plane: ControlPlane) -> None:
     async with plane.api() as api:
-        await each(range(NODE_COUNT), lambda number: api.post("/api/v1/nodes", node(number)))
-        await each(range(POD_COUNT), lambda number: pod(api, number))
+        await each_of(range(NODE_COUNT), lambda number: api.post("/api/v1/nodes", node(number)), at_once=AT_ONCE)
+        await each_of(range(POD_COUNT), lambda number: pod(api, number), at_once=AT_ONCE)
 
 
 async def pod(api: Api, number: int) -> None:
@@ -163,7 +155,7 @@ async def ours(kubeconfig: str) -> dict[str, float]:
             (pod.metadata.name, pod.metadata.uid) for pod in cache.objects.values() if not pod.spec.node_name
         )
         began = time.perf_counter()
-        await each(found[:BINDS], lambda of: connection.bind("default", *of, "node-0"))
+        await each_of(found[:BINDS], lambda of: connection.bind("default", *of, "node-0"), at_once=AT_ONCE)
         binds = BINDS / (time.perf_counter() - began)
         return {"base": base, "list": listed, "held": held, "watch": watched, "binds": binds}
 
@@ -202,7 +194,7 @@ async def peer(kubeconfig: str) -> dict[str, float]:
             return api.create_namespaced_pod_binding(of.name, "default", body, _preload_content=False)
 
         began = time.perf_counter()
-        await each(found[:BINDS], bind)
+        await each_of(found[:BINDS], bind, at_once=AT_ONCE)
         binds = BINDS / (time.perf_counter() - began)
         return {"base": base, "list": listed, "held": held, "watch": watched, "binds": binds}
 
@@ -225,17 +217,6 @@ async def mirrored(connection: Connection, resource: Resource, decode: Callable[
 
 def stop(malformed: Malformed) -> None:
     raise AssertionError(malformed)
-
-
-async def each(items: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
-    """Call `do` for all of them, AT_ONCE at a time."""
-    rest = iter(items)
-
-    async def work() -> None:
-        for item in rest:
-            await do(item)
-
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
 
 def memory() -> float:

@@ -9,9 +9,8 @@ import asyncio
 import json
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernete
 
 import aiohttp
 from controlplane.api import Api, ApiError
-from controlplane.build import BuildError, find, find_all
-from controlplane.cluster import ControlPlane, Settings, start
+from controlplane.build import find
+from controlplane.cluster import ControlPlane, Settings
 from controlplane.processes import free_port, spawn
 from controlplane.programs import CONTROLLERS
 
-NODES, GANGS, SIZE, AT_ONCE, ROUNDS, SINGLE = 1_000, 200, 8, 16, 3, 30
+from clusters.benchmark_plane import each_of, run_on_plane
+
+NODES, GANGS, SIZE, ROUNDS, SINGLE = 1_000, 200, 8, 3, 30
 PODS = "/api/v1/namespaces/default/pods"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 GATES = "GenericWorkload=true,GangScheduling=true"
@@ -54,18 +55,8 @@ def main() -> int:
     if len(sys.argv) == 2:
         asyncio.run(schedule(sys.argv[1]))
         return 0
-    try:
-        find_all(CONTROLLERS)
-    except BuildError as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory() as folder:
-        plane = start(Path(folder) / "plane", Settings(apiserver_flags=NATIVE))
-        try:
-            report(asyncio.run(measured(plane)))
-        finally:
-            plane.close()
-    return 0
+    settings = Settings(apiserver_flags=NATIVE)
+    return run_on_plane(CONTROLLERS, lambda plane, _folder: report(asyncio.run(measured(plane))), settings)
 
 
 Figures = dict[str, list[float]]
@@ -245,17 +236,6 @@ async def remove(api: Api, path: str) -> None:
     """Delete a group after its finalizer; no controller runs here that would remove the finalizer."""
     await api.patch(path, {"metadata": {"finalizers": None}})
     await api.delete(path)
-
-
-async def each_of(items: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
-    """Call `do` for all of them, AT_ONCE at a time."""
-    rest = iter(items)
-
-    async def work() -> None:
-        for item in rest:
-            await do(item)
-
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
 
 # Schedulers.

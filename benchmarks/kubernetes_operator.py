@@ -5,27 +5,21 @@
 """
 
 import asyncio
-import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
 from controlplane.api import Api
-from controlplane.build import BuildError, find_all
-from controlplane.cluster import ControlPlane, Settings, start
-from controlplane.processes import spawn
+from controlplane.cluster import ControlPlane
 from controlplane.programs import API_SERVER
 
+from clusters.benchmark_plane import each_of, install_operator, operator_process, report, run_on_plane
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client import resources as r
 from windlass.backends.kubernetes.client.access import from_kubeconfig
@@ -35,6 +29,7 @@ from windlass.backends.kubernetes.client.reflector import reflect
 NODES, JOBS, SIZE, SINGLE, GANG = 1_000, 500, 4, 20, 8
 HELD, WAITING = 10_000, 500
 LEASE, QUIET = 15, 30
+LEASES = ("--lease-seconds", str(LEASE))
 BARE = "a client that only writes these objects"
 CONTAINER = {
     "name": "pytorch",
@@ -42,34 +37,24 @@ CONTAINER = {
     "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "4", "memory": "16Gi"}},
 }
 STATE = {"number": 1, "revision": 1, "phase": "Admitted", "generation": 1, "state": "{}"}
-WINDLASS = [str(Path(sys.executable).with_name("windlass"))]
 PYTORCH = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 TRAINING = "/apis/windlass.dev/v1alpha1/namespaces/default/trainingjobs"
 PODS = "/api/v1/namespaces/default/pods"
 
 
 def main() -> int:
-    try:
-        find_all(API_SERVER)
-    except BuildError as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory() as folder:
-        plane = start(Path(folder) / "plane", Settings())
-        os.environ["KUBECONFIG"] = str(plane.kubeconfig)
-        try:
-            subprocess.run([*WINDLASS, "operator", "install", "--wait", "0"], check=True, stdout=subprocess.DEVNULL)
-            asyncio.run(measure(plane, Path(folder)))
-        finally:
-            plane.close()
-    return 0
+    def install_and_measure(plane: ControlPlane, folder: Path) -> None:
+        install_operator(plane)
+        asyncio.run(measure(plane, folder))
+
+    return run_on_plane(API_SERVER, install_and_measure)
 
 
 async def measure(plane: ControlPlane, folder: Path) -> None:
     connection = Connection(from_kubeconfig(str(plane.kubeconfig)))
     async with plane.api() as api, connection, Pods(connection) as pods:
         await each_of(range(NODES), lambda number: add_node(api, node(number)))
-        with replica(folder, "one"):
+        with operator_process(folder, "one", *LEASES):
             await pods.leader(api)
             report("TrainingJob created → all 8 pods bound, median", await one_by_one(api, pods), "ms", 50)
             rate = await burst(api, pods)
@@ -77,7 +62,7 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
         claim = f"{JOBS} PyTorchJobs of {SIZE} at once → all pods exist"
         report(claim, rate, "pods/s", 400, better="higher", peer=BARE, peer_measured=bare)
         await clear(api)
-        with replica(folder, "two") as first:
+        with operator_process(folder, "two", *LEASES) as first:
             await pods.leader(api)
             await fill(api)
             await asyncio.sleep(QUIET)
@@ -86,7 +71,7 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
             percent = 100 * (cpu(first.pid) - used) / QUIET
             report(f"memory, {NODES:,} nodes and {HELD:,} pods", memory(first.pid), "MB", 300)
             report(f"CPU of a core with {WAITING} waiting gangs and no events", percent, "%", 2)
-            with replica(folder, "three"):
+            with operator_process(folder, "three", *LEASES):
                 await asyncio.sleep(QUIET / 2)
                 report(
                     "leader killed → next binding by the other replica",
@@ -94,10 +79,6 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
                     "s",
                     LEASE + 2,
                 )
-
-
-def report(claim: str, measured: float, unit: str, target: float, better: str = "lower", **peer: str | float) -> None:
-    print(json.dumps({"claim": claim, "measured": measured, "unit": unit, "target": target, "better": better, **peer}))
 
 
 # Measurements.
@@ -251,34 +232,7 @@ async def clear(api: Api) -> None:
         await each_of(names, lambda name, path=path: api.delete(f"{path}/{name}", gracePeriodSeconds=0))
 
 
-async def each_of(items: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
-    """Call `do` for all of them, sixteen at a time."""
-    rest = iter(items)
-
-    async def work() -> None:
-        for item in rest:
-            await do(item)
-
-    await asyncio.gather(*(work() for _ in range(16)))
-
-
 # Replicas.
-
-
-@contextmanager
-def replica(folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of the operator; its log is printed after an error."""
-    log = folder / f"{name}.log"
-    options = ["--metrics-port", "0", "--metrics-host", "127.0.0.1", "--lease-seconds", str(LEASE)]
-    process = spawn([*WINDLASS, "operator", "run", *options, "--history", f"sqlite:///{folder}/{name}.sqlite"], log)
-    try:
-        yield process
-    except BaseException:
-        print(log.read_text()[-3_000:], file=sys.stderr)
-        raise
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def cpu(pid: int) -> float:
