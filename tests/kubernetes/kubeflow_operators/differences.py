@@ -251,28 +251,29 @@ INTENDED: tuple[Intended, ...] = (
     Intended(
         "MPIJob with two launchers, or v1 with an unknown replica type",
         "The API server refuses it and says why; those operators accept it, and nothing happens.",
-        r"0/(job|refused)",
+        r"0/(job|refused|events)",
         case="mpijob-.*-two-leads|mpijob-v1-wrong-role",
         verdict="better",
     ),
     Intended(
         "MPIJob v2beta1 with an unknown replica type",
         "The API server refuses it and names the type; mpi-operator runs the job without those pods.",
-        r"0/(job|refused|configmaps|jobs|pods|secrets|services)",
+        r"0/(job|refused|events|configmaps|jobs|pods|secrets|services)",
         case="mpijob-v2beta1-wrong-role",
         verdict="better",
     ),
     Intended(
         "MPIJob v2beta1 whose workers have no `replicas`",
         "It has one worker, as the API says; mpi-operator takes that for none, and refuses the job in an event.",
-        r"\d+/(job/(conditions|replicaStatuses/.*|startTime|completionTime)|pods|services|configmaps|secrets|jobs)",
+        r"\d+/(job/(conditions|replicaStatuses/.*|startTime|completionTime)|events/Warning ValidationError"
+        r"|pods|services|configmaps|secrets|jobs)",
         case="mpijob-v2beta1-no-replicas",
         verdict="better",
     ),
     Intended(
         "MPIJob v1 past its `activeDeadlineSeconds`",
         "It ends then; training-operator ends it with the next change of its pods, which may never come.",
-        r"1/(job/conditions/(Running/status|Failed)|pods)",
+        r"[01]/(job/conditions/(Running/status|Failed)|pods)",
         case="mpijob-v1-deadline",
         verdict="better",
     ),
