@@ -309,7 +309,7 @@ INTENDED: tuple[Intended, ...] = (
     Intended(
         "a Master without `replicas`",
         "One pod, as of every other type without a number; training-operator's webhook refuses the manifest.",
-        r"0/(refused|job|pods|services)|1",
+        r"0/(refused|job|pods|services|events)|1",
         case="(pytorchjob|xgboostjob)-v1-no-replicas",
         verdict="better",
     ),
@@ -324,13 +324,13 @@ INTENDED: tuple[Intended, ...] = (
     Intended(
         "a replica type that TFJob does not have",
         "It is refused, as in the other kinds; training-operator runs pods of any type that a TFJob names.",
-        r"0/(refused|job|pods|services)",
+        r"0/(refused|job|pods|services|events)",
         case="tfjob-v1-wrong-role",
     ),
     Intended(
         "`managedBy` of a JAXJob",
         "The job is left to the controller that it names; training-operator runs it all the same.",
-        r"0/(job/(conditions|startTime|replicaStatuses/Worker)|pods|services)",
+        r"0/(job/(conditions|startTime|replicaStatuses/Worker)|pods|services|events)",
         case="jaxjob-v1-managed-by-another",
         verdict="better",
     ),
