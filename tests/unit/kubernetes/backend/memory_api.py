@@ -85,6 +85,8 @@ class MemoryApi:
         self.doubles: list[str] = []
         """Moments at which pods of two generations ran."""
         self.writes: list[str] = []
+        self.uids: list[str] = []
+        """Uids of all pods that were created."""
         self.ended = asyncio.Event()
         """Set when the job has ended."""
 
@@ -106,12 +108,21 @@ class MemoryApi:
             self.ended.set()
         return copy.deepcopy(self.job)
 
+    def scale(self, role: str, replicas: int) -> None:
+        """Changes the number of replicas in the spec of a PyTorchJob, as its owner does."""
+        spec = json.loads(json.dumps(self.job["spec"]))
+        spec["pytorchReplicaSpecs"][role]["replicas"] = replicas
+        about = {**self.job["metadata"], **self._next_version(), "generation": self.job["metadata"]["generation"] + 1}
+        self.job = {**self.job, "metadata": about, "spec": spec}
+        self._send("job", self.job)
+
     def create_pod(self, body: Manifest) -> Manifest:
         name = body["metadata"]["name"]
         if name in self.pods:
             raise ApiError(409, "AlreadyExists", f"{name} exists")
         version = self._next_version()
         about = {**body["metadata"], **version, "uid": f"{name}-{version['resourceVersion']}"}
+        self.uids.append(about["uid"])
         self._store({**body, "metadata": about, "status": {"phase": "Pending"}})
         if body["spec"].get("nodeName"):
             self._later(LATENCY_S, about["uid"], self._run)

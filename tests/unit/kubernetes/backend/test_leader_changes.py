@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_api import ELECTION_S, JOBS, KILLS, Fault, Leader, Manifest, MemoryApi
+from memory_api import ELECTION_S, JOBS, KILLS, PYTORCH_JOB, Fault, Leader, Manifest, MemoryApi
 from virtual_loop import run_in_virtual_time
 
 from depth import depth
@@ -39,10 +40,11 @@ def play(
     *terms: Mapping[int, Fault],
     nodes_after: float = 0,
     seed: int | None = None,
+    edits: Mapping[float, Callable[[MemoryApi], None]] | None = None,
 ) -> tuple[MemoryApi, Sequence[Leader]]:
     """Runs leaders one after the other, each with its faults, then leaders without faults until the job has ended.
 
-    `seed`: of the time that messages take.
+    `seed`: of the time that messages take. `edits`: what others do, by second.
     """
     api, leaders = MemoryApi(job, work, nodes_after), list[Leader]()
     if seed is not None:
@@ -56,6 +58,8 @@ def play(
             await asyncio.sleep(ELECTION_S)
 
     async def until_end() -> None:
+        for at, edit in (edits or {}).items():
+            asyncio.get_running_loop().call_later(at, edit, api)
         tasks = [asyncio.create_task(lead_in_turn()), asyncio.create_task(api.ended.wait())]
         done, _ = await asyncio.wait(tasks, timeout=LIMIT_S, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -108,3 +112,32 @@ def test_a_gang_ends_although_several_leaders_fail_at_any_moment(
 ) -> None:
     api, _ = play(job, work, *terms, nodes_after=nodes_after, seed=seed)
     assert_ended_once(api)
+
+
+def small_job() -> Manifest:
+    job = copy.deepcopy(PYTORCH_JOB)
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        replica["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1"
+    return job
+
+
+def work_long(pod: str) -> float:
+    return 30.0 if "master" in pod else 40.0
+
+
+SCALING: Mapping[float, Callable[[MemoryApi], None]] = {
+    1.0: lambda api: api.scale("Worker", 3),
+    3.0: lambda api: api.scale("Worker", 2),
+}
+
+
+def test_a_running_job_follows_its_scale_whatever_happens_to_one_write() -> None:
+    undisturbed, _ = play(small_job(), work_long, edits=SCALING)
+    assert_ended_once(undisturbed)
+    assert {"create digits-worker-2", "delete digits-worker-2"} <= set(undisturbed.writes)
+    for number, fault in itertools.product(range(len(undisturbed.writes)), Fault):
+        api, _ = play(small_job(), work_long, {number: fault}, edits=SCALING)
+        assert_ended_once(api)
+        assert sorted(api.pods) == ["digits-master-0", "digits-worker-0", "digits-worker-1"], (number, fault)
+        uids = {name: {uid for uid in api.uids if uid.startswith(name)} for name in api.pods}
+        assert {name: len(found) for name, found in uids.items()} == dict.fromkeys(api.pods, 1), (number, fault)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import NEVER_MADE, Gang
 from windlass.backends.kubernetes.gangs.run import Run, slots
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.jobs.run_control import RunControl
@@ -139,7 +139,7 @@ class GangController:
         run = gang.run = self._recovered(gang)
         run.ordered, run.bound, run.grace = before.ordered, before.bound, before.grace
         run.strays, run.replaced = before.strays, before.replaced
-        gang.dependents.made_for = (-1, 0)
+        gang.dependents.made_for = NEVER_MADE
         self._executor.upkeep.remove_services(gang, names - gang.pod_names(run).keys())
         gang.notes.needs_write = True
         self._changed.mark(gang)
