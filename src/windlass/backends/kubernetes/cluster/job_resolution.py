@@ -111,6 +111,12 @@ def _placed_by(role: Role, kind: str) -> Role:
     return replace(role, node_selector={**role.node_selector, GPU_KIND: kind})
 
 
+def has_class_priority(parsed: ParsedJob) -> bool:
+    """Tells whether a job's priority is that of a PriorityClass: of its own, or of the default one if it names none."""
+    is_numbered = bool(parsed.job.priority) or parsed.spec["priority"].value is not None
+    return bool(parsed.priority_class) or not is_numbered
+
+
 def priority_of(name: str, known: Mapping[str, PriorityClass]) -> tuple[int | None, str]:
     """Returns the value of a priority class, and an error. Without a name: the default class, None if there is none."""
     if name:
@@ -136,8 +142,8 @@ def _class_value(parsed: ParsedJob, around: NamespaceLookups, pods: Iterable[Pod
     If the class no longer exists, the value is that of its pods with this class, which only the API server sets.
     """
     name = parsed.priority_class
-    if not name and (parsed.job.priority or parsed.spec["priority"].value is not None):
-        return None, ""  # the default class is for jobs that name no priority at all
+    if not has_class_priority(parsed):
+        return None, ""
     value, unknown = priority_of(name, around.priorities)
     if unknown:
         value = next((pod.spec.priority for pod in pods if pod.spec.priority_class_name == name), None)

@@ -30,6 +30,10 @@ STATE = "state"
 """Below `status`: the job's state as `windlass queue` shows it, for users who list objects."""
 TRAINING = "training"
 """Below `status`: the training progress that agents report."""
+PRIORITY = "startedPriority"
+"""Below `status`: the priority with which a gang that holds nodes was started."""
+MAX_PRIORITY_VALUE = 2**31 - 1
+"""Largest value of a PriorityClass."""
 ANNOTATION = "windlass.dev/state"
 """Name of the annotation with the state, on objects whose status belongs to other controllers."""
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob
+from windlass.backends.kubernetes.cluster.job_resolution import ResolvedJob, has_class_priority
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import MAX_PRIORITY_VALUE, PRIORITY
 from windlass.backends.kubernetes.jobs.job_reports import JobReports
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.port import BackendEvent, JobChanged, JobRecovered
 from windlass.core.lifecycle.spec_update import can_change, job_as_placed
 from windlass.core.model.job import Job
 from windlass.core.model.status import TERMINAL
+from windlass.jobs.kubernetes.bounded_integers import parse_integer
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 
@@ -44,10 +46,12 @@ class JobSpecs:
 
     def resolve(self, gang: Gang) -> None:
         """Resolves the job of a manifest for the controller."""
-        found = self._resolve_names(gang.parsed)
+        stored = (gang.parsed.manifest.get("status") or {}).get(PRIORITY)
+        started = parse_integer(stored, -MAX_PRIORITY_VALUE, MAX_PRIORITY_VALUE)
+        found = self._resolve_started(gang, gang.parsed, started)
         gang.job = job_as_placed(found.job, gang.stored.status.placement if gang.stored else None)
         parsed = gang.requested_spec[0] if gang.requested_spec else gang.parsed
-        requested = found if parsed is gang.parsed else self._resolve_names(parsed)
+        requested = found if parsed is gang.parsed else self._resolve_started(gang, parsed, started)
         gang.requested_spec = None if gang.job == requested.job else (parsed, requested.job)
         gang.fit.waiting_reason = (
             "" if gang.stored else found.trouble
@@ -57,7 +61,7 @@ class JobSpecs:
 
     def apply(self, gang: Gang, parsed: ParsedJob) -> None:
         """Applies a changed spec: suspends or resumes the job, or changes it for its next start."""
-        found = self._resolve_names(parsed)
+        found = self._resolve_started(gang, parsed, gang.job.priority)
         before = gang.requested_spec[1] if gang.requested_spec else gang.job
         was_held = bool(gang.fit.waiting_reason)
         gang.fit.waiting_reason = found.trouble if was_held else ""
@@ -109,7 +113,7 @@ class JobSpecs:
         """
         self._follow_rights(gang)
         parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
-        found = self._resolve_names(parsed)
+        found = self._resolve_started(gang, parsed, gang.job.priority)
         resolved = found.denial or not found.trouble
         job = found.job if resolved else replace(requested, hold=found.job.hold)
         if job != requested:
@@ -120,10 +124,22 @@ class JobSpecs:
         """Changes the queue of a gang that holds nodes at once, if it may no longer use it, or may again."""
         if gang.decided_state.status.placement is None:
             return
-        found = self._resolve_names(gang.parsed)
+        found = self._resolve_started(gang, gang.parsed, gang.job.priority)
         if (found.denial or not found.trouble) and found.job.queue != gang.job.queue:
             gang.job = replace(gang.job, queue=found.job.queue, priority=found.job.priority)
             self._inject(JobChanged(gang.id, gang.job, by_cluster=True))
+
+    def _resolve_started(self, gang: Gang, parsed: ParsedJob, priority: int | None) -> ResolvedJob:
+        """Resolves a spec. A gang that holds nodes keeps the priority that its class had when it started.
+
+        As in Kubernetes, which copies the value of the class into a pod at its admission. `priority`: None: not known.
+        """
+        found = self._resolve_names(parsed)
+        same = parsed.priority_class == gang.parsed.priority_class and has_class_priority(parsed)
+        holds = gang.stored is not None and gang.decided_state.status.placement is not None
+        if priority is None or not (same and holds):
+            return found
+        return replace(found, job=replace(found.job, priority=priority))
 
     def _note_denial(self, gang: Gang, found: ResolvedJob) -> None:
         """Notes, for the status, what a job that the controller knows has instead of what it asks for."""
@@ -136,7 +152,7 @@ class JobSpecs:
     def _resolve_volumes(self, gang: Gang) -> None:
         """Resolves again a job whose volumes were provisioned: its next start is to be near them."""
         parsed, requested = gang.requested_spec or (gang.parsed, gang.job)
-        found = self._resolve_names(parsed)
+        found = self._resolve_started(gang, parsed, gang.job.priority)
         if found.trouble or found.to_choose == gang.fit.to_choose:
             return
         gang.fit.to_choose = found.to_choose

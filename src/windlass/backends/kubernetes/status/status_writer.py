@@ -17,7 +17,7 @@ from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.image_waits import IMAGES_PULLED, image_condition
 from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED, spec_condition
-from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, PRIORITY, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
@@ -59,6 +59,10 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     shown: dict[str, Any] = {**status, "conditions": conditions, STATE: _shown_state(life, conditions)}
     if gang.parsed.kind == KIND:
         shown["queue"] = gang.job.queue
+    if life.placement is not None:
+        shown[PRIORITY] = gang.job.priority
+    elif PRIORITY in before:
+        shown[PRIORITY] = None  # removes it
     if gang.notes.training:
         shown[TRAINING] = gang.notes.training
     if (runtime := gang.parsed.runtime) is not None:
