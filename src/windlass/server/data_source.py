@@ -80,5 +80,8 @@ class DataSource(Protocol):
     def without_others(self) -> SnapshotFilter:
         """A function that removes external pods from a snapshot, to tell whether a job can ever run."""
 
+    def member_wait(self, job_id: str) -> tuple[str, str] | None:
+        """Why members of a started job do not run yet, as a word and a sentence; None if nothing is known."""
+
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs that the controller does not know yet, because an object that they need is missing."""

@@ -111,6 +111,9 @@ class LocalDataSource:
         """The snapshot itself: only our jobs use declared nodes."""
         return lambda snapshot: snapshot
 
+    def member_wait(self, _job_id: str) -> None:
+        """Nothing: processes start at once."""
+
     def held_jobs(self) -> Sequence[JobState]:
         """Empty: the controller knows every job."""
         return ()

@@ -75,6 +75,8 @@ class SchedulerQueries:
         answer: Json = {"job": line, "now": self._source.now()}
         if (missing := self._controller.plan.missing.get(state.id)) is not None:
             answer["missing"] = {"reason": missing.reason.value, "message": missing.message}
+        if (wait := self._source.member_wait(state.id)) is not None:
+            answer["members"] = {"reason": wait[0], "message": wait[1]}
         if what_if and not is_pending(state):
             raise ApiError(ErrorCode.WRONG_STATE, f"{state.id} is not pending but {state_name(state.status)}")
         if is_pending(state):

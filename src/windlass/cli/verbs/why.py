@@ -110,6 +110,8 @@ def _print_answer(answer: Json, what_if: str, *, paint: bool) -> None:
         print(headline(answer["job"]))
         if missing := answer.get("missing"):
             print(f"lacks replicas that it requests: {missing['message']} ({missing['reason']})")
+        if members := answer.get("members"):
+            print(f"not all members run: {members['message']} ({members['reason']})")
     elif found:
         print(_hypothetical_line(answer["job"]["id"], what_if, found["verdict"]))
         if not found["verdict"]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.cluster.empty_cluster import snapshot_emptier
+from windlass.backends.kubernetes.status.member_waits import member_wait
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import JobState
@@ -59,6 +60,11 @@ class ClusterDataSource:
         """Removes external pods."""
         picture = self._backend.cluster.picture
         return snapshot_emptier(tuple(picture.objects.values()), picture.view)
+
+    def member_wait(self, job_id: str) -> tuple[str, str] | None:
+        """Why pods of a started job do not run yet: an image, or another scheduler."""
+        gang = self._backend.jobs.get(job_id)
+        return member_wait(gang) if gang is not None else None
 
     def held_jobs(self) -> Sequence[JobState]:
         """Jobs whose volumes or priority classes are missing."""

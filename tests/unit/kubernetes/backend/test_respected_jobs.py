@@ -11,6 +11,7 @@ from member_stage import Stage
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import NamespaceLookups
 from windlass.backends.kubernetes.jobs.job_fit import fit_job
+from windlass.backends.kubernetes.status.member_waits import member_wait
 from windlass.core.lifecycle import events as e
 from windlass.core.model.status import Phase, Placement
 from windlass.jobs.kubernetes.foreign_schedulers import parse_scheduler_rules
@@ -59,9 +60,12 @@ def stage() -> Stage:
     return made
 
 
-def put(on: Stage, number: int, phase: str, node: str = "", uid: str = "", code: int | None = None) -> None:
+def put(
+    on: Stage, number: int, phase: str, node: str = "", uid: str = "", code: int | None = None, **more: Any
+) -> None:
+    """Sets a pod; `more`: fields of its status."""
     ended = {} if code is None else {"state": {"terminated": {"exitCode": code, "reason": "Error"}}}
-    status = {"phase": phase, "containerStatuses": [{"name": "pytorch", "restartCount": 0, **ended}]}
+    status = {"phase": phase, "containerStatuses": [{"name": "pytorch", "restartCount": 0, **ended}], **more}
     name = f"digits-worker-{number}"
     manifest = {"metadata": {"name": name}, "spec": {"nodeName": node, "schedulerName": "volcano"}, "status": status}
     on.put(manifest, uid=uid)
@@ -151,3 +155,25 @@ def test_the_loss_of_a_chosen_node_restarts_the_gang() -> None:
     on.turn(e.NodeLost("n2"))
     assert on.state.status.phase is Phase.RESTARTING
     assert sorted(on.executor.deleted) == ["digits-worker-0", "digits-worker-1"]
+
+
+def test_pods_that_are_not_placed_wait_for_their_scheduler_with_its_reason() -> None:
+    on = stage()
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+    put(on, 0, "Pending", "n1")
+    put(on, 1, "Pending", conditions=[said])
+    wait = member_wait(on.gang)
+    assert wait == ("NotPlaced", "volcano has not placed 1 of 2 pods: 0/3 nodes are available")
+    put(on, 1, "Pending", "n2")
+    assert member_wait(on.gang) is None
+
+
+def test_pods_wait_for_an_image_that_cannot_be_pulled() -> None:
+    on = stage()
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image i"}}
+    put(on, 0, "Pending", "n1", containerStatuses=[{"name": "pytorch", "restartCount": 0, "state": waiting}])
+    put(on, 1, "Pending", "n2")
+    assert member_wait(on.gang) == (
+        "ErrImagePull",
+        "no image for container pytorch of digits-worker-0: no such image i",
+    )

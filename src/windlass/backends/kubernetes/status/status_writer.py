@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs import readable_spec
 from windlass.backends.kubernetes.gangs.gang import Gang
@@ -19,6 +18,7 @@ from windlass.backends.kubernetes.gangs.run_pods import is_leaving
 from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED, spec_condition
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, PRIORITY, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
+from windlass.backends.kubernetes.status.member_waits import pods_without_image
 from windlass.backends.kubernetes.status.refusals import DENIED
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Phase, Status, Target, state_name
@@ -49,7 +49,7 @@ def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     status = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=reason, failing=failing)
     listed = conditions_of({"status": before})
     conditions = [each for each in status.get("conditions") or () if each["type"] not in _CONDITIONS]
-    if (waits_for_image := image_condition(_pods_without_image(gang), listed)) and life.phase not in TERMINAL:
+    if (waits_for_image := image_condition(pods_without_image(gang), listed)) and life.phase not in TERMINAL:
         conditions += with_times(listed, [waits_for_image], rfc3339(now), updates=True)
     if held := spec_condition(gang, life):
         conditions += with_times(listed, [held], rfc3339(now), updates=True)
@@ -102,12 +102,6 @@ def _counts(gang: Gang, life: Status) -> Mapping[str, Counts]:
         for role, each in found.items()
         if any(each.values())
     }
-
-
-def _pods_without_image(gang: Gang) -> Iterator[Pod]:
-    """Yields the pods of a run that wait for an image."""
-    numbers = sorted(gang.run.pods.without_image) if gang.run is not None else ()
-    return (pod for number in numbers if gang.run is not None and (pod := gang.run.pods.get(number)) is not None)
 
 
 def failing_pods(gang: Gang) -> Failing:
