@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from judged_pods import pytorch
+from member_stage import Stage
 from reader_case import RUNNING, TRAINING, ReaderCase, commit, training, with_state
 
 from windlass.backends.kubernetes.cluster.lookups import ChangedNames
 from windlass.backends.kubernetes.gangs import readable_spec
-from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.spec_condition import SPEC_APPLIED, spec_condition
 from windlass.backends.kubernetes.status.status_writer import status_of
 from windlass.backends.port import JobChanged
-from windlass.core.model.status import Phase, Status
+from windlass.core.model.status import Phase, Placement, Status
 
 
 def test_a_new_leader_keeps_the_spec_with_which_a_gang_runs() -> None:
@@ -48,6 +51,29 @@ def test_a_job_whose_changed_spec_waits_says_so() -> None:
     assert (found["status"], found["reason"], gang.notes.needs_write) == ("False", "AtNextStart", True)
     case.reader.update(TRAINING, training(version=3, generation=3, gpus=1))
     assert SPEC_APPLIED not in str(status_of(gang, gang.status, 0))
+
+
+def elastic_gang(**marks: str) -> Gang:
+    """A PyTorchJob that requests two workers."""
+    manifest = pytorch(elastic=True, workers_alone=True)
+    worker = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]
+    worker["template"]["spec"]["containers"][0]["command"] = ["python", "train.py"]
+    manifest["metadata"] = {**manifest["metadata"], "annotations": marks}
+    return Stage(manifest).gang
+
+
+def test_an_elastic_gang_that_restarts_whole_says_that_the_scheduler_sizes_it() -> None:
+    gang = elastic_gang(**{"windlass.dev/restart-mode": "gang"})
+    assert spec_condition(gang, gang.status) is None
+    found = spec_condition(gang, replace(gang.status, placement=Placement({"worker": ("n1",) * 4})))
+    assert found is not None
+    assert found["reason"] == "SizedByScheduler"
+    assert "4 replicas of worker, not 2" in found["message"]
+
+
+def test_only_gangs_whose_members_can_meet_new_ones_are_scaled_while_they_run() -> None:
+    alone, agents = elastic_gang(), elastic_gang(**{"windlass.dev/agent": "inject"})
+    assert [gang.job.roles[0].scales_in_place for gang in (alone, agents)] == [True, False]
 
 
 def test_a_gang_takes_no_spec_that_its_undecided_start_does_not_take() -> None:

@@ -11,6 +11,9 @@ from windlass.core.model.status import TERMINAL, Placement, Status
 SPEC_APPLIED = "SpecApplied"
 """A condition that is false while a change of the spec waits, and else absent."""
 _AT_NEXT_START = "AtNextStart"
+_SIZED_BY_SCHEDULER = "SizedByScheduler"
+_KUBEFLOW = ("kubeflow.org/v1", "kubeflow.org/v2beta1")
+"""API versions of kinds whose `replicas` are a size; those of an elastic TrainingJob are its maximum."""
 _HELD = "the changed spec takes effect when the job starts again: until then it keeps what it was started with"
 
 
@@ -20,6 +23,8 @@ def spec_condition(gang: Gang, status: Status) -> Mapping[str, str] | None:
         return None
     if gang.requested_spec is not None:
         return _condition(_AT_NEXT_START, _HELD)
+    if gang.parsed.api_version in _KUBEFLOW and (other := _describe_other_sizes(gang.job, status.placement)):
+        return _condition(_SIZED_BY_SCHEDULER, f"{other}: the scheduler decides how many, and stops the gang for that")
     short = describe_missing(gang.job, status.placement)
     if not short or not gang.notes.missing_reason:
         return None
@@ -30,6 +35,13 @@ def describe_missing(job: Job, placement: Placement) -> str:
     """Names the roles that lack replicas: "2 of 4 replicas of worker"; "" if none does."""
     sizes = ((role, len(placement.nodes.get(role.name, ()))) for role in job.roles if role.scales_in_place)
     return ", ".join(f"{has} of {role.replicas} replicas of {role.name}" for role, has in sizes if has < role.replicas)
+
+
+def _describe_other_sizes(job: Job, placement: Placement) -> str:
+    """Names the roles that have another size until a new start: "4 replicas of worker, not 2"; "" if none does."""
+    sizes = ((role, len(placement.nodes.get(role.name, ()))) for role in job.roles)
+    other = [(role, has) for role, has in sizes if role.elastic and not role.scales_in_place and has != role.replicas]
+    return ", ".join(f"{has} replicas of {role.name}, not {role.replicas}" for role, has in other)
 
 
 def _condition(reason: str, message: str) -> Mapping[str, str]:

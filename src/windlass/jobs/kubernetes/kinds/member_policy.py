@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from windlass.core.model.job import Job, MemberRestart, RestartPolicy, RestartScope, Role, SuccessPolicy, SuccessRule
+from windlass.jobs.kubernetes.manifest_reader import ManifestField
 from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob, Replicas
+from windlass.jobs.kubernetes.pods.agent_pods import requested_agent
 
 _LAUNCHERS = ("Launcher", "launcher")
 """Replica types of MPIJobs, and of TrainJobs with MPI: the other pods run sshd, or sleep."""
@@ -60,9 +62,12 @@ def _role(role: Role, replicas: Replicas, policy: MemberPolicy) -> Role:
 def _scalable(role: Role, parsed: ParsedJob) -> Role:
     """The role, to which replicas are added while it runs, and from which they are removed, as those operators do.
 
-    The ranks of a gang that `minAvailable` let start without some of its pods do not meet new ones: it starts anew.
+    The ranks of a gang that `minAvailable` let start without some of its pods do not meet new ones, and neither do
+    agents: such a gang starts anew.
     """
-    return replace(role, scales_in_place=not role.elastic or parsed.spec["elasticPolicy"].value is not None)
+    is_fixed = bool(requested_agent(ManifestField(parsed.manifest)))
+    can_meet = not role.elastic or parsed.spec["elasticPolicy"].value is not None
+    return replace(role, scales_in_place=can_meet and not is_fixed)
 
 
 def _success(job: Job, parsed: ParsedJob, policy: MemberPolicy) -> SuccessPolicy:
