@@ -330,7 +330,7 @@ INTENDED: tuple[Intended, ...] = (
     Intended(
         "`managedBy` of a JAXJob",
         "The job is left to the controller that it names; training-operator runs it all the same.",
-        r"0/(job/(conditions|startTime|replicaStatuses/Worker)|pods|services|events)",
+        r"0/(job/(conditions|startTime|replicaStatuses/Worker)|pods|services|events/.*)",
         case="jaxjob-v1-managed-by-another",
         verdict="better",
     ),
