@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
@@ -152,3 +153,16 @@ class Cluster:
     def _version(self) -> str:
         self.versions += 1
         return str(self.versions)
+
+
+def play(story: Callable[[Cluster], Coroutine[Any, Any, None]], *nodes: str) -> None:
+    """Runs a coroutine with a cluster of these nodes."""
+
+    async def whole() -> None:
+        cluster = Cluster(*nodes)
+        try:
+            await story(cluster)
+        finally:
+            await cluster.backend.close()
+
+    asyncio.run(whole())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from recorded_api import Cluster
+from recorded_api import Cluster, play
 
 from windlass.backends.kubernetes.external import gang_gathering
 from windlass.backends.kubernetes.external.binding_annotations import BindingDecision, decision_annotation
@@ -18,17 +16,9 @@ DECISION = BindingDecision("g", {"uid-g-0": "n1", "uid-g-1": "n2", "uid-g-2": "n
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
 
 
-def play(story: Callable[[Cluster], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch, *nodes: str) -> None:
+@pytest.fixture(autouse=True)
+def retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gang_gathering, "_BACKOFF_MS", 1)
-
-    async def whole() -> None:
-        cluster = Cluster(*nodes)
-        try:
-            await story(cluster)
-        finally:
-            await cluster.backend.close()
-
-    asyncio.run(whole())
 
 
 def put_gang(on: Cluster, owners: list[dict[str, Any]], *others: str) -> None:
@@ -41,7 +31,7 @@ def put_gang(on: Cluster, owners: list[dict[str, Any]], *others: str) -> None:
         on.put_pod(name, 2, scheduler="windlass", annotations=size, **about)
 
 
-def test_bound_pods_without_a_controller_stay_and_the_others_wait_for_room(monkeypatch):
+def test_bound_pods_without_a_controller_stay_and_the_others_wait_for_room():
     async def story(on: Cluster) -> None:
         put_gang(on, [], "g-1")
         foreign = on.put_pod("theirs", 1, node="n2")
@@ -54,10 +44,10 @@ def test_bound_pods_without_a_controller_stay_and_the_others_wait_for_room(monke
         await on.run(20)
         assert (on.api.deleted, on.api.bound) == ([], {"g-1": "n2"})
 
-    play(story, monkeypatch, "n1", "n2")
+    play(story, "n1", "n2")
 
 
-def test_bound_pods_that_a_controller_creates_again_are_deleted(monkeypatch):
+def test_bound_pods_that_a_controller_creates_again_are_deleted():
     async def story(on: Cluster) -> None:
         put_gang(on, [JOB], "g-1")
         on.put_pod("theirs", 1, node="n2")
@@ -65,13 +55,11 @@ def test_bound_pods_that_a_controller_creates_again_are_deleted(monkeypatch):
         await on.run(20)
         assert (on.api.deleted, on.api.bound) == (["g-0"], {})
 
-    play(story, monkeypatch, "n1", "n2")
+    play(story, "n1", "n2")
 
 
 @pytest.mark.parametrize(("owners", "deleted"), [([], []), ([JOB], ["g-0"])], ids=["bare", "of a controller"])
-def test_a_gang_of_which_a_pod_was_replaced_is_deleted_only_if_its_controller_creates_it_again(
-    monkeypatch, owners, deleted
-):
+def test_a_gang_of_which_a_pod_was_replaced_is_deleted_only_if_its_controller_creates_it_again(owners, deleted):
     async def story(on: Cluster) -> None:
         put_gang(on, owners, "g-1", "replaces-g-2")
         await on.lead()
@@ -79,4 +67,4 @@ def test_a_gang_of_which_a_pod_was_replaced_is_deleted_only_if_its_controller_cr
         assert on.api.deleted == deleted
         assert on.api.bound == ({} if deleted else {"g-1": "n2", "replaces-g-2": "n3"})
 
-    play(story, monkeypatch, "n1", "n2", "n3")
+    play(story, "n1", "n2", "n3")

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from recorded_api import Cluster
+from recorded_api import Cluster, play
 
 from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.model.status import Phase
 
 JOB, GANG = "ml/digits", "ml/pod/ours"
-
-
-def play(story: Callable[[Cluster], Coroutine[Any, Any, None]], *nodes: str) -> None:
-    async def whole() -> None:
-        cluster = Cluster(*nodes)
-        try:
-            await story(cluster)
-        finally:
-            await cluster.backend.close()
-
-    asyncio.run(whole())
 
 
 async def until_decided(cluster: Cluster) -> list[Any]:
