@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -57,6 +58,15 @@ class Api:
 
     async def get(self, path: str, **query: str | int) -> dict[str, Any]:
         return await self.request("GET", path, query=query)
+
+    async def until_found(self, path: str, within: float = 60.0) -> dict[str, Any]:
+        """Gets what the API server does not serve yet: a new kind, or an object that a controller creates."""
+        async with asyncio.timeout(within):
+            while True:
+                try:
+                    return await self.get(path)
+                except ApiError:
+                    await asyncio.sleep(0.05)
 
     async def post(self, path: str, body: object, **query: str | int) -> dict[str, Any]:
         return await self.request("POST", path, body, query=query)

@@ -58,7 +58,7 @@ async def _play(
     is_expected: Expected | None,
 ) -> list[Object]:
     await api.post("/api/v1/namespaces", {"metadata": {"name": case.namespace}})
-    await _until_usable(api, case.namespace)
+    await api.until_found(f"/api/v1/namespaces/{case.namespace}/serviceaccounts/default")  # without it pods are refused
     view, seen = CaseView(watcher, case.kind, case.namespace), []
     for action in case.actions:
         before = watcher.status(case.kind, case.namespace)
@@ -78,18 +78,6 @@ async def _play(
         seen.append(view.look())
     await api.delete(f"/api/v1/namespaces/{case.namespace}")
     return seen
-
-
-async def _until_usable(api: Api, namespace: str) -> None:
-    """Waits for the namespace's service account, without which pods are refused."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
-            except ApiError:
-                await asyncio.sleep(0.05)
-            else:
-                return
 
 
 async def _act(api: Api, kubelets: FakeKubelets, watcher: Watcher, case: Case, action: Do) -> None:

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import yaml
 from controlplane import cluster
-from controlplane.api import Api, ApiError
+from controlplane.api import Api
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.processes import Server
 
@@ -158,14 +158,7 @@ async def define(api: Api, definition: dict[str, object]) -> None:
     spec = definition["spec"]
     assert isinstance(spec, dict)
     version = next(each["name"] for each in spec["versions"] if each["served"])
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await api.get(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
-            except ApiError:
-                await asyncio.sleep(0.1)
-            else:
-                return
+    await api.until_found(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
 
 
 if __name__ == "__main__":
