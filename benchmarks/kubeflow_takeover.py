@@ -64,12 +64,12 @@ async def leave_all(api: Api, jobs: list[LeftJob]) -> set[str]:
 
     async def leave(number: int) -> None:
         job = jobs[number]
-        count = sum(job.kind.roles.values())
+        count = sum(job.kind.replicas.values())
         nodes = [f"n{(number + index) % NODES}" for index in range(count - (job.state == "restarting"))]
         await kubeflow_jobs.leave(api, job, [""] * count if job.state == "created" else nodes)
 
     await each_of(range(len(jobs)), leave)
-    expected = sum(sum(job.kind.roles.values()) - (job.state == "restarting") for job in jobs if job.state in RUNS)
+    expected = sum(sum(job.kind.replicas.values()) - (job.state == "restarting") for job in jobs if job.state in RUNS)
     while True:
         found = (await api.get(PODS, fieldSelector="status.phase=Running"))["items"]
         if len(found) == expected:

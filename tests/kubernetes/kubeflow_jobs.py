@@ -7,41 +7,20 @@ of the default scheduler, and are bound where a node is given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from controlplane.api import Api
+from kubeflow_operators import kinds
+from kubeflow_operators.kinds import Kind, Manifest
 
-Manifest = dict[str, Any]
 LABEL = "training.kubeflow.org/"
 V1, V2, TRAINER = "kubeflow.org/v1", "kubeflow.org/v2beta1", "trainer.kubeflow.org/v1alpha1"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of Kubeflow's: where its replicas are, and the container that each needs."""
-
-    version: str
-    name: str
-    plural: str
-    specs: str
-    container: str
-    roles: Mapping[str, int]
-
-    @property
-    def path(self) -> str:
-        return f"/apis/{self.version}/{self.plural}"
-
-
+REPLICAS = {"TFJob": {"Chief": 1, "Worker": 2}, "PaddleJob": {"Worker": 2}}
+"""Replicas of the jobs of some kinds; others have those of the plain manifests."""
 KINDS = {
-    "PyTorchJob": Kind(V1, "PyTorchJob", "pytorchjobs", "pytorchReplicaSpecs", "pytorch", {"Master": 1, "Worker": 2}),
-    "TFJob": Kind(V1, "TFJob", "tfjobs", "tfReplicaSpecs", "tensorflow", {"Chief": 1, "Worker": 2}),
-    "XGBoostJob": Kind(V1, "XGBoostJob", "xgboostjobs", "xgbReplicaSpecs", "xgboost", {"Master": 1, "Worker": 2}),
-    "PaddleJob": Kind(V1, "PaddleJob", "paddlejobs", "paddleReplicaSpecs", "paddle", {"Worker": 2}),
-    "JAXJob": Kind(V1, "JAXJob", "jaxjobs", "jaxReplicaSpecs", "jax", {"Worker": 2}),
-    "MPIJob": Kind(V1, "MPIJob", "mpijobs", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2}),
-    "MPIJobV2": Kind(V2, "MPIJob", "mpijobs", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2}),
+    f"{kind.name}V2" if kind is kinds.V2 else kind.name: replace(kind, replicas=REPLICAS.get(kind.name, kind.replicas))
+    for kind in kinds.KINDS
 }
 STATES = ("created", "running", "restarting", "suspended", "succeeded", "failed")
 RUNS = ("running", "restarting")
@@ -96,7 +75,7 @@ def status(job: LeftJob) -> Manifest:
     selector = f"{LABEL}job-name={job.name},{LABEL}operator-name={job.kind.name.lower()}-controller"
     replicas = {
         role: {**({name: count * number for name, number in counts.items()}), "selector": f"{selector},r={role}"}
-        for role, count in job.kind.roles.items()
+        for role, count in job.kind.replicas.items()
     }
     at = job.object["metadata"]["creationTimestamp"]
     started = {} if job.state == "suspended" else {"startTime": at}
@@ -113,7 +92,7 @@ def manifest(job: LeftJob, run_policy: Manifest | None = None) -> Manifest:
     container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
     replica = {"restartPolicy": "OnFailure" if job.state == "restarting" else "Never"}
     template = {"spec": {"containers": [container]}}
-    specs = {role: {"replicas": count, **replica, "template": template} for role, count in job.kind.roles.items()}
+    specs = {role: {"replicas": count, **replica, "template": template} for role, count in job.kind.replicas.items()}
     policy = {"cleanPodPolicy": "None", **({"suspend": True} if job.state == "suspended" else {}), **(run_policy or {})}
     return {
         "apiVersion": job.kind.version,
@@ -126,7 +105,7 @@ def manifest(job: LeftJob, run_policy: Manifest | None = None) -> Manifest:
 def pods(job: LeftJob) -> list[Manifest]:
     """The pods of a job, without nodes, the master or launcher first; that of a launcher's Job is not among them."""
     spec, found = job.object["spec"][job.kind.specs], []
-    for role, count in job.kind.roles.items():
+    for role, count in job.kind.replicas.items():
         for index in range(count):
             if job.kind.version == V2 and role == "Launcher":
                 continue
@@ -227,7 +206,7 @@ def actions(job: LeftJob, found: Manifest, present: Sequence[Manifest]) -> list[
     if found["spec"]["runPolicy"].get("suspend"):
         return [f"delete {pod['metadata']['name']}" for pod in own]
     wanted = []
-    for role, count in job.kind.roles.items():
+    for role, count in job.kind.replicas.items():
         for index in range(count):
             if job.kind.version == V2 and role == "Launcher":
                 continue

@@ -23,7 +23,7 @@ from windlass.deploy.trainer_objects import labelled_runtimes
 
 GROUP = "/apis/trainer.kubeflow.org/v1alpha1"
 RUNTIMES = f"{GROUP}/clustertrainingruntimes"
-PATHS = (*(f"/apis/{kind.version}/{kind.plural}" for kind in KINDS), f"{GROUP}/trainjobs", RUNTIMES)
+PATHS = (*(kind.path for kind in KINDS), f"{GROUP}/trainjobs", RUNTIMES)
 PRINTS = "print_packages"
 """Name of the function that a TrainerClient runs in `get_runtime_packages`; its pod ends by itself."""
 POLL_S = 0.1

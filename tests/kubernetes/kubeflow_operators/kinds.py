@@ -26,6 +26,11 @@ class Kind:
         return f"{self.name.lower()}s"
 
     @property
+    def path(self) -> str:
+        """Path of the kind's objects in all namespaces."""
+        return f"/apis/{self.version}/{self.plural}"
+
+    @property
     def label(self) -> str:
         """Name of the recording."""
         return f"{self.name.lower()}-{self.version.rpartition('/')[2]}"

@@ -34,7 +34,7 @@ class LeftCluster:
     async def create(self, api: Api, kubelets: FakeKubelets) -> None:
         """Creates everything. A job that restarts has lost its last pod; pods of a created one have no nodes yet."""
         for job in self.jobs:
-            count = sum(job.kind.roles.values())
+            count = sum(job.kind.replicas.values())
             placed = ["n1", "n2", "n1"][: count - (job.state == "restarting")]
             pods = await kubeflow_jobs.leave(api, job, [""] * count if job.state == "created" else placed)
             self.uids[job.name] = {pod["metadata"]["uid"] for pod in pods}
@@ -60,7 +60,7 @@ def missing(pods: list[dict[str, Any]], job: LeftJob) -> str:
     """
     running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
     lacks_launcher = job.kind.version == V2 and job.state == "created"
-    wanted = sum(job.kind.roles.values()) - lacks_launcher
+    wanted = sum(job.kind.replicas.values()) - lacks_launcher
     return (
         ""
         if len(running) == wanted == len(pods) - lacks_launcher
