@@ -66,6 +66,25 @@ def test_kinds_that_are_left_to_others_must_be_kinds(windlass):
     )
 
 
+@pytest.mark.parametrize("verb", ["run", "install"])
+def test_rules_for_other_schedulers_must_name_an_action(windlass, verb):
+    ran = windlass("operator", verb, "--foreign-schedulers", "volcano=respekt")
+    said = "windlass: --foreign-schedulers does not know 'respekt'; did you mean 'respect'?"
+    assert (ran.code, ran.err.splitlines()[0]) == (2, said)
+
+
+def test_rules_for_other_schedulers_are_rendered_with_the_rights_that_they_need(windlass):
+    def groups(*words):
+        roles = of_kind(rendered(windlass, *words), "ClusterRole")
+        return {each["metadata"]["name"] for each in roles if "-podgroups-" in each["metadata"]["name"]}
+
+    assert groups() == set()
+    assert groups("--foreign-schedulers", "plugins=respect,*=refuse") == set()
+    assert groups("--foreign-schedulers", "volcano=respect") == {"windlass-operator-podgroups-volcano"}
+    both = groups("--foreign-schedulers", "a=respect:volcano,b=respect:native")
+    assert both == {"windlass-operator-podgroups-native", "windlass-operator-podgroups-volcano"}
+
+
 def test_render_prints_the_objects_to_apply(windlass):
     objects = rendered(windlass, "--image", "registry.example/w:1", "-n", "team", "--replicas", "3")
     deployment = of_kind(objects, "Deployment")[0]
