@@ -248,7 +248,8 @@ class KubernetesBackend:
                     case Stop(job_id, generation, grace):
                         gangs.stop(job_id, generation, grace)
                     case RestartMember(job_id, generation, member):
-                        if (own := self.jobs.get(job_id)) is not None:
+                        own = self.jobs.get(job_id)
+                        if own is not None and not own.status.added_members >> member & 1:
                             self._announcer.announce_restart(own, failing_pods(own))
                         self.gangs.restart_member(job_id, generation, member)
                     case Rescale(job_id, generation):
