@@ -248,6 +248,34 @@ def _elastic(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
     return scale(kind, 3), Do("end")
 
 
+def grows(kind: Kind) -> bool:
+    return kind.name in ("PyTorchJob", "PaddleJob")
+
+
+@variation(grows)
+def _elastic_metrics(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    target = {"type": "Utilization", "averageUtilization": 80}
+    metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 3, "maxRestarts": 3, "metrics": metrics}
+    return ()
+
+
+@variation(of("PyTorchJob"))
+def _elastic_rendezvous(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    del manifest["spec"][kind.specs]["Master"]
+    meeting = {"rdzvHost": "meeting", "rdzvPort": 29401, "rdzvId": "run", "rdzvBackend": "etcd"}
+    more = {"rdzvConf": [{"key": "read_timeout", "value": "30"}], "nProcPerNode": 2}
+    manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, **meeting, **more}
+    return ()
+
+
+@variation(of("PyTorchJob"))
+def _elastic_standalone(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    del manifest["spec"][kind.specs]["Master"]
+    manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "standalone": True}
+    return ()
+
+
 # --- shapes of manifests --------------------------------------------------------------------------------------
 
 
@@ -368,6 +396,12 @@ def _dynamic_workers(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
 def _slots(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
     manifest["spec"]["slotsPerWorker"] = 4
     return ()
+
+
+@variation(lambda kind: kind.name == "MPIJob" and kind is not V2)
+def _fields_of_the_first_version(kind: Kind, manifest: Manifest) -> tuple[Do, ...]:
+    manifest["spec"] |= {"mainContainer": "mpi", "cleanPodPolicy": "All"}
+    return finish(kind)
 
 
 @variation(lambda kind: kind is V2)

@@ -48,18 +48,8 @@ WITHOUT_CASE: dict[str, tuple[str, str]] = {
 }
 """Fields that no case uses: verdict and reason."""
 UNPLAYED: dict[str, str] = {
-    "elasticPolicy.minReplicas": "paddlejob-v1",
-    "elasticPolicy.maxReplicas": "paddlejob-v1",
-    "elasticPolicy.metrics": "pytorchjob-v1 paddlejob-v1",
-    "elasticPolicy.rdzvPort": "pytorchjob-v1",
-    "elasticPolicy.rdzvHost": "pytorchjob-v1",
-    "elasticPolicy.rdzvId": "pytorchjob-v1",
-    "elasticPolicy.rdzvConf": "pytorchjob-v1",
-    "elasticPolicy.standalone": "pytorchjob-v1",
-    "elasticPolicy.nProcPerNode": "pytorchjob-v1",
-    "elasticPolicy.maxRestarts": "paddlejob-v1",
-    "cleanPodPolicy": "mpijob-v1 mpijob-v2beta1",
-    "mainContainer": "mpijob-v1 mpijob-v2beta1",
+    "cleanPodPolicy": "mpijob-v2beta1",
+    "mainContainer": "mpijob-v2beta1",
     "runLauncherAsWorker": "mpijob-v1",
     "sshAuthMountPath": "mpijob-v1 mpijob-v2beta1",
     "launcherCreationPolicy": "mpijob-v1",
