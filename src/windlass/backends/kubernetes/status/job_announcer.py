@@ -74,8 +74,12 @@ class JobAnnouncer:
         self._announce_object(gang.parsed, gang.reference, verb, object_announcement("Service", name, verb))
 
     def announce_restart(self, gang: Gang, failing: Failing) -> None:
-        """Records that a pod of a gang restarts: its condition may be over before it is written."""
-        if RESTARTING not in gang.notes.announced and (news := restart_announcement(gang.parsed, failing)) is not None:
+        """Records that a gang restarts because of failing pods: its condition may be over before it is written."""
+        if (
+            failing.total
+            and RESTARTING not in gang.notes.announced
+            and (news := restart_announcement(gang.parsed, failing)) is not None
+        ):
             gang.notes.announced[RESTARTING] = news.word
             self._announce(gang, news)
 

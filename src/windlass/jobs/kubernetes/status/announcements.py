@@ -64,8 +64,7 @@ def restart_announcement(parsed: ParsedJob, failing: Failing) -> Announcement | 
     """Returns the announcement of a job of which single pods restart; None for a kind without the condition."""
     if parsed.api_version == MPI_V2:
         return None
-    because = f" because {failing}" if failing.total else ""
-    message = f"{parsed.kind} {parsed.name} is restarting{because}."
+    message = f"{parsed.kind} {parsed.name} is restarting because {failing}."
     return Announcement(c.RESTARTING, "", f"{parsed.kind}{c.RESTARTING}", message, is_bad=True)
 
 
